@@ -1,4 +1,4 @@
-//! What tests share: a fixture server, a raw peer, and transcripts that run over every transport and revision.
+//! Shared parts of the tests: fixture servers, a raw client, and transcripts that run over every transport and revision.
 //!
 //! Checks over the whole tree live in `tests/`. The code in the README and in `docs/` is compiled and run here.
 

@@ -1,24 +1,37 @@
-//! The fixture server on stdio, for transcripts. `fixture 50` gives what runs 50 milliseconds when the client has gone.
-//! `fixture 50 soon` has a tool more, after whose answer the list of tools changes.
+//! A fixture server on stdio. `fixture --server NAME` serves one of those that transcripts talk to.
+//!
+//! `fixture 50` serves the basic one with a shutdown grace of 50 milliseconds, and `fixture 50 soon` adds a tool that
+//! changes the list of tools after its response.
 
 use std::time::Duration;
 
 use tsugite::prelude::*;
 use tsugite::server::ListKind;
+use tsugite_testkit::fixture;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> tsugite::Result<()> {
-    let server = tsugite_testkit::fixture::server();
-    let grace = std::env::args().nth(1).and_then(|millis| millis.parse().ok()).map(Duration::from_millis);
-    let server = match grace {
-        Some(grace) => server.shutdown_grace(grace),
-        None => server,
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let server = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["--server", name] => fixture::by_name(name).unwrap_or_else(|error| {
+            eprintln!("{error}");
+            std::process::exit(2)
+        }),
+        [grace] => fixture::server().shutdown_grace(milliseconds(grace)),
+        [grace, _] => fixture::server().shutdown_grace(milliseconds(grace)).tool(soon()),
+        _ => fixture::server(),
     };
-    let soon = Tool::new("soon").handler(|cx: Context| async move {
+    server.serve_stdio().await
+}
+
+fn milliseconds(text: &str) -> Duration {
+    Duration::from_millis(text.parse().unwrap_or_default())
+}
+
+fn soon() -> Tool {
+    Tool::new("soon").handler(|cx: Context| async move {
         let server = cx.server().clone();
         tokio::spawn(async move { server.disable(ListKind::Tool, "soon") });
         "soon"
-    });
-    let server = if std::env::args().nth(2).is_some() { server.tool(soon) } else { server };
-    server.serve_stdio().await
+    })
 }

@@ -1,13 +1,13 @@
-//! The lines of a transcript over HTTP+SSE: each that is said is a POST that is only accepted, and all that is heard comes
-//! on one stream.
+//! The lines of a transcript over HTTP+SSE: each line is sent as a POST that gets 202, and every message is received on
+//! one stream.
 
 use crate::http::{Connection, Request, TestServer};
 
-/// A server on a socket, and the stream it speaks on.
+/// A server on a socket, and the stream of its messages.
 pub struct HttpSseStream {
     server: TestServer,
     stream: Connection,
-    /// Where to post.
+    /// The path to post to.
     endpoint: String,
 }
 
@@ -20,7 +20,7 @@ impl HttpSseStream {
         }
         let first = stream.next_event().await.ok_or("the stream has ended")?;
         if first.event.as_deref() != Some("endpoint") {
-            return Err(format!("the stream does not say where to post: {first:?}"));
+            return Err(format!("the stream does not name its endpoint: {first:?}"));
         }
         Ok(Self { server: serving, stream, endpoint: first.data })
     }

@@ -1,4 +1,4 @@
-//! What carries the lines of a transcript.
+//! The transports that carry the lines of a transcript.
 
 use std::process::Stdio;
 
@@ -46,7 +46,7 @@ impl Transport {
     }
 }
 
-/// Something that carries lines to a server and back.
+/// A connection that carries lines to a server and back.
 pub enum ServerChannel {
     /// In memory.
     Memory(Box<tsugite::transport::memory::MemoryConnection>),
@@ -54,22 +54,26 @@ pub enum ServerChannel {
     Stdio(Box<(Child, ChildStdin, Lines<BufReader<ChildStdout>>)>),
     /// Sockets.
     Http(Box<HttpStreams>),
-    /// Sockets, the old way.
+    /// Sockets, with the transport of 2024-11-05.
     Sse(Box<HttpSseStream>),
 }
 
 impl ServerChannel {
-    /// The fixture over a transport; `program` is the one for stdio.
-    pub async fn to_fixture(transport: Transport, program: &str) -> Result<Self, String> {
+    /// Connects to the fixture server called `name`; `program` serves it over stdio.
+    pub async fn to_fixture(transport: Transport, name: &str, program: &str) -> Result<Self, String> {
         match transport {
-            Transport::Stdio => Self::spawn(program),
-            _ => Self::connect(transport, crate::fixture::server()).await,
+            Transport::Stdio => Self::spawn(program, name),
+            _ => Self::connect(transport, crate::fixture::by_name(name)?).await,
         }
     }
 
-    /// The fixture behind a bridge that speaks `far` to it. Over stdio it would take a program.
-    pub async fn through_bridge(transport: Transport, far: Revision) -> Result<Self, String> {
-        let bridge = Bridge::to(Client::in_process(&crate::fixture::server()).revision(far));
+    /// Connects to a bridge in front of the fixture server called `name`, to which it speaks `upstream`. Not over stdio.
+    pub async fn through_bridge(
+        transport: Transport,
+        name: &str,
+        upstream: Revision,
+    ) -> Result<Self, String> {
+        let bridge = Bridge::to(Client::in_process(&crate::fixture::by_name(name)?).revision(upstream));
         Self::connect(transport, bridge.server()).await
     }
 
@@ -90,9 +94,10 @@ impl ServerChannel {
         })
     }
 
-    /// A program on its stdin and stdout.
-    fn spawn(program: &str) -> Result<Self, String> {
+    /// Starts the program that serves the fixture server called `name` on its stdin and stdout.
+    fn spawn(program: &str, name: &str) -> Result<Self, String> {
         let mut child = Command::new(program)
+            .args(["--server", name])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -119,7 +124,7 @@ impl ServerChannel {
         }
     }
 
-    /// What is heard where `expected` should be.
+    /// Receives the message that stands where `expected` should be.
     pub(super) async fn receive(&mut self, expected: &Value) -> Result<Value, String> {
         let line = match self {
             ServerChannel::Memory(wire) => wire.next().await,
@@ -133,7 +138,7 @@ impl ServerChannel {
         serde_json::from_str(&line).map_err(|error| format!("not a message: {error}: {line}"))
     }
 
-    /// That nothing was said beside what was heard. Where all comes on one stream, a fence has proven it already.
+    /// Checks that no message is left. On a transport with one stream the fence has proven it already.
     pub(super) async fn expect_silence(&mut self) -> Result<(), String> {
         match self {
             ServerChannel::Http(streams) => streams.expect_silence().await,
@@ -141,15 +146,15 @@ impl ServerChannel {
         }
     }
 
-    /// What has come and was not heard, for a person.
+    /// The messages that came and were not expected, for an error.
     pub(super) fn unread(&self) -> String {
         match self {
-            ServerChannel::Http(streams) => format!(", or was it {}", streams.unread()),
+            ServerChannel::Http(streams) => format!("; unread: {}", streams.unread()),
             _ => String::new(),
         }
     }
 
-    /// Ends it in good order.
+    /// Closes the connection in good order.
     pub(super) async fn finish(self) -> Result<(), String> {
         match self {
             ServerChannel::Http(streams) => streams.finish().await,

@@ -1,8 +1,8 @@
-//! The lines of a transcript over Streamable HTTP: each that is said is a POST, and what is heard comes on many streams.
+//! The lines of a transcript over Streamable HTTP: each line is sent as a POST, and messages come on many streams.
 //!
-//! Between streams there is no order, so a line says on which stream it is looked for: an answer on that of its request,
-//! progress on that of the request with its token, anything else wherever it comes next. In a stream the order counts,
-//! nothing may follow an answer, and in the end nothing may be left that was not heard.
+//! Between streams there is no order, so the expected message decides the stream: a response comes on that of its request,
+//! progress on that of the request with its token, any other message on any stream. Within a stream the order counts,
+//! nothing may follow a response, and in the end no message may be left.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tsugite_core::revision::Revision;
 
+use super::matching::Bindings;
 use crate::http::{Connection, Request, Response, TestServer};
 
 /// A server on a socket, and the streams that a client of it has open.
@@ -81,13 +82,13 @@ impl HttpStreams {
         }
     }
 
-    /// Sends what will be answered, and waits for the answer only if it opens a session.
+    /// Sends a request, and waits for its response only if it opens a session.
     async fn send_request(&mut self, message: &Value, request: Request, opens: bool) -> Result<(), String> {
         let mut connection = self.server.connect().await;
         connection.write_request(&request).await;
         let head = if opens { Some(connection.read_head().await.ok_or("no response")?) } else { None };
         if let Some(id) = head.as_ref().and_then(|head| head.header("mcp-session-id")) {
-            // Which revision was agreed on is known when the answer is heard.
+            // The revision is known when the response is received.
             self.session = Some((id.to_owned(), Revision::OLDEST));
         }
         let asked = SentRequest {
@@ -98,19 +99,19 @@ impl HttpStreams {
         Ok(())
     }
 
-    /// Opens the stream for what belongs to no request.
+    /// Opens the stream for messages that belong to no request.
     async fn open_get_stream(&mut self) -> Result<(), String> {
         let Some((id, _)) = &self.session else { return Ok(()) };
         let mut connection = self.server.connect().await;
         let head = connection.send(Request::get_stream(id)).await;
         if (head.status, head.header("content-type")) != (200, Some("text/event-stream")) {
-            return Err(format!("no stream for what belongs to no request: {head:?}"));
+            return Err(format!("no stream for messages that belong to no request: {head:?}"));
         }
         self.streams.push(ResponseStream::spawn_reader(None, connection, Some(head)));
         Ok(())
     }
 
-    /// What is heard where `expected` should be.
+    /// Receives the message that stands where `expected` should be.
     pub(super) async fn receive(&mut self, expected: &Value) -> Result<Value, String> {
         let stream = if let Some(token) = expected.pointer("/params/progressToken") {
             self.last_post_stream(|asked| asked.token.as_ref() == Some(token))
@@ -119,7 +120,7 @@ impl HttpStreams {
         } else if let Some(id) = expected.get("id").filter(|id| !id.is_null()) {
             Some(self.request_stream(Some(id))?)
         } else {
-            // An answer without an id is one to the last POST.
+            // A response without an id belongs to the last POST.
             self.last_post_stream(|_| true)
         };
         let stream = stream.ok_or("nothing was asked")?;
@@ -135,13 +136,13 @@ impl HttpStreams {
         Ok(heard)
     }
 
-    /// Looks for what any stream might say next.
+    /// Receives `expected` from any stream where it is the next message.
     async fn receive_from_any(&mut self, expected: &Value) -> Result<Value, String> {
         poll_fn(|cx| {
             let mut waits = false;
             for stream in &mut self.streams {
                 match stream.poll_peek(cx) {
-                    Poll::Ready(Ok(Some(heard))) if heard == expected => {
+                    Poll::Ready(Ok(Some(heard))) if Bindings::default().matches(expected, heard) => {
                         return Poll::Ready(stream.received.pop_front().unwrap_or(Ok(Value::Null)));
                     }
                     Poll::Ready(_) => {}
@@ -156,7 +157,7 @@ impl HttpStreams {
         .await
     }
 
-    /// That nothing has been said: no stream has more, and those of cancelled requests have ended.
+    /// Checks that no message is left: no stream has more, and those of cancelled requests have ended.
     pub(super) async fn expect_silence(&mut self) -> Result<(), String> {
         for stream in &mut self.streams {
             if stream.cancelled
@@ -178,7 +179,7 @@ impl HttpStreams {
         }
     }
 
-    /// Ends the session, after which every stream ends too; nothing may be left in any of them.
+    /// Ends the session, and with it every stream; no message may be left in any of them.
     pub(super) async fn finish(mut self) -> Result<(), String> {
         match self.session.take() {
             Some((id, _)) => {
@@ -188,7 +189,7 @@ impl HttpStreams {
                 }
                 for stream in &mut self.streams {
                     if let Some(heard) = stream.next().await? {
-                        return Err(format!("in the end nobody had heard {heard}"));
+                        return Err(format!("in the end a message was left: {heard}"));
                     }
                 }
             }
@@ -200,7 +201,7 @@ impl HttpStreams {
         self.server.stop().await.map_err(|error| error.to_string())
     }
 
-    /// What has come and was not heard.
+    /// The messages that came and were not expected.
     pub(super) fn unread(&self) -> String {
         let heard: Vec<_> = self.streams.iter().flat_map(|stream| &stream.received).collect();
         let texts = heard.into_iter().map(|heard| match heard {
@@ -223,28 +224,29 @@ impl HttpStreams {
     }
 }
 
-/// Whether something comes back for a message. What is no message at all is answered too.
+/// Whether a message gets a response, as invalid messages do; notifications and responses get none.
 fn expects_response(message: &Value) -> bool {
     match message {
         Value::Array(messages) => messages.is_empty() || messages.iter().any(expects_response),
-        Value::Object(members) => !members.contains_key("method") || members.contains_key("id"),
+        Value::Object(members) if members.contains_key("method") => members.contains_key("id"),
+        Value::Object(members) => !members.contains_key("result") && !members.contains_key("error"),
         _ => true,
     }
 }
 
 /// One stream: the response to a POST, or what a GET opened.
 struct ResponseStream {
-    /// What it answers, if it was a POST.
+    /// The request it responds to, if it was a POST.
     request: Option<SentRequest>,
     cancelled: bool,
-    /// What has come and was not heard yet.
+    /// Messages that came and were not taken yet.
     received: VecDeque<Result<Value, String>>,
     ended: bool,
     incoming: mpsc::UnboundedReceiver<Result<Value, String>>,
     reader: JoinHandle<()>,
 }
 
-/// What was asked in a POST.
+/// The request of a POST.
 struct SentRequest {
     /// None for a batch.
     id: Option<Value>,
@@ -252,7 +254,7 @@ struct SentRequest {
 }
 
 impl ResponseStream {
-    /// Reads a response. Its head is read first, unless it is there.
+    /// Starts to read a response. Its head is read first, unless it is given.
     fn spawn_reader(
         request: Option<SentRequest>,
         mut connection: Connection,
@@ -287,7 +289,7 @@ impl ResponseStream {
         self.reader.abort();
     }
 
-    /// What it says next; `None` if it has ended.
+    /// Takes the next message; `None` if the stream has ended.
     async fn next(&mut self) -> Result<Option<Value>, String> {
         match self.received.pop_front() {
             Some(heard) => heard.map(Some),
@@ -295,7 +297,7 @@ impl ResponseStream {
         }
     }
 
-    /// The same, but it is still to be heard.
+    /// Looks at the next message without taking it.
     fn poll_peek(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<&Value>, &String>> {
         while !self.ended {
             match self.incoming.poll_recv(cx) {

@@ -1,13 +1,11 @@
-//! What a hostile or careless peer can send, and what must come of it.
+//! Hostile or careless input: it is refused, bounded and never leaks anything.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tsugite::jsonrpc::ErrorObject;
 use tsugite::prelude::*;
 use tsugite::protocol::Schema;
-use tsugite::revision::RpcError;
 use tsugite::server::UrlElicitation;
 use tsugite_testkit::raw_client::RawClient;
 
@@ -32,7 +30,7 @@ fn raw(schema: Value) -> Tool {
 }
 
 #[test]
-fn schemas_that_cost_too_much_or_reach_out_are_refused_when_they_are_registered() {
+fn expensive_or_remote_schemas_are_refused_at_registration() {
     // SCHM-012, SCHM-013, SCHM-015, SCHM-016, F-06, F-07
     let mut deep = json!({"type": "string"});
     for _ in 0..200 {
@@ -54,7 +52,7 @@ fn schemas_that_cost_too_much_or_reach_out_are_refused_when_they_are_registered(
 }
 
 #[tokio::test(start_paused = true)]
-async fn arguments_are_checked_against_the_schema_before_the_handler_sees_them() {
+async fn arguments_are_validated_before_the_handler_runs() {
     // TOOL-011, F-05
     let tool = raw(json!({
         "type": "object", "required": ["limit"], "additionalProperties": false,
@@ -84,7 +82,7 @@ async fn arguments_are_checked_against_the_schema_before_the_handler_sees_them()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_result_that_breaks_its_own_schema_is_the_servers_mistake() {
+async fn result_that_breaks_its_schema_is_an_internal_error() {
     let tool = |name: &str, result: CallResult| {
         let schema = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
         Tool::new(name).output_schema(Schema::from(schema)).raw_handler(move |_, _| {
@@ -111,7 +109,7 @@ async fn a_result_that_breaks_its_own_schema_is_the_servers_mistake() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_said_about_a_request_that_is_answered() {
+async fn no_notification_follows_the_response_of_a_request() {
     // F-23
     let late = Tool::new("late").handler(|cx: Context| async move {
         tokio::spawn(async move {
@@ -136,7 +134,7 @@ async fn nothing_is_said_about_a_request_that_is_answered() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_request_says_nothing_of_another() {
+async fn requests_do_not_inherit_capabilities() {
     // LIFE-028, S-13: what an earlier request declared is not used for a later one, nor what a handshake agreed on.
     let sees = Tool::new("sees").handler(|cx: Context| async move {
         let can = cx.client_capabilities();
@@ -157,7 +155,7 @@ async fn one_request_says_nothing_of_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_peer_cannot_cancel_or_answer_for_another() {
+async fn clients_cannot_cancel_or_answer_for_each_other() {
     // S-16, S-17
     let waits = Tool::new("waits")
         .handler(|cx: Context| async move { cx.roots().await.map(|roots| roots.len().to_string()) });
@@ -175,42 +173,7 @@ async fn one_peer_cannot_cancel_or_answer_for_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn roots_that_are_no_files_are_refused() {
-    // F-11
-    let places = Tool::new("places")
-        .handler(|cx: Context| async move { cx.roots().await.map(|roots| roots.len().to_string()) });
-    let server = Server::new("s", "1").tool(places);
-    for revision in revisions() {
-        let peer = RawClient::connect(&server, revision, json!({"roots": {}})).await;
-        let mut peer = peer.on_request(|_, _| json!({"roots": [{"uri": "https://evil.example/"}]}));
-        let refused = peer.call("places", json!({})).await;
-        if revision.is_stateless() {
-            assert_eq!(refused["error"]["code"], -32602, "{refused}");
-        } else {
-            assert_eq!(refused["result"]["isError"], true, "{revision}: {refused}");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn secrets_are_taken_out_of_logs() {
-    // F-22
-    let leaks = Tool::new("leaks").handler(|cx: Context| async move {
-        cx.log(Level::Error, &json!({"token": "swordfish", "text": "fine"})).await;
-        "done"
-    });
-    let server = Server::new("s", "1").tool(leaks).redact_logs(|data| {
-        if let Some(token) = data.get_mut("token") {
-            *token = json!("***");
-        }
-    });
-    let mut peer = RawClient::connect(&server, revision("2025-06-18"), json!({})).await;
-    peer.call("leaks", json!({})).await;
-    assert_eq!(peer.notifications[0]["params"]["data"], json!({"token": "***", "text": "fine"}));
-}
-
-#[tokio::test(start_paused = true)]
-async fn trace_context_of_any_shape_breaks_nothing() {
+async fn malformed_trace_context_is_ignored() {
     // F-38
     let server = Server::new("s", "1").tool(Tool::new("t").handler(|| async { "t" }));
     for revision in revisions() {
@@ -219,20 +182,6 @@ async fn trace_context_of_any_shape_breaks_nothing() {
             let response = peer.request("tools/call", json!({"name": "t", "_meta": meta})).await;
             assert_eq!(text(&response), "t", "{revision}");
         }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn numbers_of_errors_that_a_revision_keeps_for_itself_are_not_for_handlers() {
-    // F-43
-    let server = [-32030, -32002, 7].into_iter().fold(Server::new("s", "1"), |server, number| {
-        server.tool(Tool::new(number.to_string()).handler(move || async move {
-            Err::<(), _>(HandlerError::from_rpc_error(RpcError::Other(ErrorObject::new(number, "custom"))))
-        }))
-    });
-    let mut modern = RawClient::connect(&server, STATELESS, json!({})).await;
-    for (number, said) in [(-32030, -32603), (-32002, -32602), (7, 7)] {
-        assert_eq!(modern.call(&number.to_string(), json!({})).await["error"]["code"], said);
     }
 }
 
@@ -260,7 +209,7 @@ fn visiting() -> (Server, Arc<Mutex<Vec<UrlElicitation>>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn users_are_sent_to_web_pages_where_that_exists() {
+async fn web_pages_are_requested_where_the_revision_can() {
     // ELIC-023, ELIC-026, ELIC-029, ELIC-030
     for revision in revisions() {
         let (server, visits) = visiting();
@@ -295,14 +244,14 @@ async fn users_are_sent_to_web_pages_where_that_exists() {
             assert_eq!(first["result"]["isError"], true, "{revision}: {first}");
             assert!(!told, "{revision}");
         }
-        // F-18: only who was asked hears of it.
+        // F-18: other clients are not notified.
         assert!(other.request("tools/list", json!({})).await.get("result").is_some());
         assert!(other.notifications.is_empty());
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn pages_to_visit_are_whole_and_safe() {
+async fn unsafe_page_urls_are_refused() {
     // F-14, F-16
     let visit = Tool::new("visit").raw_handler(|arguments, cx| async move {
         let url: Value = arguments.read()?;
@@ -327,7 +276,7 @@ async fn pages_to_visit_are_whole_and_safe() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn headers_and_callers_are_there_only_where_somebody_knows_them() {
+async fn headers_and_principal_are_present_only_if_known() {
     let who = Tool::new("who").handler(|who: Principal, headers: Headers| async move {
         format!("{} {:?}", who.subject(), headers.get("x"))
     });

@@ -1,4 +1,4 @@
-//! What the specification demands of a server's exchanges: messages, opening, versions, capabilities.
+//! Requirements on sessions: handshakes, versions, capabilities, extensions and question timeouts.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +13,6 @@ use tsugite::protocol::sampling::{CreateMessageParams, SamplingMessage};
 use tsugite::server::ListKind;
 use tsugite::transport::memory::{self, MemoryConnection};
 use tsugite_testkit::raw_client::RawClient;
-
-const STATELESS: Revision = Revision::NEWEST;
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
@@ -24,10 +22,6 @@ fn revisions() -> impl Iterator<Item = Revision> {
 
 fn handshakes() -> impl Iterator<Item = Revision> {
     Revisions::ALL.handshake().newest_first()
-}
-
-fn revision(name: &str) -> Revision {
-    name.parse().unwrap()
 }
 
 fn text(response: &Value) -> &str {
@@ -50,7 +44,7 @@ fn form() -> FormSchema {
     FormSchema::new().required_field("word", Field::text())
 }
 
-/// A client that can be asked anything its revision knows.
+/// Capabilities of a client that supports every question of its revision.
 fn able() -> Value {
     json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}})
 }
@@ -66,7 +60,7 @@ fn host(method: &str, _: &Value) -> Value {
     }
 }
 
-/// Asks in each of the three ways there are; says what it heard.
+/// A server with one tool for each kind of question; each returns whether it was answered.
 fn curious() -> Server {
     let asks = Tool::new("asks").handler(|cx: Context| async move {
         let said = cx.ask_form(form(), "?").await.map(|content| content.get("word").is_some());
@@ -80,7 +74,7 @@ fn curious() -> Server {
     Server::new("curious", "1").tool(asks).tool(samples).tool(places)
 }
 
-/// One thing of each kind.
+/// A server with one item of each kind.
 fn everything() -> Server {
     Server::new("all", "1.2.3")
         .tool(tool("t"))
@@ -114,266 +108,7 @@ fn stateless(id: Value, method: &str, mut params: Value, capabilities: Value) ->
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_method_that_is_not_there_is_refused_under_the_id_of_the_request() {
-    // JRPC-018, JRPC-022
-    for revision in revisions() {
-        let mut peer = RawClient::connect(&everything(), revision, json!({})).await;
-        for method in ["nope", "tools/dance", "Tools/list", "rpc.discover", "rpc.", "rpc.t", ""] {
-            let refused = peer.request(method, json!({})).await;
-            assert_eq!(refused["error"]["code"], -32601, "{method} on {revision}: {refused}");
-            assert!(refused["error"]["message"].is_string());
-        }
-        for id in [json!("seven"), json!(""), json!(0), json!(-7), json!(9_007_199_254_740_993_u64)] {
-            let mut request = stateless(id.clone(), "nope", json!({}), json!({}));
-            if !revision.is_stateless() {
-                request["params"] = json!({});
-            }
-            peer.send(&request);
-            let refused = peer.next().await;
-            assert_eq!(
-                (&refused["id"], &refused["error"]["code"]),
-                (&id, &json!(-32601)),
-                "{revision}: {refused}"
-            );
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_is_not_advertised_is_not_there_and_what_is_advertised_is() {
-    // JRPC-023, VER-016
-    let offers = [
-        (Server::new("s", "1"), vec![]),
-        (Server::new("s", "1").tool(tool("t")), vec!["tools"]),
-        (Server::new("s", "1").resource(Resource::text("x:y", "z")), vec!["resources"]),
-        (Server::new("s", "1").prompt(Prompt::new("p").handler(|| async { "p" })), vec!["prompts"]),
-        (everything(), vec!["tools", "resources", "prompts", "completions"]),
-        (Server::new("s", "1").declare_all_capabilities(), vec!["tools", "resources", "prompts"]),
-    ];
-    let methods = [
-        ("tools", "tools/list", json!({})),
-        ("tools", "tools/call", json!({"name": "t"})),
-        ("resources", "resources/list", json!({})),
-        ("resources", "resources/templates/list", json!({})),
-        ("resources", "resources/read", json!({"uri": "x:y"})),
-        ("prompts", "prompts/list", json!({})),
-        ("prompts", "prompts/get", json!({"name": "p"})),
-        (
-            "completions",
-            "completion/complete",
-            json!({"ref": {"type": "ref/resource", "uri": "n://{name}"}, "argument": {"name": "name", "value": ""}}),
-        ),
-    ];
-    for (server, offered) in offers {
-        let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
-        let declared = peer.request("server/discover", json!({})).await["result"]["capabilities"].clone();
-        for capability in ["tools", "resources", "prompts", "completions"] {
-            let expected = offered.contains(&capability);
-            assert_eq!(declared.get(capability).is_some(), expected, "{capability} in {declared}");
-        }
-        for (capability, method, params) in &methods {
-            let answer = peer.request(method, params.clone()).await;
-            let refused = answer["error"]["code"] == -32601;
-            assert_eq!(refused, !offered.contains(capability), "{method}, {offered:?}: {answer}");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_failure_of_the_server_is_an_internal_error_that_tells_nothing() {
-    // JRPC-025
-    let secret = || std::io::Error::other("the password is swordfish");
-    let server = Server::new("s", "1")
-        .tool(Tool::new("panics").handler(|| async {
-            if true {
-                panic!("swordfish");
-            }
-        }))
-        .resource(Resource::new("x:breaks").handler(move || async move { Err::<String, _>(secret()) }))
-        .resource(Resource::new("x:panics").handler(|| async {
-            if true {
-                panic!("swordfish");
-            }
-            "never"
-        }))
-        .prompt(Prompt::new("breaks").handler(move || async move { Err::<String, _>(secret()) }));
-    for revision in revisions() {
-        let mut peer = RawClient::connect(&server, revision, json!({})).await;
-        for (method, params) in [
-            ("tools/call", json!({"name": "panics"})),
-            ("resources/read", json!({"uri": "x:breaks"})),
-            ("resources/read", json!({"uri": "x:panics"})),
-            ("prompts/get", json!({"name": "breaks"})),
-        ] {
-            let failed = peer.request(method, params).await;
-            assert_eq!(failed["error"]["code"], -32603, "{method} on {revision}: {failed}");
-            assert!(!failed.to_string().contains("swordfish"), "{failed}");
-            assert!(!failed.to_string().contains(".rs"), "{failed}");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_batch_is_answered_request_by_request() {
-    // JRPC-026, JRPC-029, STDIO-010
-    let mut peer = RawClient::connect(&curious(), revision("2025-03-26"), able()).await;
-    peer.send(&json!([
-        {"jsonrpc": "2.0", "id": "a", "method": "ping"},
-        {"jsonrpc": "2.0", "method": "notifications/whatever"},
-        {"jsonrpc": "2.0", "id": "b", "method": "tools/list"},
-        {"jsonrpc": "2.0", "id": "c", "method": "nope"},
-    ]));
-    let answers = peer.next().await;
-    let mut ids: Vec<_> = answers.as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap()).collect();
-    ids.sort_unstable();
-    assert_eq!(ids, ["a", "b", "c"], "{answers}");
-    // Notifications alone are not answered, an empty array is no batch.
-    peer.send(&json!([{"jsonrpc": "2.0", "method": "notifications/whatever"}]));
-    peer.send(&json!([]));
-    let refused = peer.next().await;
-    assert!(refused.is_object(), "{refused}");
-    assert_eq!(refused["error"]["code"], -32600, "{refused}");
-    // A batch of responses.
-    let first = peer.send_request("tools/call", json!({"name": "samples"}));
-    let second = peer.send_request("tools/call", json!({"name": "places"}));
-    let questions = [peer.next().await, peer.next().await];
-    let answers: Vec<_> = questions
-        .iter()
-        .map(|question| {
-            let answer = host(question["method"].as_str().unwrap(), &Value::Null);
-            json!({"jsonrpc": "2.0", "id": question["id"], "result": answer})
-        })
-        .collect();
-    peer.send(&Value::Array(answers));
-    assert_eq!(text(&peer.wait_for_response(first).await), "true");
-    assert_eq!(text(&peer.wait_for_response(second).await), "true");
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_server_asks_nothing_of_its_own_accord_on_2026_07_28() {
-    // JRPC-039, STDIO-012
-    let server = curious();
-    for name in ["asks", "samples", "places"] {
-        let mut wire = memory::connect(&server).unwrap();
-        let request = stateless(json!(1), "tools/call", json!({"name": name}), able());
-        let answer = exchange(&mut wire, &request).await;
-        assert_eq!(answer.get("method"), None, "{answer}");
-        assert_eq!((&answer["id"], &answer["result"]["resultType"]), (&json!(1), &json!("input_required")));
-        // Nothing else follows.
-        let fence = stateless(json!("fence"), "server/discover", json!({}), json!({}));
-        assert_eq!(exchange(&mut wire, &fence).await["id"], "fence");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_server_that_offers_nothing_still_opens_and_speaks() {
-    // LIFE-001
-    let server = Server::new("bare", "1");
-    for revision in handshakes() {
-        let mut wire = memory::connect(&server).unwrap();
-        let opened = exchange(&mut wire, &initialize(1, revision.as_str(), json!({}))).await;
-        assert_eq!(opened["result"]["protocolVersion"], revision.as_str(), "{opened}");
-        assert!(opened["result"]["capabilities"].is_object());
-        assert_eq!(opened["result"]["serverInfo"], json!({"name": "bare", "version": "1"}));
-        wire.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
-        let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
-        assert_eq!(
-            exchange(&mut wire, &ping).await,
-            json!({"jsonrpc": "2.0", "id": 2, "result": {}}),
-            "{revision}"
-        );
-        wire.send("no json");
-        assert_eq!(heard(&mut wire).await["error"]["code"], -32700);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn versions_rounds_and_subscriptions_are_there_on_2026_07_28() {
-    // LIFE-002
-    let server = curious();
-    let mut wire = memory::connect(&server).unwrap();
-    let mut wrong = stateless(json!(1), "tools/list", json!({}), json!({}));
-    wrong["params"]["_meta"][VERSION] = json!("1999-01-01");
-    assert_eq!(exchange(&mut wire, &wrong).await["error"]["code"], -32022);
-    let call = stateless(json!(2), "tools/call", json!({"name": "asks"}), able());
-    let asked = exchange(&mut wire, &call).await;
-    let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
-    let retry = json!({
-        "name": "asks", "requestState": asked["result"]["requestState"],
-        "inputResponses": {key: host("elicitation/create", &Value::Null)},
-    });
-    let done = exchange(&mut wire, &stateless(json!(3), "tools/call", retry, able())).await;
-    assert_eq!(text(&done), "true");
-    let listen = json!({"notifications": {"toolsListChanged": true}});
-    let told = exchange(&mut wire, &stateless(json!(4), "subscriptions/listen", listen, json!({}))).await;
-    assert_eq!(told["method"], "notifications/subscriptions/acknowledged");
-    server.add(tool("new")).unwrap();
-    assert_eq!(heard(&mut wire).await["method"], "notifications/tools/list_changed");
-}
-
-#[tokio::test(start_paused = true)]
-async fn before_the_handshake_only_ping_is_answered() {
-    // LIFE-003, PING-001
-    for revision in handshakes() {
-        let mut wire = memory::connect(&everything()).unwrap();
-        for (id, method) in [(1, "tools/list"), (2, "prompts/list"), (3, "logging/setLevel")] {
-            let early = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {"level": "debug"}});
-            let refused = exchange(&mut wire, &early).await;
-            assert!(refused.get("error").is_some(), "{method}: {refused}");
-        }
-        let ping = |id: u32| json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
-        let pong = |id: u32| json!({"jsonrpc": "2.0", "id": id, "result": {}});
-        assert_eq!(exchange(&mut wire, &ping(4)).await, pong(4));
-        let opened = exchange(&mut wire, &initialize(5, revision.as_str(), json!({}))).await;
-        assert_eq!(opened["result"]["protocolVersion"], revision.as_str());
-        // The client has not said that it is ready yet.
-        assert_eq!(exchange(&mut wire, &ping(6)).await, pong(6));
-        wire.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
-        assert_eq!(exchange(&mut wire, &ping(7)).await, pong(7));
-        let list = json!({"jsonrpc": "2.0", "id": 8, "method": "tools/list"});
-        assert_eq!(exchange(&mut wire, &list).await["result"]["tools"][0]["name"], "t");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_session_keeps_to_the_version_and_the_capabilities_that_were_agreed_on() {
-    for revision in handshakes() {
-        // A method of another revision is not there, whatever the server could do.
-        let mut peer = RawClient::connect(&everything(), revision, able()).await;
-        for method in ["server/discover", "subscriptions/listen"] {
-            let refused = peer.request(method, json!({"notifications": {}})).await;
-            assert_eq!(refused["error"]["code"], -32601, "{method} on {revision}: {refused}");
-        }
-        // Nor does a result say what only another revision says.
-        for (method, params) in [
-            ("tools/list", json!({})),
-            ("tools/call", json!({"name": "t"})),
-            ("resources/read", json!({"uri": "x:y"})),
-            ("prompts/get", json!({"name": "p"})),
-        ] {
-            let result = peer.request(method, params).await["result"].clone();
-            for member in ["resultType", "ttlMs", "cacheScope"] {
-                assert_eq!(result.get(member), None, "{method} on {revision}: {result}");
-            }
-        }
-        // What the client did not declare, or the revision does not know, is not asked of it.
-        for (name, capability) in [("asks", "elicitation"), ("samples", "sampling"), ("places", "roots")] {
-            let known = capability != "elicitation" || revision.has_elicitation();
-            let mut with =
-                RawClient::connect(&curious(), revision, json!({capability: {}})).await.on_request(host);
-            assert_eq!(text(&with.call(name, json!({})).await), known.to_string(), "{name} on {revision}");
-            assert_eq!(with.received_requests.len(), usize::from(known));
-            let mut without = able();
-            without.as_object_mut().unwrap().remove(capability);
-            let mut without = RawClient::connect(&curious(), revision, without).await.on_request(host);
-            assert_eq!(text(&without.call(name, json!({})).await), "false", "{name} on {revision}");
-            assert!(without.received_requests.is_empty());
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_question_has_a_time_limit_that_can_be_set_for_each() {
+async fn each_question_can_have_its_own_timeout() {
     // LIFE-022, LIFE-024
     let asks = |seconds: Option<u64>| {
         Tool::new(format!("t{}", seconds.unwrap_or_default())).handler(move |cx: Context| async move {
@@ -404,7 +139,7 @@ async fn a_question_has_a_time_limit_that_can_be_set_for_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn versions_capabilities_and_time_limits_that_fail_are_told_and_the_session_goes_on() {
+async fn failed_negotiations_and_timeouts_leave_the_session_usable() {
     // LIFE-027
     let hasty = Tool::new("hasty").handler(|cx: Context| async move {
         cx.sample(sampling("?")).timeout(Duration::from_secs(1)).await?;
@@ -430,7 +165,7 @@ async fn versions_capabilities_and_time_limits_that_fail_are_told_and_the_sessio
 }
 
 #[tokio::test(start_paused = true)]
-async fn unrelated_conversations_share_a_connection() {
+async fn unrelated_requests_share_a_connection() {
     // LIFE-029
     let server = curious().tool(tool("t"));
     let mut wire = memory::connect(&server).unwrap();
@@ -461,7 +196,7 @@ async fn unrelated_conversations_share_a_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_belongs_together_may_come_over_another_connection() {
+async fn related_requests_may_use_another_connection() {
     // LIFE-030, LIFE-032
     let server = curious().tool(tool("t")).page_size(1);
     let one = || memory::connect(&server).unwrap();
@@ -470,7 +205,7 @@ async fn what_belongs_together_may_come_over_another_connection() {
     let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap();
     let mut retry =
         json!({"name": "asks", "inputResponses": {key: host("elicitation/create", &Value::Null)}});
-    // Who hands nothing in begins anew, even on the connection that was asked.
+    // A call without a state starts from the beginning, even on the same connection.
     let mut same = one();
     exchange(&mut same, &call).await;
     let anew = exchange(&mut same, &stateless(json!(2), "tools/call", json!({"name": "asks"}), able())).await;
@@ -489,7 +224,7 @@ async fn what_belongs_together_may_come_over_another_connection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handshake_can_be_repeated_and_begins_a_session_of_its_own() {
+async fn repeated_handshake_starts_a_new_session() {
     // LIFE-033
     let loud = Tool::new("loud").handler(|cx: Context| async move {
         cx.log(Level::Error, "loud").await;
@@ -523,37 +258,7 @@ async fn a_handshake_can_be_repeated_and_begins_a_session_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_result_names_the_server() {
-    // VER-007
-    let server = everything().tool(
-        Tool::new("asks")
-            .handler(|cx: Context| async move { cx.ask_form(form(), "?").await.map(|_| "told") }),
-    );
-    let mut peer = RawClient::connect(&server, STATELESS, able()).await;
-    let completing = json!({"ref": {"type": "ref/resource", "uri": "n://{name}"}, "argument": {"name": "name", "value": ""}});
-    for (method, params) in [
-        ("server/discover", json!({})),
-        ("tools/list", json!({})),
-        ("tools/call", json!({"name": "t"})),
-        ("tools/call", json!({"name": "asks"})),
-        ("resources/list", json!({})),
-        ("resources/templates/list", json!({})),
-        ("resources/read", json!({"uri": "x:y"})),
-        ("prompts/list", json!({})),
-        ("prompts/get", json!({"name": "p"})),
-        ("completion/complete", completing),
-    ] {
-        let answer = peer.request_once(method, params).await;
-        assert_eq!(
-            answer["result"]["_meta"]["io.modelcontextprotocol/serverInfo"],
-            json!({"name": "all", "version": "1.2.3"}),
-            "{method}: {answer}"
-        );
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_a_client_calls_itself_changes_nothing() {
+async fn client_name_changes_nothing() {
     // VER-008, ELIC-043
     let who = Tool::new("who").handler(|who: Option<Principal>| async move { format!("{who:?}") });
     let server = everything().tool(who).visible(|who, item| item.name != "t" || who.is_some());
@@ -591,34 +296,7 @@ async fn what_a_client_calls_itself_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn discover_says_which_versions_are_served_and_a_refusal_says_the_same() {
-    // VER-012, VER-014
-    let some = Revisions::NONE.with(STATELESS).with(revision("2025-06-18"));
-    for (server, count) in [
-        (everything(), 5),
-        (everything().revisions(some), 2),
-        (everything().revisions(Revisions::ALL.stateless()), 1),
-    ] {
-        let mut wire = memory::connect(&server).unwrap();
-        let discover = stateless(json!(1), "server/discover", json!({}), json!({}));
-        let answer = exchange(&mut wire, &discover).await;
-        assert_eq!(answer["result"]["resultType"], "complete", "{answer}");
-        let served = answer["result"]["supportedVersions"].clone();
-        assert_eq!(served.as_array().unwrap().len(), count, "{served}");
-        assert!(served.as_array().unwrap().contains(&json!("2026-07-28")));
-        for method in ["server/discover", "tools/list", "tools/call", "nope"] {
-            let mut request = stateless(json!(2), method, json!({"name": "t"}), json!({}));
-            request["params"]["_meta"][VERSION] = json!("2099-01-01");
-            let refused = exchange(&mut wire, &request).await;
-            assert_eq!(refused["error"]["code"], -32022, "{refused}");
-            let data = &refused["error"]["data"];
-            assert_eq!((&data["supported"], &data["requested"]), (&served, &json!("2099-01-01")));
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_this_request_does_not_declare_is_not_used_for_it() {
+async fn undeclared_capability_is_not_used_for_a_request() {
     // VER-017, VER-018
     let server = curious();
     for handshake in [false, true] {
@@ -662,55 +340,7 @@ async fn what_this_request_does_not_declare_is_not_used_for_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn extensions_are_off_until_somebody_switches_them_on() {
-    // VER-021, VER-022, VER-024
-    for revision in revisions() {
-        for (server, declared) in [
-            (everything(), Value::Null),
-            (
-                everything()
-                    .extension("com.example/a", &json!({}))
-                    .extension("com.example/b", &json!({"n": 1}))
-                    .extension("com.example/c", &7),
-                json!({"com.example/a": {}, "com.example/b": {"n": 1}, "com.example/c": {}}),
-            ),
-        ] {
-            for client in
-                [json!({}), json!({"extensions": {"com.example/z": {}, "com.example/a": {"x": [1]}}})]
-            {
-                let mut wire = memory::connect(&server).unwrap();
-                let said = if revision.is_stateless() {
-                    let discover = stateless(json!(1), "server/discover", json!({}), client.clone());
-                    exchange(&mut wire, &discover).await
-                } else {
-                    exchange(&mut wire, &initialize(1, revision.as_str(), client.clone())).await
-                };
-                let extensions = &said["result"]["capabilities"]["extensions"];
-                if revision.is_stateless() || declared.is_null() {
-                    assert_eq!(extensions, &declared, "{revision}: {said}");
-                }
-                // Whoever lacks what the other has, both speak the protocol as it is without.
-                let mut peer = RawClient::connect(&server, revision, client).await;
-                assert_eq!(text(&peer.call("t", json!({})).await), "t");
-                assert_eq!(peer.request("tools/list", json!({})).await["result"]["tools"][0]["name"], "t");
-            }
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn where_only_2026_07_28_is_served_no_id_is_no_id() {
-    // JRPC-013
-    let mut wire = memory::connect(&everything().revisions(Revisions::ALL.stateless())).unwrap();
-    for garbage in ["{oops", "[]", "7", "[1]"] {
-        wire.send(garbage);
-        let refused = heard(&mut wire).await;
-        assert_eq!(refused.get("id"), None, "{garbage}: {refused}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_was_declared_at_the_handshake_stays_there_and_what_was_not_stays_away() {
+async fn declared_features_are_fixed_by_the_handshake() {
     // PRMT-015
     for revision in handshakes() {
         // Declared: the list may become empty, the method does not vanish.
@@ -735,7 +365,7 @@ async fn what_was_declared_at_the_handshake_stays_there_and_what_was_not_stays_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_may_no_longer_see_a_resource_hears_no_more_of_it() {
+async fn hidden_resource_sends_no_more_updates() {
     // RSRC-022
     for revision in revisions() {
         let open = Arc::new(AtomicBool::new(true));
@@ -768,29 +398,7 @@ async fn who_may_no_longer_see_a_resource_hears_no_more_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_only_2026_07_28_is_served_every_request_says_who_sends_it() {
-    // VER-004, JRPC-042, PING-005
-    let mut wire = memory::connect(&everything().revisions(Revisions::ALL.stateless())).unwrap();
-    for method in ["tools/list", "server/discover", "ping"] {
-        for params in [json!(null), json!({}), json!({"_meta": {}}), json!({"_meta": {CAPABILITIES: {}}})] {
-            let mut request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-            if params.is_null() {
-                request.as_object_mut().unwrap().remove("params");
-            }
-            let refused = exchange(&mut wire, &request).await;
-            assert_eq!(refused["error"]["code"], -32602, "{method} {params}: {refused}");
-        }
-        let answer = exchange(&mut wire, &stateless(json!(1), method, json!({}), json!({}))).await;
-        if method == "ping" {
-            assert_eq!(answer["error"]["code"], -32601, "{answer}");
-        } else {
-            assert_eq!(answer["result"]["resultType"], "complete", "{answer}");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_name_of_an_extension_has_a_prefix_and_follows_the_grammar() {
+async fn extension_name_needs_a_valid_prefix() {
     // VER-020
     for (name, fine) in [
         ("com.example/x", true),
@@ -812,7 +420,7 @@ async fn the_name_of_an_extension_has_a_prefix_and_follows_the_grammar() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_number_of_sessions_of_one_server_are_kept_apart() {
+async fn sessions_of_one_server_are_independent() {
     // SESS-015
     let says = Tool::new("says").handler(|cx: Context| async move {
         cx.log(Level::Debug, "debug").await;
@@ -847,7 +455,7 @@ async fn any_number_of_sessions_of_one_server_are_kept_apart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_of_a_session_without_tools_cannot_be_called() {
+async fn session_without_tools_cannot_call_later_tools() {
     // LIFE-015, LIFE-016
     for revision in handshakes() {
         let server = Server::new("s", "1").resource(Resource::text("x:y", "z"));

@@ -1,7 +1,7 @@
-//! A server, from the wire: what it answers, sends and refuses, whatever the transport.
+//! The messages of a server: its responses, notifications, requests and errors, over any transport.
 //!
 //! `transcripts` runs the conversations of `transcripts/*.txt` over every transport. The other modules use a `RawClient`,
-//! which is connected in memory.
+//! which is connected in memory, for what a transcript cannot say: a paused clock, callers, concurrency, special handlers.
 
 #![allow(
     clippy::unwrap_used,

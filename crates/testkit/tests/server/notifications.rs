@@ -1,4 +1,4 @@
-//! What the specification demands while a request runs: cancelling, progress, logs, and the streams of changes.
+//! Requirements on cancellation, progress, log messages and subscriptions.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,7 +33,7 @@ fn tool(name: &str) -> Tool {
     })
 }
 
-/// Says that it was dropped.
+/// Counts how often it is dropped.
 struct Dropped(Arc<AtomicUsize>);
 
 impl Drop for Dropped {
@@ -42,7 +42,7 @@ impl Drop for Dropped {
     }
 }
 
-/// A tool that never ends and tells of it every second, and how often it was stopped.
+/// A server with a tool that never ends and reports progress every second, and a counter of its cancellations.
 fn endless() -> (Server, Arc<AtomicUsize>) {
     let stopped = Arc::new(AtomicUsize::new(0));
     let counter = stopped.clone();
@@ -65,14 +65,14 @@ fn endless() -> (Server, Arc<AtomicUsize>) {
     (Server::new("s", "1").tool(endless).tool(tool("t")), stopped)
 }
 
-/// A request that is answered at once: what was said before it stands before its answer. Whatever can run has run.
+/// Sends a request and waits for its response, so that every earlier message has been received.
 async fn fence(peer: &mut RawClient) {
     tokio::time::sleep(Duration::from_millis(1)).await;
     assert!(peer.request("tools/list", json!({})).await.get("result").is_some());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_request_is_stopped_and_nothing_more_is_said_of_it() {
+async fn cancelled_request_stops_without_further_notifications() {
     // STDIO-016, STDIO-017
     for revision in revisions() {
         let (server, stopped) = endless();
@@ -84,7 +84,7 @@ async fn a_cancelled_request_is_stopped_and_nothing_more_is_said_of_it() {
         peer.notify("notifications/cancelled", json!({"requestId": id, "reason": "enough"}));
         fence(&mut peer).await;
         assert_eq!(stopped.load(Ordering::SeqCst), 1, "{revision}");
-        // What was said before the cancellation was read may still have been under way.
+        // Notifications sent before the cancellation was read may still arrive.
         peer.notifications.clear();
         tokio::time::advance(Duration::from_secs(60)).await;
         fence(&mut peer).await;
@@ -93,7 +93,7 @@ async fn a_cancelled_request_is_stopped_and_nothing_more_is_said_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_malformed_cancellation_is_ignored() {
+async fn malformed_cancellation_is_ignored() {
     // CANC-013
     for revision in revisions() {
         let (server, stopped) = endless();
@@ -127,7 +127,7 @@ async fn a_malformed_cancellation_is_ignored() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_server_takes_back_what_it_asked_and_on_2026_07_28_cancels_nothing() {
+async fn server_cancels_its_questions_only_in_handshake_revisions() {
     // CANC-001, CANC-015
     let asks = Tool::new("asks").handler(|cx: Context| async move {
         let form = FormSchema::new().field("x", Field::text());
@@ -162,7 +162,7 @@ async fn the_server_takes_back_what_it_asked_and_on_2026_07_28_cancels_nothing()
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_is_told_to_who_asked_under_their_token_and_while_the_request_runs() {
+async fn progress_uses_the_token_and_ends_with_the_request() {
     // PROG-004, PROG-007, PROG-008
     let steps = Tool::new("steps").handler(|cx: Context| async move {
         cx.progress(1).total(3).message("one third").await;
@@ -190,7 +190,7 @@ async fn progress_is_told_to_who_asked_under_their_token_and_while_the_request_r
             assert_eq!(first.get("message"), message, "{revision}");
             assert_eq!((&second["progress"], second.get("total")), (&json!(2.5), None));
         }
-        // Without a token there is nothing to tell it under; and what is answered is over.
+        // Without a token no progress is sent, and none after the response.
         assert_eq!(text(&peer.call("steps", json!({})).await), "done");
         tokio::time::sleep(Duration::from_secs(5)).await;
         fence(&mut peer).await;
@@ -198,7 +198,7 @@ async fn progress_is_told_to_who_asked_under_their_token_and_while_the_request_r
     }
 }
 
-/// Logs once on each level, under a name; the words are the level's.
+/// A server with a tool that logs once on each level.
 fn loud() -> Server {
     let loud = Tool::new("loud").handler(|cx: Context| async move {
         for (level, word) in [
@@ -233,43 +233,7 @@ fn levels(heard: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_logs_says_so_and_keeps_to_the_level_it_was_told() {
-    // LOG-001, LOG-004, LOG-005, LOG-006
-    for revision in handshakes() {
-        let mut peer = RawClient::connect(&loud(), revision, json!({})).await;
-        let opened = json!({
-            "protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": {"name": "c", "version": "1"},
-        });
-        let opened = peer.request("initialize", opened).await;
-        assert!(opened["result"]["capabilities"]["logging"].is_object(), "{opened}");
-        peer.notify("notifications/initialized", json!({}));
-        // Before anybody has said which, the server decides; errors are always of interest.
-        peer.call("loud", json!({})).await;
-        assert!(levels(&peer.notifications).ends_with(&LEVELS[4..]), "{revision}: {:?}", peer.notifications);
-        for (at, level) in LEVELS.iter().enumerate() {
-            peer.notifications.clear();
-            let set = peer.request("logging/setLevel", json!({"level": level})).await;
-            assert_eq!(set["result"], json!({}), "{revision}");
-            peer.call("loud", json!({})).await;
-            assert_eq!(levels(&peer.notifications), LEVELS[at..], "{revision}");
-        }
-        for wrong in [json!("loud"), json!("ERROR"), json!(3), json!(null)] {
-            let refused = peer.request("logging/setLevel", json!({"level": wrong})).await;
-            assert_eq!(refused["error"]["code"], -32602, "{revision}: {refused}");
-        }
-        let refused = peer.request("logging/setLevel", json!({})).await;
-        assert_eq!(refused["error"]["code"], -32602, "{revision}: {refused}");
-        peer.notifications.clear();
-        peer.call("loud", json!({})).await;
-        assert_eq!(levels(&peer.notifications), ["emergency"], "what is refused changes nothing");
-    }
-    let mut modern = RawClient::connect(&loud(), STATELESS, json!({})).await;
-    let discovered = modern.request("server/discover", json!({})).await;
-    assert!(discovered["result"]["capabilities"]["logging"].is_object(), "{discovered}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_request_hears_logs_only_if_it_asks_and_only_its_own() {
+async fn request_gets_only_its_own_log_messages() {
     // LOG-008, LOG-009, LOG-010, SUBS-013
     let (slow, _) = endless();
     let server = loud().mount("slow", slow);
@@ -277,13 +241,13 @@ async fn a_request_hears_logs_only_if_it_asks_and_only_its_own() {
     for (at, level) in LEVELS.iter().enumerate() {
         let params = json!({"name": "loud", "_meta": {LOG_LEVEL: level}});
         assert_eq!(text(&peer.request("tools/call", params).await), "done");
-        // All of it came before the answer.
+        // Every message came before the response.
         assert_eq!(levels(&peer.notifications), LEVELS[at..]);
         peer.notifications.clear();
         assert_eq!(text(&peer.call("loud", json!({})).await), "done");
         assert!(peer.notifications.is_empty(), "the level of an earlier request: {:?}", peer.notifications);
     }
-    // Beside a request that wants everything, and a stream of changes, which are of other concerns.
+    // Beside a request that wants every level, and a subscription.
     let wish = json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
     let listen = json!({"notifications": wish, "_meta": {LOG_LEVEL: "debug", "progressToken": "listen"}});
     peer.send_request("subscriptions/listen", listen);
@@ -300,7 +264,7 @@ async fn a_request_hears_logs_only_if_it_asks_and_only_its_own() {
     }
 }
 
-/// Offers one thing of each kind.
+/// A server with one item of each kind.
 fn offers() -> Server {
     Server::new("s", "1")
         .tool(tool("t"))
@@ -318,7 +282,7 @@ fn change(server: &Server, kind: &str, name: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_of_lists_are_told_to_every_session_unasked() {
+async fn list_changes_reach_every_session() {
     // TOOL-016, RSRC-010, PRMT-006
     for revision in handshakes() {
         for kind in ["tools", "resources", "prompts"] {
@@ -349,7 +313,7 @@ async fn changes_of_lists_are_told_to_every_session_unasked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn changes_of_lists_are_told_to_the_streams_that_asked_for_them_and_to_no_other() {
+async fn list_changes_reach_only_matching_subscriptions() {
     // TOOL-017, RSRC-011, PRMT-007, SUBS-002
     for kind in ["tools", "resources", "prompts"] {
         let server = offers();
@@ -375,7 +339,7 @@ async fn changes_of_lists_are_told_to_the_streams_that_asked_for_them_and_to_no_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_begins_with_what_it_will_tell_and_each_message_names_it() {
+async fn subscription_starts_with_its_acknowledgement() {
     // SUBS-003, SUBS-007
     let server = offers();
     let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
@@ -418,39 +382,7 @@ async fn a_stream_begins_with_what_it_will_tell_and_each_message_names_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_on_one_connection_are_told_apart() {
-    // SUBS-004, SUBS-015
-    let server = offers();
-    let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
-    let capabilities = peer.request("server/discover", json!({})).await["result"]["capabilities"].clone();
-    assert_eq!(capabilities["resources"]["subscribe"], true, "{capabilities}");
-    let first =
-        peer.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
-    assert_eq!(peer.next().await["params"]["_meta"][SUBSCRIPTION], first);
-    change(&server, "tools", "one");
-    let wish = json!({"toolsListChanged": true, "resourceSubscriptions": ["x:b"]});
-    let second = peer.send_request("subscriptions/listen", json!({"notifications": wish}));
-    let mut heard = [peer.next().await, peer.next().await];
-    // Whatever their order, each belongs to one stream, and that of the second begins with its acknowledgement.
-    heard.sort_by_key(|news| news["params"]["_meta"][SUBSCRIPTION].as_u64());
-    assert_eq!(heard[0]["method"], "notifications/tools/list_changed");
-    assert_eq!(heard[0]["params"]["_meta"][SUBSCRIPTION], first);
-    assert_eq!(heard[1]["method"], "notifications/subscriptions/acknowledged");
-    assert_eq!(heard[1]["params"]["_meta"][SUBSCRIPTION], second);
-    change(&server, "tools", "two");
-    server.notify_resource_updated("x:b");
-    let mut heard = Vec::new();
-    for _ in 0..3 {
-        let news = peer.next().await;
-        heard.push((news["params"]["_meta"][SUBSCRIPTION].as_u64().unwrap(), news["method"].clone()));
-    }
-    heard.sort_by_key(|(id, method)| (*id, method.to_string()));
-    let (list, update) = ("notifications/tools/list_changed", "notifications/resources/updated");
-    assert_eq!(heard, [(first, json!(list)), (second, json!(update)), (second, json!(list))]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_stream_that_the_server_ends_is_answered_with_an_empty_result() {
+async fn ended_subscription_gets_an_empty_result() {
     // SUBS-010
     let server = offers();
     let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
@@ -465,7 +397,7 @@ async fn a_stream_that_the_server_ends_is_answered_with_an_empty_result() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_resource_is_told_of_only_to_those_who_subscribed_to_it() {
+async fn resource_updates_reach_only_subscribed_sessions() {
     // RSRC-013, RSRC-014
     for revision in handshakes() {
         let server = offers();
@@ -489,30 +421,5 @@ async fn a_resource_is_told_of_only_to_those_who_subscribed_to_it() {
         let mut peer = RawClient::connect(&bare, revision, json!({})).await;
         let refused = peer.request("resources/subscribe", json!({"uri": "x:a"})).await;
         assert_eq!(refused["error"]["code"], -32601, "{revision}: {refused}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_a_server_does_not_have_is_left_out_of_the_acknowledgement() {
-    // SUBS-005
-    let wish = json!({
-        "toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true,
-        "resourceSubscriptions": ["x:a"],
-    });
-    for (server, granted) in [
-        (Server::new("s", "1").tool(tool("t")), json!({"toolsListChanged": true})),
-        (
-            Server::new("s", "1").prompt(Prompt::new("p").handler(|| async { "p" })),
-            json!({"promptsListChanged": true}),
-        ),
-        (
-            Server::new("s", "1").resource(Resource::text("x:a", "a")),
-            json!({"resourcesListChanged": true, "resourceSubscriptions": ["x:a"]}),
-        ),
-        (offers(), wish.clone()),
-    ] {
-        let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
-        peer.send_request("subscriptions/listen", json!({"notifications": wish}));
-        assert_eq!(peer.next().await["params"]["notifications"], granted);
     }
 }

@@ -59,8 +59,8 @@ fn every_requirement_is_well_formed_and_stands_there_once() {
         check(in_revisions.split('|').all(|revision| one_of(revision, &revisions)), "the revisions");
         check(!requirement.trim().is_empty(), "the requirement is missing");
         check(
-            test.is_empty() || test.split(';').all(|test| test.contains(".rs::")),
-            "a test is not a path and a name",
+            test.is_empty() || test.split(';').all(|test| test.contains(".rs::") || test.ends_with(".txt")),
+            "a test is neither a path and a name nor a transcript",
         );
         check(seen.insert(id.clone()), "stands there more than once");
     }
@@ -86,6 +86,12 @@ fn every_test_named_for_a_requirement_exists_and_quotes_it() {
     let mut found = Vec::new();
     for row in rows() {
         for test in &row.tests {
+            if test.ends_with(".txt") {
+                found.extend(
+                    transcript_fault(test, &row.id).map(|wrong| format!("{}: {test}: {wrong}", row.id)),
+                );
+                continue;
+            }
             let (path, name) = test.split_once("::").unwrap_or((test, ""));
             let source = sources
                 .entry(path.to_owned())
@@ -112,6 +118,13 @@ fn no_test_claims_more_requirements_than_it_can_prove() {
     }
     claims.retain(|_, ids| ids.len() > MOST_IDS_OF_A_TEST);
     assert_none(claims.into_iter().map(|(test, ids)| format!("{test}: {}", ids.join(", "))).collect());
+}
+
+/// Why a transcript does not prove a requirement; it must quote the id in a comment line.
+fn transcript_fault(path: &str, id: &str) -> Option<&'static str> {
+    let Some(text) = tree::text(path) else { return Some("there is no such file") };
+    let quotes = text.lines().any(|line| line.starts_with('#') && line.contains(id));
+    (!quotes).then_some("does not quote the requirement")
 }
 
 /// A test function with the comments and attributes above it; `None` unless there is exactly one.

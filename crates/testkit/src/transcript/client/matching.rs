@@ -1,57 +1,6 @@
-//! Whether what was heard is what was expected, with names for what the client chooses.
-
-use std::collections::HashMap;
+//! The members of a message that a client's transcript need not spell out.
 
 use serde_json::{Value, json};
-
-/// What the names in a transcript stand for, as far as it has been heard.
-#[derive(Debug, Default)]
-pub(super) struct Bindings(HashMap<String, Value>);
-
-impl Bindings {
-    pub(super) fn bind(&mut self, name: &str, value: Value) {
-        self.0.insert(name.to_owned(), value);
-    }
-
-    /// Whether both are the same: `"$_"` is anything, and `"$name"` what it was the first time.
-    pub(super) fn matches(&mut self, expected: &Value, heard: &Value) -> bool {
-        match (expected, heard) {
-            (Value::String(name), _) if name == "$_" => true,
-            (Value::String(name), _) if name.starts_with('$') => {
-                let known = self.0.entry(name.clone()).or_insert_with(|| heard.clone());
-                known == heard
-            }
-            (Value::Object(expected), Value::Object(heard)) => {
-                expected.len() == heard.len()
-                    && expected
-                        .iter()
-                        .all(|(key, value)| heard.get(key).is_some_and(|heard| self.matches(value, heard)))
-            }
-            (Value::Array(expected), Value::Array(heard)) => {
-                expected.len() == heard.len()
-                    && expected.iter().zip(heard).all(|(expected, heard)| self.matches(expected, heard))
-            }
-            _ => expected == heard,
-        }
-    }
-
-    /// The same with every name replaced by what it stands for.
-    pub(super) fn substitute(&self, value: &Value) -> Result<Value, String> {
-        Ok(match value {
-            Value::String(name) if name.starts_with('$') => {
-                self.0.get(name).cloned().ok_or_else(|| format!("nothing was named {name}"))?
-            }
-            Value::Object(members) => {
-                let filled = members.iter().map(|(key, value)| Ok((key.clone(), self.substitute(value)?)));
-                Value::Object(filled.collect::<Result<_, String>>()?)
-            }
-            Value::Array(items) => {
-                Value::Array(items.iter().map(|item| self.substitute(item)).collect::<Result<_, String>>()?)
-            }
-            other => other.clone(),
-        })
-    }
-}
 
 /// Takes away what every request may carry and the transcript does not speak of: a token for progress, and on 2026-07-28
 /// what a client says of itself; of what is `raw` only params that hold nothing.

@@ -55,11 +55,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tsugite_core::revision::Revision;
 
+use super::matching::Bindings;
 use super::{Condition, RUN_TIMEOUT, RunConfig, Transport};
 use crate::spec_schema;
 use app::{ActionResult, Application};
 use matching::{
-    Bindings, META_CLIENT_CAPABILITIES, META_CLIENT_INFO, META_PROTOCOL_VERSION, add_required_result_fields,
+    META_CLIENT_CAPABILITIES, META_CLIENT_INFO, META_PROTOCOL_VERSION, add_required_result_fields,
     strip_client_meta,
 };
 use scripted_server::{ClientAction, Headers, ScriptedServer};

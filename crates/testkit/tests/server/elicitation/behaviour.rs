@@ -1,4 +1,4 @@
-//! Handlers that ask: one handler, two eras.
+//! Handlers that ask the client, in handshake revisions and in the rounds of 2026-07-28.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -90,7 +90,7 @@ fn delete() -> (Server, Arc<AtomicUsize>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_handler_asks_in_every_revision_or_says_why_it_cannot() {
+async fn one_handler_asks_in_every_revision() {
     // ELIC-001, ELIC-005, MRTR-001
     for revision in revisions() {
         for (sure, expected) in [(true, "deleted /tmp/x"), (false, "kept")] {
@@ -112,46 +112,6 @@ async fn the_same_handler_asks_in_every_revision_or_says_why_it_cannot() {
                 assert!(peer.received_requests.is_empty());
             }
             assert_eq!(counted.load(Ordering::Relaxed), 1, "{revision}: counted once, whatever the rounds");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_capability_that_was_not_declared_is_never_asked_for() {
-    // MRTR-006, ELIC-002
-    for revision in revisions() {
-        let (server, _) = delete();
-        let mut peer = RawClient::connect(&server, revision, json!({"sampling": {}})).await;
-        let response = peer.call("delete", json!({"path": "/tmp/x"})).await;
-        if revision.is_stateless() {
-            assert_eq!(response["error"]["code"], -32021, "{response}");
-            assert_eq!(response["error"]["data"]["requiredCapabilities"], json!({"elicitation": {}}));
-        } else {
-            assert_eq!(response["result"]["isError"], true, "{revision}: {response}");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn declining_and_dismissing_are_not_the_same() {
-    let tool = Tool::new("ask").handler(|cx: Context| async move {
-        match cx.ask::<Confirm>("?").await {
-            Ok(_) => "accepted",
-            Err(AskError::Declined) => "declined",
-            Err(AskError::Cancelled) => "cancelled",
-            Err(AskError::Unavailable { .. }) => "unavailable",
-            Err(_) => "something else",
-        }
-    });
-    let server = Server::new("s", "1").tool(tool);
-    for revision in revisions() {
-        for (action, expected) in [("decline", "declined"), ("cancel", "cancelled"), ("accept", "accepted")] {
-            let mut peer = RawClient::connect(&server, revision, elicits()).await.on_request(move |_, _| {
-                if action == "accept" { accept(json!({"sure": true})) } else { json!({"action": action}) }
-            });
-            let response = peer.call("ask", json!({})).await;
-            let expected = if revision.has_elicitation() { expected } else { "unavailable" };
-            assert_eq!(text(&response), expected, "{revision}");
         }
     }
 }
@@ -193,20 +153,7 @@ fn curious() -> Server {
 }
 
 #[tokio::test(start_paused = true)]
-async fn questions_asked_together_are_one_round() {
-    for revision in revisions().filter(|revision| revision.has_elicitation()) {
-        let mut peer = RawClient::connect(&curious(), revision, elicits()).await.on_request(host);
-        let response = peer.call("all", json!({})).await;
-        assert_eq!(text(&response), "Ada re: Hi file:///home/ada", "{revision}");
-        assert_eq!(peer.received_requests.len(), 3);
-        if revision.is_stateless() {
-            assert_eq!(peer.rounds, 2);
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn questions_asked_one_after_the_other_are_rounds_of_their_own_and_equal_ones_are_told_apart() {
+async fn sequential_questions_take_one_round_each() {
     // MRTR-008
     for revision in revisions().filter(|revision| revision.has_elicitation()) {
         let mut count = 0;
@@ -223,7 +170,7 @@ async fn questions_asked_one_after_the_other_are_rounds_of_their_own_and_equal_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_opens_only_for_the_request_and_the_caller_it_was_made_for() {
+async fn state_is_bound_to_its_request_and_caller() {
     // MRTR-010, MRTR-011, MRTR-012, ELIC-034, ELIC-045, and M-01 to M-04 of the list of attacks.
     let key = SealKey::new([7; 32]);
     let (server, _) = delete();
@@ -281,7 +228,7 @@ async fn a_state_opens_only_for_the_request_and_the_caller_it_was_made_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_that_is_too_old_is_refused_and_says_so() {
+async fn expired_state_is_refused() {
     // MRTR-012, M-03
     let (server, _) = delete();
     let server = server.state_ttl(Duration::ZERO);
@@ -293,42 +240,8 @@ async fn a_state_that_is_too_old_is_refused_and_says_so() {
     assert!(refused["error"]["message"].as_str().unwrap().contains("expired"), "{refused}");
 }
 
-#[tokio::test(start_paused = true)]
-async fn answers_that_are_none_are_refused_and_those_that_are_missing_are_asked_for_again() {
-    // MRTR-022, MRTR-023, M-06
-    let (server, _) = delete();
-    let mut peer = RawClient::connect(&server, STATELESS, elicits()).await;
-    let call = json!({"name": "delete", "arguments": {"path": "x"}});
-    let asked = peer.request_once("tools/call", call.clone()).await;
-    let question = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
-    let with = |answers: Value| {
-        let mut call = call.clone();
-        call["requestState"] = asked["result"]["requestState"].clone();
-        call["inputResponses"] = answers;
-        call
-    };
-    for missing in [Value::Null, json!({}), json!({"unknown": accept(json!({"sure": true}))})] {
-        let again = peer.request_once("tools/call", with(missing)).await;
-        assert_eq!(again["result"]["resultType"], "input_required", "{again}");
-        assert!(again["result"]["inputRequests"].get(&question).is_some());
-    }
-    for wrong in [
-        json!(12345),
-        json!(null),
-        json!({"action": "maybe"}),
-        accept(json!({})),
-        accept(json!({"sure": "yes"})),
-        json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": "x"}}),
-    ] {
-        let refused = peer.request_once("tools/call", with(json!({&question: wrong}))).await;
-        assert_eq!(refused["error"]["code"], -32602, "{wrong}: {refused}");
-    }
-    let refused = peer.request_once("tools/call", with(json!([1]))).await;
-    assert_eq!(refused["error"]["code"], -32602, "{refused}");
-}
-
 #[tokio::test]
-async fn answers_without_a_state_count_for_what_is_asked_and_nothing_else_travels_on() {
+async fn unasked_input_responses_are_not_kept_in_the_state() {
     // MRTR-022
     let tool = Tool::new("introduce").handler(|cx: Context| async move {
         let first = cx.ask::<Name>("Who are you?").key("first").await?;
@@ -353,7 +266,7 @@ async fn answers_without_a_state_count_for_what_is_asked_and_nothing_else_travel
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_asks_something_else_than_before_is_a_clear_error() {
+async fn handler_that_diverges_between_rounds_is_an_error() {
     let runs = Arc::new(AtomicUsize::new(0));
     let fickle = Tool::new("fickle").handler(move |cx: Context| {
         let run = runs.fetch_add(1, Ordering::Relaxed);
@@ -377,13 +290,13 @@ async fn a_handler_that_asks_something_else_than_before_is_a_clear_error() {
     let refused = peer.call("fickle", json!({})).await;
     assert_eq!(refused["error"]["code"], -32603, "{refused}");
     assert!(refused["error"]["message"].as_str().unwrap().contains("something else"), "{refused}");
-    // An answer that is not used is waited for only so long.
+    // An unused response is waited for only until the round timeout.
     let refused = peer.call("slow", json!({})).await;
     assert_eq!(refused["error"]["code"], -32603, "{refused}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn rounds_have_a_limit_and_so_has_what_they_carry() {
+async fn rounds_and_state_size_are_limited() {
     let endless = Tool::new("endless").handler(|cx: Context| async move {
         let mut round = 0;
         loop {
@@ -407,7 +320,7 @@ async fn rounds_have_a_limit_and_so_has_what_they_carry() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn once_and_ask_are_refused_where_they_make_no_sense() {
+async fn misused_once_and_ask_are_internal_errors() {
     let twice = Tool::new("twice").handler(|cx: Context| async move {
         cx.once("k", async { Ok::<_, HandlerError>(1) }).await?;
         cx.once("k", async { Ok::<_, HandlerError>(2) }).await
@@ -447,7 +360,7 @@ async fn once_and_ask_are_refused_where_they_make_no_sense() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_in_a_task_of_its_own_ends_with_the_round() {
+async fn question_in_a_spawned_task_ends_with_the_round() {
     let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let spawning = Tool::new("spawning").handler(move |cx: Context| {
         let told = told.clone();
@@ -480,7 +393,7 @@ async fn a_question_in_a_task_of_its_own_ends_with_the_round() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timer_beside_a_question_never_wins_before_anyone_was_asked() {
+async fn timer_beside_a_question_does_not_skip_it() {
     let racing = Tool::new("racing").handler(|cx: Context| async move {
         tokio::select! {
             name = cx.ask::<Name>("?") => name.map(|name| name.name),
@@ -493,33 +406,7 @@ async fn a_timer_beside_a_question_never_wins_before_anyone_was_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn prompts_and_resources_can_ask_too() {
-    let prompt = Prompt::new("greet").handler(|cx: Context| async move {
-        cx.ask::<Name>("Who?").await.map(|name| format!("Greet {}", name.name))
-    });
-    let resource = Resource::new("notes://mine").handler(|cx: Context| async move {
-        cx.ask::<Name>("Who?").await.map(|name| format!("{}'s notes", name.name))
-    });
-    let server = Server::new("s", "1").prompt(prompt).resource(resource);
-    for revision in revisions() {
-        let mut peer = RawClient::connect(&server, revision, elicits()).await.on_request(host);
-        let prompt = peer.request("prompts/get", json!({"name": "greet"})).await;
-        let resource = peer.request("resources/read", json!({"uri": "notes://mine"})).await;
-        if revision.has_elicitation() {
-            assert_eq!(
-                prompt["result"]["messages"][0]["content"]["text"], "Greet Ada",
-                "{revision}: {prompt}"
-            );
-            assert_eq!(resource["result"]["contents"][0]["text"], "Ada's notes", "{revision}: {resource}");
-        } else {
-            assert_eq!(prompt["error"]["code"], -32602, "{revision}: {prompt}");
-            assert_eq!(resource["error"]["code"], -32602, "{revision}: {resource}");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_client_that_never_answers_is_not_waited_for_for_ever_and_is_told() {
+async fn unanswered_question_times_out_and_is_cancelled() {
     let patient = Tool::new("patient").handler(|cx: Context| async move {
         cx.ask::<Name>("?").timeout(Duration::from_secs(5)).await.map(|name| name.name)
     });
@@ -539,27 +426,4 @@ async fn a_client_that_never_answers_is_not_waited_for_for_ever_and_is_told() {
     peer.send(&json!({"jsonrpc": "2.0", "id": 4711, "result": {}}));
     peer.send(&json!({"jsonrpc": "2.0", "id": "x", "error": {"code": 1, "message": "m"}}));
     assert!(peer.request("ping", json!({})).await.get("result").is_some());
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_cancelled_call_withdraws_its_question() {
-    let (server, _) = delete();
-    let mut peer = RawClient::connect(&server, "2025-06-18".parse().unwrap(), elicits()).await;
-    let id = peer.send_request("tools/call", json!({"name": "delete", "arguments": {"path": "x"}}));
-    let question = peer.next().await;
-    peer.notify("notifications/cancelled", json!({"requestId": id}));
-    let cancelled = peer.next().await;
-    assert_eq!(cancelled["params"]["requestId"], question["id"], "{cancelled}");
-    assert!(peer.request("ping", json!({})).await.get("result").is_some());
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_error_of_the_client_reaches_the_handler() {
-    let (server, _) = delete();
-    let mut peer = RawClient::connect(&server, "2025-06-18".parse().unwrap(), elicits())
-        .await
-        .on_request(|_, _| json!({"error": {"code": -1, "message": "not today"}}));
-    let response = peer.call("delete", json!({"path": "x"})).await;
-    assert_eq!(response["result"]["isError"], true);
-    assert!(text(&response).contains("not today"), "{response}");
 }

@@ -1,18 +1,15 @@
-//! What the specification demands of a server that asks back: forms, pages, models, roots, and the rounds between.
+//! Requirements on questions to the client: forms, web pages, sampling and the rounds of 2026-07-28.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tsugite::jsonrpc::RawJson;
 use tsugite::prelude::*;
-use tsugite::protocol::content::{SamplingBlock, ToolResult, ToolUse};
+use tsugite::protocol::Role;
+use tsugite::protocol::content::SamplingBlock;
 use tsugite::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema, TextFormat};
-use tsugite::protocol::sampling::{
-    CreateMessageParams, IncludeContext, ModelPreferences, SamplingMessage, ToolChoice,
-};
-use tsugite::protocol::{Role, Schema, tools};
+use tsugite::protocol::sampling::{CreateMessageParams, ModelPreferences, SamplingMessage};
 use tsugite::server::UrlElicitation;
 use tsugite_testkit::raw_client::RawClient;
 
@@ -22,11 +19,7 @@ fn revisions() -> impl Iterator<Item = Revision> {
     Revisions::ALL.newest_first()
 }
 
-fn handshakes() -> impl Iterator<Item = Revision> {
-    Revisions::ALL.handshake().newest_first()
-}
-
-/// Those with pages to visit and tools for the model.
+/// The revisions with URL elicitation and tools in sampling.
 fn newer() -> impl Iterator<Item = Revision> {
     revisions().filter(|revision| revision.has_url_elicitation())
 }
@@ -55,7 +48,7 @@ fn question() -> CreateMessageParams {
     CreateMessageParams::new(vec![user("?")], 100_u64)
 }
 
-/// A tool that asks the model; a failure is the call's.
+/// A tool that asks the model; its failure is that of the call.
 fn sampler(name: &str, params: CreateMessageParams) -> Tool {
     Tool::new(name).handler(move |cx: Context| {
         let params = params.clone();
@@ -66,7 +59,7 @@ fn sampler(name: &str, params: CreateMessageParams) -> Tool {
     })
 }
 
-/// A tool that asks for a form; a failure is the call's.
+/// A tool that asks for a form; its failure is that of the call.
 fn form(name: &str, form: FormSchema) -> Tool {
     Tool::new(name).handler(move |cx: Context| {
         let form = form.clone();
@@ -81,7 +74,7 @@ fn simple() -> FormSchema {
     FormSchema::new().required_field("x", Field::text())
 }
 
-/// Whether the call was refused, in one of the ways there are.
+/// Whether the call failed, as an error or as a failed result.
 fn refused(response: &Value) -> bool {
     response.get("error").is_some() || response["result"]["isError"] == true
 }
@@ -94,7 +87,7 @@ fn only_key(asked: &Value) -> String {
     questions.keys().next().unwrap().clone()
 }
 
-/// The call again, with what is needed to take it up.
+/// The call again, with its state and the response to its only question.
 fn again(call: &Value, asked: &Value, answer: Value) -> Value {
     let mut call = call.clone();
     call["requestState"] = asked["result"]["requestState"].clone();
@@ -103,98 +96,7 @@ fn again(call: &Value, asked: &Value, answer: Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_model_is_asked_by_a_request_if_the_client_has_one_to_offer() {
-    // SAMP-003, SAMP-034
-    let server = Server::new("s", "1").tool(sampler("asks", question()));
-    for revision in revisions() {
-        let mut with = RawClient::connect(&server, revision, json!({"sampling": {}}))
-            .await
-            .on_request(|_, _| said("hi"));
-        if revision.is_stateless() {
-            let asked = with.request_once("tools/call", json!({"name": "asks"})).await;
-            let asked = &asked["result"]["inputRequests"][only_key(&asked)];
-            assert_eq!(asked["method"], "sampling/createMessage");
-            assert_eq!(asked["params"]["maxTokens"], 100);
-        } else {
-            let id = with.send_request("tools/call", json!({"name": "asks"}));
-            let asked = with.next().await;
-            assert_eq!(asked["method"], "sampling/createMessage", "{revision}: {asked}");
-            assert!(asked.get("id").is_some_and(|id| !id.is_null()));
-            assert_eq!(asked["params"]["messages"][0]["content"], json!({"type": "text", "text": "?"}));
-            assert_eq!(asked["params"]["maxTokens"], 100);
-            with.send(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": said("hi")}));
-            assert_eq!(text(&with.wait_for_response(id).await), "m");
-        }
-        assert_eq!(text(&with.call("asks", json!({})).await), "m", "{revision}");
-        let mut without = RawClient::connect(&server, revision, json!({"roots": {}})).await;
-        let answer = without.call("asks", json!({})).await;
-        assert!(refused(&answer), "{revision}: {answer}");
-        assert!(without.received_requests.is_empty());
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn tools_are_given_only_to_a_model_that_takes_them() {
-    // SAMP-011
-    let weather = tools::Tool::new("weather", Schema::from(json!({"type": "object"})));
-    let server = Server::new("s", "1")
-        .tool(sampler("tools", question().tools(vec![weather])))
-        .tool(sampler("choice", question().tool_choice(ToolChoice::default())));
-    for revision in newer() {
-        for name in ["tools", "choice"] {
-            let mut with = RawClient::connect(&server, revision, json!({"sampling": {"tools": {}}}))
-                .await
-                .on_request(|_, _| said("hi"));
-            assert_eq!(text(&with.call(name, json!({})).await), "m", "{name} on {revision}");
-            let sent = &with.received_requests[0].1;
-            assert!(sent.get("tools").is_some() || sent.get("toolChoice").is_some(), "{sent}");
-            let mut without = RawClient::connect(&server, revision, json!({"sampling": {}}))
-                .await
-                .on_request(|_, _| said("hi"));
-            let answer = without.call(name, json!({})).await;
-            for (_, sent) in &without.received_requests {
-                assert!(
-                    sent.get("tools").is_none() && sent.get("toolChoice").is_none(),
-                    "{revision}: {sent}"
-                );
-            }
-            if name == "tools" {
-                assert!(refused(&answer), "{revision}: {answer}");
-            }
-            if revision.is_stateless() && answer.get("error").is_some() {
-                assert_eq!(answer["error"]["code"], -32021, "{answer}");
-                let required = &answer["error"]["data"]["requiredCapabilities"];
-                assert_eq!(required["sampling"]["tools"], json!({}), "{answer}");
-            }
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn context_is_asked_for_only_where_it_is_offered() {
-    // SAMP-021
-    for context in [IncludeContext::ThisServer, IncludeContext::AllServers] {
-        let server = Server::new("s", "1").tool(sampler("asks", question().include_context(context)));
-        for revision in newer() {
-            for (capability, offered) in [(json!({"context": {}}), true), (json!({}), false)] {
-                let mut peer = RawClient::connect(&server, revision, json!({"sampling": capability}))
-                    .await
-                    .on_request(|_, _| said("hi"));
-                peer.call("asks", json!({})).await;
-                for (_, sent) in &peer.received_requests {
-                    let wants = sent.get("includeContext").is_some_and(|context| context != "none");
-                    assert!(offered || !wants, "{revision}: {sent}");
-                }
-                if offered {
-                    assert_ne!(peer.received_requests[0].1["includeContext"], "none");
-                }
-            }
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_a_model_says_is_checked() {
+async fn malformed_sampling_results_are_refused() {
     // SAMP-028
     let server = Server::new("s", "1").tool(sampler("asks", question()));
     for revision in revisions() {
@@ -216,7 +118,7 @@ async fn what_a_model_says_is_checked() {
     }
 }
 
-/// Sends the user to a page; notes down each visit.
+/// A server whose tool sends the user to a web page, and the list of those pages.
 fn visiting() -> (Server, Arc<Mutex<Vec<UrlElicitation>>>) {
     let visits: Arc<Mutex<Vec<UrlElicitation>>> = Arc::default();
     let kept = visits.clone();
@@ -233,7 +135,7 @@ fn visiting() -> (Server, Arc<Mutex<Vec<UrlElicitation>>>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_user_is_asked_only_in_a_way_the_client_can_show() {
+async fn elicitation_mode_must_be_declared() {
     for revision in newer() {
         for (capability, forms, pages) in [
             (json!({}), true, false),
@@ -269,7 +171,7 @@ async fn a_user_is_asked_only_in_a_way_the_client_can_show() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_to_visit_has_a_name_of_its_own_and_its_end_is_told_under_it() {
+async fn elicitation_id_is_unique_and_names_its_completion() {
     // ELIC-022, ELIC-025
     let (server, visits) = visiting();
     let mut peer = RawClient::connect(&server, Revision::NEWEST_HANDSHAKE, able())
@@ -303,7 +205,7 @@ async fn a_page_to_visit_has_a_name_of_its_own_and_its_end_is_told_under_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_says_no_or_never_comes_back_is_not_taken_to_have_said_yes() {
+async fn only_an_accepted_form_lets_the_handler_continue() {
     // ELIC-032, MRTR-007
     let done = Arc::new(AtomicUsize::new(0));
     let counter = done.clone();
@@ -323,7 +225,7 @@ async fn whoever_says_no_or_never_comes_back_is_not_taken_to_have_said_yes() {
         let answer = peer.request_once("tools/call", again(&call, &asked, json!({"action": action}))).await;
         assert!(refused(&answer), "{action}: {answer}");
     }
-    // Hundreds who do not come back cost nothing and stop nobody.
+    // Hundreds of abandoned calls do not delay others.
     for _ in 0..500 {
         let asked = peer.request_once("tools/call", call.clone()).await;
         assert_eq!(asked["result"]["resultType"], "input_required");
@@ -336,7 +238,7 @@ async fn whoever_says_no_or_never_comes_back_is_not_taken_to_have_said_yes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn agreeing_to_visit_a_page_is_not_having_been_there() {
+async fn accepting_a_page_does_not_mean_it_was_visited() {
     // ELIC-033
     let there = Arc::new(AtomicBool::new(false));
     let been = there.clone();
@@ -356,7 +258,7 @@ async fn agreeing_to_visit_a_page_is_not_having_been_there() {
     let call = json!({"name": "login"});
     let mut peer = RawClient::connect(&server, STATELESS, able()).await;
     let first = peer.request_once("tools/call", call.clone()).await;
-    // They agreed and were not there: asked again, with a state that holds that they agreed.
+    // Accepted but not visited: the page is requested again.
     let second = peer.request_once("tools/call", again(&call, &first, json!({"action": "accept"}))).await;
     assert_eq!(second["result"]["resultType"], "input_required", "{second}");
     there.store(true, Ordering::SeqCst);
@@ -365,7 +267,7 @@ async fn agreeing_to_visit_a_page_is_not_having_been_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_user_fills_in_is_checked_against_the_form() {
+async fn form_content_is_validated() {
     // ELIC-046
     let number = |integer, minimum: u32, maximum: u32| FieldKind::Number {
         integer,
@@ -414,37 +316,8 @@ async fn what_a_user_fills_in_is_checked_against_the_form() {
     }
 }
 
-fn places() -> Server {
-    Server::new("s", "1").tool(Tool::new("places").handler(|cx: Context| async move {
-        let roots = cx.roots().await?;
-        Ok::<_, HandlerError>(roots.iter().map(|root| root.uri.clone()).collect::<Vec<_>>().join(" "))
-    }))
-}
-
 #[tokio::test(start_paused = true)]
-async fn roots_are_asked_for_where_they_are_declared_and_again_when_they_changed() {
-    // ROOT-003, ROOT-007
-    for revision in handshakes() {
-        let mut count = 0;
-        let mut with = RawClient::connect(&places(), revision, json!({"roots": {"listChanged": true}}))
-            .await
-            .on_request(move |method, _| {
-                assert_eq!(method, "roots/list");
-                count += 1;
-                json!({"roots": [{"uri": format!("file:///home/{count}")}]})
-            });
-        assert_eq!(text(&with.call("places", json!({})).await), "file:///home/1", "{revision}");
-        with.notify("notifications/roots/list_changed", json!({}));
-        let seen = with.received_requests.len();
-        let answer = with.call("places", json!({})).await;
-        assert_eq!(text(&answer), format!("file:///home/{}", seen + 1), "{revision}");
-        let mut without = RawClient::connect(&places(), revision, json!({"sampling": {}})).await;
-        assert!(refused(&without.call("places", json!({})).await), "{revision}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_state_that_does_not_hold_is_an_error_and_a_missing_answer_is_not() {
+async fn tampered_state_is_refused_and_missing_response_is_not() {
     // MRTR-027
     let call = json!({"name": "form"});
     let yes = || accept(json!({"x": "yes"}));
@@ -452,7 +325,7 @@ async fn a_state_that_does_not_hold_is_an_error_and_a_missing_answer_is_not() {
     let mut peer = RawClient::connect(&server, STATELESS, able()).await;
     let asked = peer.request_once("tools/call", call.clone()).await;
     let state = asked["result"]["requestState"].as_str().unwrap();
-    // Each letter of it counts.
+    // Changing any single letter is detected.
     for at in 0..state.len() {
         let mut letters = state.as_bytes().to_vec();
         letters[at] = if letters[at] == b'A' { b'B' } else { b'A' };
@@ -473,7 +346,7 @@ async fn a_state_that_does_not_hold_is_an_error_and_a_missing_answer_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn holding_a_state_proves_nothing_about_who_holds_it() {
+async fn state_does_not_authenticate_its_holder() {
     // SEC-018, SEC-019
     let (server, _) = visiting();
     let call = json!({"name": "form"});
@@ -495,7 +368,7 @@ async fn holding_a_state_proves_nothing_about_who_holds_it() {
     states.sort();
     states.dedup();
     assert_eq!(states.len(), 100, "no two are alike");
-    // What was allowed when it was asked is looked at again when it is taken up.
+    // Authorization is checked again when the call is resumed.
     let guarded = Server::new("s", "1")
         .tool(form("form", simple()).tag("admin"))
         .visible(|who, item| !item.has_tag("admin") || who.is_some_and(|who| who.has_scope("admin")));
@@ -510,37 +383,7 @@ async fn holding_a_state_proves_nothing_about_who_holds_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wish_for_a_task_is_ignored_where_there_are_none_and_never_sent_to_who_has_none() {
-    // TASK-002, TASK-011
-    let server = Server::new("s", "1")
-        .tool(sampler("samples", question()))
-        .tool(form("form", simple()))
-        .tool(Tool::new("t").handler(|| async { "t" }));
-    let old = Revision::NEWEST_HANDSHAKE;
-    let mut peer = RawClient::connect(&server, old, able()).await.on_request(|method, _| {
-        if method == "elicitation/create" { accept(json!({"x": "y"})) } else { said("hi") }
-    });
-    let opened = json!({
-        "protocolVersion": old.as_str(), "capabilities": able(), "clientInfo": {"name": "c", "version": "1"},
-    });
-    let opened = peer.request("initialize", opened).await;
-    assert_eq!(opened["result"]["capabilities"].get("tasks"), None, "{opened}");
-    peer.notify("notifications/initialized", json!({}));
-    for (name, expected) in [("t", "t"), ("samples", "m"), ("form", "true")] {
-        let answer = peer.request("tools/call", json!({"name": name, "task": {"ttl": 60_000}})).await;
-        assert_eq!(text(&answer), expected, "{answer}");
-        assert_eq!(answer["result"].get("task"), None);
-    }
-    assert_eq!(peer.received_requests.len(), 2);
-    assert!(
-        peer.received_requests.iter().all(|(_, params)| params.get("task").is_none()),
-        "{:?}",
-        peer.received_requests
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn secrets_are_not_asked_for_in_a_form() {
+async fn secret_fields_are_refused_in_forms() {
     let fields = [
         "password",
         "Password",
@@ -583,91 +426,7 @@ async fn secrets_are_not_asked_for_in_a_form() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn malformed_answers_of_every_kind_are_errors() {
-    // MRTR-021
-    let server = places().tool(sampler("samples", question())).tool(form("form", simple()));
-    let mut peer = RawClient::connect(&server, STATELESS, able()).await;
-    for (name, answer) in [
-        ("form", json!({"action": "perhaps"})),
-        ("form", accept(json!({"x": 7}))),
-        ("samples", json!({"role": "assistant", "model": "m", "content": {"type": "smell"}})),
-        ("samples", json!({"roots": []})),
-        ("places", json!({"roots": 7})),
-        ("places", json!({"roots": [{"name": "x"}]})),
-        ("places", json!({"roots": [{"uri": "/etc"}]})),
-        ("places", json!({"roots": [{"uri": "https://example.com/"}]})),
-    ] {
-        let call = json!({"name": name});
-        let asked = peer.request_once("tools/call", call.clone()).await;
-        let refused = peer.request_once("tools/call", again(&call, &asked, answer.clone())).await;
-        assert_eq!(refused["error"]["code"], -32602, "{answer}: {refused}");
-    }
-}
-
-fn tool_use(id: &str) -> SamplingBlock {
-    SamplingBlock::ToolUse(ToolUse::new(id, "weather", RawJson::from_value(&json!({})).unwrap()))
-}
-
-fn tool_result(id: &str) -> SamplingBlock {
-    SamplingBlock::ToolResult(ToolResult::new(id, vec![ContentBlock::text("sunny")]))
-}
-
-fn conversation(messages: Vec<SamplingMessage>) -> CreateMessageParams {
-    CreateMessageParams::new(messages, 100_u64)
-}
-
-#[tokio::test(start_paused = true)]
-async fn results_of_tools_stand_alone_in_their_message() {
-    // SAMP-014
-    let mixed = vec![
-        user("?"),
-        SamplingMessage::new(Role::Assistant, vec![tool_use("a")]),
-        SamplingMessage::new(Role::User, vec![tool_result("a"), SamplingBlock::text("and then?")]),
-    ];
-    let server = Server::new("s", "1").tool(sampler("mixed", conversation(mixed)));
-    for revision in newer() {
-        let mut peer = RawClient::connect(&server, revision, able()).await.on_request(|_, _| said("hi"));
-        let answer = peer.call("mixed", json!({})).await;
-        assert!(peer.received_requests.is_empty(), "{revision}: {:?}", peer.received_requests);
-        assert!(refused(&answer), "{revision}: {answer}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_conversation_that_leaves_a_tool_unanswered_is_not_sent() {
-    // SAMP-015
-    let assistant = |blocks: Vec<SamplingBlock>| SamplingMessage::new(Role::Assistant, blocks);
-    let answers = |blocks: Vec<SamplingBlock>| SamplingMessage::new(Role::User, blocks);
-    let good = vec![
-        user("?"),
-        assistant(vec![tool_use("a"), tool_use("b")]),
-        answers(vec![tool_result("b"), tool_result("a")]),
-    ];
-    let bad = [
-        (
-            "one is missing",
-            vec![user("?"), assistant(vec![tool_use("a"), tool_use("b")]), answers(vec![tool_result("a")])],
-        ),
-        ("none is there", vec![user("?"), assistant(vec![tool_use("a")]), user("and?")]),
-        ("another's", vec![user("?"), assistant(vec![tool_use("a")]), answers(vec![tool_result("z")])]),
-        ("it ends there", vec![user("?"), assistant(vec![tool_use("a")])]),
-    ];
-    let server = Server::new("s", "1").tool(sampler("good", conversation(good)));
-    for revision in newer() {
-        let mut peer = RawClient::connect(&server, revision, able()).await.on_request(|_, _| said("hi"));
-        assert_eq!(text(&peer.call("good", json!({})).await), "m", "{revision}");
-        for (why, messages) in &bad {
-            let server = Server::new("s", "1").tool(sampler("bad", conversation(messages.clone())));
-            let mut peer = RawClient::connect(&server, revision, able()).await.on_request(|_, _| said("hi"));
-            let answer = peer.call("bad", json!({})).await;
-            assert!(peer.received_requests.is_empty(), "{why} on {revision}: {:?}", peer.received_requests);
-            assert!(refused(&answer), "{why} on {revision}: {answer}");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn wishes_for_a_model_lie_between_0_and_1() {
+async fn model_priorities_lie_between_0_and_1() {
     // SAMP-025
     let wish = |value: f64| {
         [
@@ -698,7 +457,7 @@ async fn wishes_for_a_model_lie_between_0_and_1() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_page_is_named_in_no_refusal_to_who_cannot_open_one() {
+async fn page_url_is_hidden_from_clients_without_url_mode() {
     // ELIC-004, LIFE-016
     let server = Server::new("s", "1").tool(Tool::new("login").handler(|cx: Context| async move {
         let page = cx.url_elicitation("https://example.com/login")?.message("Please log in.");
@@ -714,28 +473,6 @@ async fn a_page_is_named_in_no_refusal_to_who_cannot_open_one() {
             assert!(
                 !answer.to_string().contains("https://example.com"),
                 "{capabilities} on {revision}: {answer}"
-            );
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn tokens_of_any_kind_are_not_asked_for_in_a_form() {
-    // ELIC-018, ELIC-019
-    for field in
-        ["github_token", "api_token", "bearerToken", "session_token", "passcode", "credentials", "iban"]
-    {
-        for revision in revisions().filter(|revision| revision.has_elicitation()) {
-            let schema = FormSchema::new().required_field(field, Field::text());
-            let server = Server::new("s", "1").tool(form("asks", schema));
-            let mut peer = RawClient::connect(&server, revision, able())
-                .await
-                .on_request(move |_, _| accept(json!({field: "swordfish"})));
-            let answer = peer.call("asks", json!({})).await;
-            assert!(
-                peer.received_requests.is_empty() && refused(&answer),
-                "{field} on {revision}: {:?}",
-                peer.received_requests
             );
         }
     }

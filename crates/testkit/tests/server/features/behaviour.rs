@@ -12,7 +12,6 @@ use tower_service::Service;
 use tsugite::prelude::*;
 use tsugite::protocol::caching::CacheScope;
 use tsugite::revision::RpcError;
-use tsugite::server::CompletionRequest;
 use tsugite::server::ListKind;
 use tsugite::server::layer::{self, ConcurrencyLimit, Next, RateLimit, Timeout};
 use tsugite::transport::memory;
@@ -66,38 +65,7 @@ fn names<'a>(response: &'a Value, list: &str, member: &str) -> Vec<&'a str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn resources_are_listed_and_read_as_text_or_bytes() {
-    // RSRC-006
-    for revision in revisions() {
-        let mut peer = peer(&library(), revision).await;
-        let list = peer.request("resources/list", json!({})).await;
-        assert_eq!(names(&list, "resources", "uri"), ["notes://motto", "notes://seal", "notes://json"]);
-        assert_eq!(list["result"]["resources"][0]["size"], 14);
-        let templates = peer.request("resources/templates/list", json!({})).await;
-        assert_eq!(names(&templates, "resourceTemplates", "uriTemplate"), ["notes://{owner}/{id}"]);
-        for (uri, expected) in [
-            (
-                "notes://motto",
-                json!({"uri": "notes://motto", "mimeType": "text/plain", "text": "Measure twice."}),
-            ),
-            (
-                "notes://seal",
-                json!({"uri": "notes://seal", "mimeType": "application/x-seal", "blob": "AP8Q"}),
-            ),
-            (
-                "notes://json",
-                json!({"uri": "notes://json", "mimeType": "application/json", "text": "{\"a\":1}"}),
-            ),
-            ("notes://ada/7", json!({"uri": "notes://ada/7", "text": "ada 7"})),
-        ] {
-            let read = peer.request("resources/read", json!({"uri": uri})).await;
-            assert_eq!(read["result"]["contents"], json!([expected]), "{revision}");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_resource_that_is_not_there_has_the_error_of_its_revision() {
+async fn unknown_resource_has_the_error_code_of_its_revision() {
     // RSRC-016, RSRC-020
     for revision in revisions() {
         let mut peer = peer(&library(), revision).await;
@@ -125,7 +93,7 @@ async fn a_resource_that_is_not_there_has_the_error_of_its_revision() {
 }
 
 #[tokio::test]
-async fn a_directory_offers_its_files_and_nothing_outside() {
+async fn directory_resource_serves_only_its_own_files() {
     let folder = std::env::temp_dir().join(format!("tsugite-offering-{}", std::process::id()));
     std::fs::create_dir_all(folder.join("inner")).unwrap();
     std::fs::write(folder.join("a b.txt"), "words").unwrap();
@@ -161,104 +129,8 @@ async fn a_directory_offers_its_files_and_nothing_outside() {
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
-#[derive(Deserialize, JsonSchema)]
-struct Review {
-    /// The code to look at.
-    code: String,
-    /// How many remarks.
-    remarks: Option<u8>,
-}
-
-fn prompts() -> Server {
-    let review = Prompt::new("review")
-        .title("Review")
-        .description("Reviews code.")
-        .complete("code", |typing: CompletionRequest| async move {
-            let many = typing.argument("remarks") == Some("255");
-            (0..if many { 250 } else { 2 }).map(|n| format!("{}{n}", typing.value)).collect::<Vec<_>>()
-        })
-        .handler(|Args(review): Args<Review>| async move {
-            format!("{} ({})", review.code, review.remarks.unwrap_or(3))
-        });
-    Server::new("prompts", "1").prompt(review)
-}
-
 #[tokio::test(start_paused = true)]
-async fn prompts_say_what_they_want_to_know_and_are_filled_in() {
-    // PRMT-013
-    for revision in revisions() {
-        let mut peer = peer(&prompts(), revision).await;
-        let list = peer.request("prompts/list", json!({})).await;
-        let arguments = json!([
-            {"name": "code", "description": "The code to look at.", "required": true},
-            {"name": "remarks", "description": "How many remarks.", "required": false},
-        ]);
-        assert_eq!(list["result"]["prompts"][0]["arguments"], arguments, "{revision}");
-        let get = peer
-            .request("prompts/get", json!({"name": "review", "arguments": {"code": "x", "remarks": "5"}}))
-            .await;
-        let message = json!({"role": "user", "content": {"type": "text", "text": "x (5)"}});
-        assert_eq!(
-            (&get["result"]["messages"][0], &get["result"]["description"]),
-            (&message, &json!("Reviews code."))
-        );
-        for (params, why) in [
-            (json!({"name": "review"}), "an argument is missing"),
-            (
-                json!({"name": "review", "arguments": {"code": "x", "remarks": "many"}}),
-                "an argument does not fit",
-            ),
-            (json!({"name": "unknown"}), "no such prompt"),
-            (json!({}), "no name"),
-        ] {
-            let refused = peer.request("prompts/get", params).await;
-            assert_eq!(refused["error"]["code"], -32602, "{why}: {refused}");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn arguments_are_completed_from_values_or_by_functions() {
-    // CMPL-005
-    for revision in revisions() {
-        let server = prompts().resource(
-            Resource::template("notes://{owner}")
-                .complete("owner", ["Ada", "alan", "grace"])
-                .handler(|| async { "x" }),
-        );
-        let mut peer = peer(&server, revision).await;
-        let complete = |reference: Value, name: &str, value: &str| json!({"ref": reference, "argument": {"name": name, "value": value}});
-        let template = json!({"type": "ref/resource", "uri": "notes://{owner}"});
-        let answer = peer.request("completion/complete", complete(template.clone(), "owner", "a")).await;
-        let expected = json!({"values": ["Ada", "alan"], "total": 2, "hasMore": false});
-        assert_eq!(answer["result"]["completion"], expected, "{revision}");
-        let prompt = json!({"type": "ref/prompt", "name": "review"});
-        let answer = peer.request("completion/complete", complete(prompt.clone(), "code", "c")).await;
-        assert_eq!(answer["result"]["completion"]["values"], json!(["c0", "c1"]));
-        let mut params = complete(prompt.clone(), "code", "c");
-        params["context"] = json!({"arguments": {"remarks": "255"}});
-        let answer = peer.request("completion/complete", params).await;
-        let completion = &answer["result"]["completion"];
-        // A client that gives a context means it, whatever its revision.
-        assert_eq!(completion["values"].as_array().unwrap().len(), 100);
-        assert_eq!((&completion["total"], &completion["hasMore"]), (&json!(250), &json!(true)));
-        // An argument that nothing completes is fine; one that is not there is not.
-        let answer = peer.request("completion/complete", complete(prompt.clone(), "remarks", "")).await;
-        assert_eq!(answer["result"]["completion"]["values"], json!([]));
-        for wrong in [
-            complete(prompt, "nothing", ""),
-            complete(json!({"type": "ref/prompt", "name": "nothing"}), "code", ""),
-            complete(json!({"type": "ref/resource", "uri": "nothing://{x}"}), "x", ""),
-            complete(json!({"type": "ref/other", "name": "x"}), "x", ""),
-        ] {
-            let refused = peer.request("completion/complete", wrong).await;
-            assert_eq!(refused["error"]["code"], -32602, "{refused}");
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn lists_come_in_pages_and_cursors_cannot_be_made_up() {
+async fn tampered_cursors_are_refused() {
     // PAGE-008
     let server =
         (0..5).fold(Server::new("s", "1").page_size(2), |server, n| server.tool(tool(&format!("t{n}"))));
@@ -295,63 +167,7 @@ async fn lists_come_in_pages_and_cursors_cannot_be_made_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_is_connected_hears_of_changes_once_for_each_list() {
-    for revision in revisions() {
-        let server = Server::new("s", "1").tool(tool("a")).tool(tool("b")).declare_all_capabilities();
-        let mut peer = peer(&server, revision).await;
-        let mut subscription = Value::Null;
-        if revision.is_stateless() {
-            let wish =
-                json!({"toolsListChanged": true, "promptsListChanged": true, "resourcesListChanged": true});
-            let id = peer.send_request("subscriptions/listen", json!({"notifications": wish}));
-            let acknowledged = peer.next().await;
-            assert_eq!(acknowledged["method"], "notifications/subscriptions/acknowledged");
-            assert_eq!(acknowledged["params"]["notifications"], wish);
-            subscription = json!(id);
-            assert_eq!(
-                acknowledged["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"],
-                subscription
-            );
-        }
-        let list = peer.request("tools/list", json!({})).await;
-        assert_eq!(names(&list, "tools", "name"), ["a", "b"]);
-        server
-            .change(|changes| {
-                changes.add(tool("c"))?;
-                changes.remove(ListKind::Tool, "a");
-                changes.disable(ListKind::Tool, "b");
-                changes.add(Prompt::new("p").handler(|| async { "p" }))?;
-                changes.add(Resource::text("x:y", "z"))
-            })
-            .unwrap();
-        let mut heard: Vec<_> = Vec::new();
-        for _ in 0..3 {
-            let news = peer.next().await;
-            if revision.is_stateless() {
-                assert_eq!(news["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"], subscription);
-            }
-            heard.push(news["method"].as_str().unwrap().to_owned());
-        }
-        heard.sort();
-        let lists =
-            ["prompts", "resources", "tools"].map(|list| format!("notifications/{list}/list_changed"));
-        assert_eq!(heard, lists, "{revision}");
-        let list = peer.request("tools/list", json!({})).await;
-        assert_eq!(names(&list, "tools", "name"), ["c"], "nothing else was said before the answer");
-        let call = peer.call("b", json!({})).await;
-        assert_eq!(call["error"]["code"], -32602, "what is disabled cannot be called: {call}");
-        assert!(server.enable(ListKind::Tool, "b") && !server.enable(ListKind::Tool, "b"));
-        assert_eq!(peer.next().await["method"], "notifications/tools/list_changed");
-        assert!(peer.call("b", json!({})).await.get("result").is_some());
-        // Adding the same thing twice fails and changes nothing.
-        assert!(server.add(tool("c")).is_err());
-        assert!(peer.call("c", json!({})).await.get("result").is_some());
-        assert!(peer.notifications.is_empty(), "{:?}", peer.notifications);
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn changes_of_resources_are_told_to_those_who_subscribed() {
+async fn resource_updates_reach_subscribers() {
     for revision in revisions() {
         let server = library();
         let mut peer = peer(&server, revision).await;
@@ -405,43 +221,11 @@ async fn changes_of_resources_are_told_to_those_who_subscribed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_subscription_is_over_without_an_answer() {
-    let server = library();
-    let mut peer = peer(&server, STATELESS).await;
-    let id =
-        peer.send_request("subscriptions/listen", json!({"notifications": {"resourcesListChanged": true}}));
-    peer.next().await;
-    peer.notify("notifications/cancelled", json!({"requestId": id}));
-    server.add(Resource::text("a:b", "c")).unwrap();
-    let answer = peer.request("server/discover", json!({})).await;
-    assert!(answer.get("result").is_some() && peer.notifications.is_empty(), "{:?}", peer.notifications);
-}
-
-#[tokio::test(start_paused = true)]
-async fn subscriptions_are_counted() {
-    let server = library().max_subscriptions(2);
-    let mut modern = peer(&server, STATELESS).await;
-    for _ in 0..2 {
-        modern.send_request("subscriptions/listen", json!({"notifications": {}}));
-        modern.next().await;
-    }
-    let refused = modern.request("subscriptions/listen", json!({"notifications": {}})).await;
-    assert_eq!(refused["error"]["code"], -32600, "{refused}");
-    let wish = json!({"notifications": {"resourceSubscriptions": ["a:1", "a:2", "a:3"]}});
-    assert_eq!(modern.request("subscriptions/listen", wish).await["error"]["code"], -32602);
-    let mut old = peer(&server, revision("2025-06-18")).await;
-    for (uri, fits) in [("notes://motto", true), ("notes://seal", true), ("notes://json", false)] {
-        let answer = old.request("resources/subscribe", json!({"uri": uri})).await;
-        assert_eq!(answer.get("result").is_some(), fits, "{answer}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_client_that_never_reads_gets_the_same_news_once() {
+async fn repeated_updates_are_coalesced_for_slow_readers() {
     let server = Server::new("s", "1").tool(tool("a")).resource(Resource::text("x:y", "z"));
     let mut peer = peer(&server, revision("2025-06-18")).await;
     peer.request("resources/subscribe", json!({"uri": "x:y"})).await;
-    // Far more than anybody keeps for a peer that does not read.
+    // Far more than the queue of a client that does not read may hold.
     for _ in 0..100_000 {
         server.notify_resource_updated("x:y");
     }
@@ -450,68 +234,8 @@ async fn a_client_that_never_reads_gets_the_same_news_once() {
     assert!(peer.notifications.len() < 10_000, "{}", peer.notifications.len());
 }
 
-#[derive(Clone)]
-struct Where(&'static str);
-
-fn mounted() -> (Server, Server) {
-    let here = Tool::new("here").handler(|State(Where(place)): State<Where>| async move { place });
-    let weather = Server::new("weather", "1")
-        .state(Where("inside"))
-        .tool(here.clone())
-        .tool(tool("forecast"))
-        .prompt(Prompt::new("ask").handler(|| async { "ask" }))
-        .resource(Resource::text("config://app", "inner"))
-        .resource(
-            Resource::template("city://{name}").handler(|Args(city): Args<City>| async move { city.name }),
-        );
-    let outer =
-        Server::new("outer", "1").state(Where("outside")).tool(here).mount("weather", weather.clone());
-    (outer, weather)
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct City {
-    name: String,
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_mounted_server_is_offered_under_its_prefix_and_stays_alive() {
-    for revision in revisions() {
-        let (outer, weather) = mounted();
-        let mut peer = peer(&outer, revision).await;
-        let list = peer.request("tools/list", json!({})).await;
-        assert_eq!(names(&list, "tools", "name"), ["here", "weather_here", "weather_forecast"]);
-        for (name, said) in
-            [("here", "outside"), ("weather_here", "inside"), ("weather_forecast", "forecast")]
-        {
-            assert_eq!(peer.call(name, json!({})).await["result"]["content"][0]["text"], said);
-        }
-        assert_eq!(names(&peer.request("prompts/list", json!({})).await, "prompts", "name"), ["weather_ask"]);
-        assert!(peer.request("prompts/get", json!({"name": "weather_ask"})).await.get("result").is_some());
-        let list = peer.request("resources/list", json!({})).await;
-        assert_eq!(names(&list, "resources", "uri"), ["config://weather/app"]);
-        let list = peer.request("resources/templates/list", json!({})).await;
-        assert_eq!(names(&list, "resourceTemplates", "uriTemplate"), ["city://weather/{name}"]);
-        for (uri, said) in [("config://weather/app", "inner"), ("city://weather/Oslo", "Oslo")] {
-            let read = peer.request("resources/read", json!({"uri": uri})).await;
-            assert_eq!(read["result"]["contents"][0], json!({"uri": uri, "text": said}), "{revision}");
-        }
-        for name in ["forecast", "weather_nothing", "_here", "weather"] {
-            assert_eq!(peer.call(name, json!({})).await["error"]["code"], -32602, "{name}");
-        }
-        if !revision.is_stateless() {
-            peer.request("resources/subscribe", json!({"uri": "config://weather/app"})).await;
-            weather.add(tool("storm")).unwrap();
-            assert_eq!(peer.next().await["method"], "notifications/tools/list_changed");
-            weather.notify_resource_updated("config://app");
-            assert_eq!(peer.next().await["params"]["uri"], "config://weather/app");
-            assert!(peer.call("weather_storm", json!({})).await.get("result").is_some());
-        }
-    }
-}
-
 #[test]
-fn what_cannot_be_offered_is_named() {
+fn registration_error_names_its_cause() {
     let itself = Server::new("s", "1");
     let cases = [
         (Server::new("s", "1").tool(Tool::new("x")), "no handler"),
@@ -559,7 +283,7 @@ fn office() -> Server {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_somebody_may_not_see_is_neither_listed_nor_found() {
+async fn hidden_items_are_unknown_to_other_callers() {
     // TOOL-005, CACH-019, F-24, F-27, F-28
     let server = office();
     let admin = || Principal::new("root").with_issuer("issuer").with_scopes(["admin"]);
@@ -605,7 +329,7 @@ async fn what_somebody_may_not_see_is_neither_listed_nor_found() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_mounted_server_hides_is_hidden_in_the_outer_one() {
+async fn visibility_rules_of_mounted_servers_apply() {
     // TOOL-005
     for revision in revisions() {
         let outer = Server::new("outer", "1").tool(tool("own"));
@@ -627,30 +351,7 @@ async fn what_a_mounted_server_hides_is_hidden_in_the_outer_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cache_hints_are_said_where_they_exist() {
-    let server = Server::new("s", "1")
-        .tool(tool("a"))
-        .resource(Resource::text("x:y", "z").cache(Duration::from_secs(5), CacheScope::Public))
-        .resource(Resource::text("x:z", "z"))
-        .cache(Duration::from_secs(60), CacheScope::Public);
-    let mut modern = peer(&server, STATELESS).await;
-    for (method, params, ttl) in [
-        ("tools/list", json!({}), 60_000),
-        ("server/discover", json!({}), 60_000),
-        ("resources/read", json!({"uri": "x:y"}), 5_000),
-    ] {
-        let result = &modern.request(method, params).await["result"];
-        assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(ttl), &json!("public")), "{method}");
-    }
-    // What a resource does not say of itself is for whoever asked, and for now.
-    let result = &modern.request("resources/read", json!({"uri": "x:z"})).await["result"];
-    assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(0), &json!("private")));
-    let mut old = peer(&server, revision("2025-11-25")).await;
-    assert_eq!(old.request("tools/list", json!({})).await["result"].get("ttlMs"), None);
-}
-
-#[tokio::test(start_paused = true)]
-async fn layers_stand_around_every_request() {
+async fn layers_wrap_every_request() {
     let slow = Tool::new("slow").handler(|| async {
         tokio::time::sleep(Duration::from_secs(60)).await;
         "late"
@@ -704,7 +405,7 @@ impl Service<layer::LayerRequest> for Noted {
 }
 
 #[tokio::test(start_paused = true)]
-async fn layers_see_a_session_begin_and_may_take_their_time() {
+async fn layers_see_initialize_and_may_be_slow() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let note = seen.clone();
     let server = Server::new("s", "1").tool(tool("t")).layer(layer_fn(move |next| Noted(note.clone(), next)));
@@ -730,7 +431,7 @@ async fn layers_see_a_session_begin_and_may_take_their_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_that_come_too_fast_are_refused_until_time_has_passed() {
+async fn rate_limit_refuses_until_time_has_passed() {
     let server = Server::new("s", "1")
         .tool(tool("t"))
         .layer(RateLimit::new(2, Duration::from_secs(10)).per_principal());
@@ -747,7 +448,7 @@ async fn requests_that_come_too_fast_are_refused_until_time_has_passed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn concurrent_calls_wait_for_their_turn() {
+async fn concurrency_limit_queues_calls() {
     let running = Arc::new(AtomicUsize::new(0));
     let most = Arc::new(AtomicUsize::new(0));
     let (now, peak) = (running.clone(), most.clone());
@@ -775,7 +476,7 @@ async fn concurrent_calls_wait_for_their_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_tool_with_a_time_limit_is_ended_and_says_so_but_not_while_somebody_thinks() {
+async fn tool_timeout_excludes_time_spent_on_questions() {
     struct Name;
     impl Form for Name {
         fn schema() -> tsugite::protocol::form::FormSchema {
@@ -806,30 +507,4 @@ async fn a_tool_with_a_time_limit_is_ended_and_says_so_but_not_while_somebody_th
         &json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {}}}),
     );
     assert_eq!(peer.wait_for_response(id).await["result"]["content"][0]["text"], "answered");
-}
-
-#[tokio::test(start_paused = true)]
-async fn extensions_are_declared_and_seen() {
-    let sees = Tool::new("sees").handler(|cx: Context| async move {
-        format!(
-            "{:?}",
-            cx.client_capabilities().extensions.as_ref().map(|them| them.keys().cloned().collect::<Vec<_>>())
-        )
-    });
-    let server = Server::new("s", "1").tool(sees).extension("com.example/x", &json!({"a": 1}));
-    for revision in [STATELESS, revision("2025-11-25")] {
-        let mut peer =
-            RawClient::connect(&server, revision, json!({"extensions": {"com.example/y": {}}})).await;
-        assert_eq!(
-            peer.call("sees", json!({})).await["result"]["content"][0]["text"],
-            "Some([\"com.example/y\"])"
-        );
-        if revision.is_stateless() {
-            let discovered = peer.request("server/discover", json!({})).await;
-            assert_eq!(
-                discovered["result"]["capabilities"]["extensions"],
-                json!({"com.example/x": {"a": 1}})
-            );
-        }
-    }
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn layers_keep_the_number_of_a_missing_capability() {
+async fn layers_keep_the_code_of_a_missing_capability() {
     let asks =
         Tool::new("asks").handler(|cx: Context| async move { cx.ask::<Name>("?").await.map(|n| n.name) });
     for layered in [false, true] {
@@ -43,7 +43,7 @@ async fn layers_do_not_lose_deep_results() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn layers_honour_the_configured_length_of_ids() {
+async fn layers_respect_the_maximum_id_length() {
     for layered in [false, true] {
         let mut server =
             Server::new("s", "1").tool(tool("t")).limits(MessageLimits::default().max_id_bytes(1 << 20));
@@ -132,7 +132,7 @@ struct Two {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_listed_is_what_is_read() {
+async fn listed_resource_is_the_one_read() {
     let inner = Server::new("inner", "1").resource(Resource::text("notes://motto", "the motto"));
     let outer = Server::new("outer", "1")
         .resource(
@@ -150,7 +150,7 @@ async fn what_is_listed_is_what_is_read() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_listed_can_be_called() {
+async fn listed_tool_can_be_called() {
     let inner = Server::new("inner", "1").tool(tool("b"));
     let outer = Server::new("outer", "1")
         .tool(tool("a_b").tag("admin"))
@@ -167,7 +167,7 @@ async fn what_is_listed_can_be_called() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cached_list_never_shows_somebody_elses_definition() {
+async fn cached_list_never_shows_another_callers_definition() {
     let one = Server::new("one", "1")
         .tool(tool("b_c").tag("admin").description("for admins: the root password is in /etc/x"));
     let two = Server::new("two", "1").tool(tool("c").tag("guest").description("for guests"));
@@ -214,7 +214,7 @@ async fn secrets_are_taken_out_of_logs_of_mounted_servers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_change_is_announced_once_however_often_a_server_is_mounted() {
+async fn change_of_a_twice_mounted_server_is_announced_once() {
     let leaf = Server::new("leaf", "1").tool(tool("t"));
     let left = Server::new("left", "1").mount("leaf", leaf.clone());
     let right = Server::new("right", "1").mount("leaf", leaf.clone());
@@ -284,7 +284,7 @@ async fn a_cursor_survives_a_change_with_rules_as_without() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_without_tools_calls_none_that_came_later() {
+async fn session_without_tools_ignores_later_tools() {
     for layered in [false, true] {
         let server = Server::new("s", "1").prompt(Prompt::new("p").handler(|| async { "p" }));
         let server = if layered { server.layer(ConcurrencyLimit::new(8)) } else { server };
@@ -297,7 +297,7 @@ async fn a_session_without_tools_calls_none_that_came_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_outer_server_says_how_long_a_question_takes() {
+async fn outer_server_sets_the_question_timeout() {
     let asks = Tool::new("asks")
         .handler(|cx: Context| async move { cx.ask::<Name>("?").await.map(|name| name.name) });
     let inner = Server::new("inner", "1").tool(asks);
@@ -312,7 +312,7 @@ async fn the_outer_server_says_how_long_a_question_takes() {
 }
 
 #[test]
-fn an_output_schema_that_is_none_is_refused() {
+fn output_schema_that_is_no_schema_is_refused() {
     for schema in [json!({"type": "object", "properties": 7}), json!({"$schema": "https://example.com/own"})]
     {
         let tool = Tool::new("t").output_schema(Schema::from(schema)).raw_handler(|_, _| async { "x" });
@@ -321,7 +321,7 @@ fn an_output_schema_that_is_none_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_argument_that_stands_there_twice_is_refused_however_it_is_written() {
+async fn duplicate_argument_is_refused_in_every_spelling() {
     #[derive(Deserialize, JsonSchema)]
     struct Add {
         a: i64,

@@ -1,4 +1,4 @@
-//! Questions: tasks of their own, `once`, and how rounds end.
+//! Questions in spawned tasks, `once`, and the end of rounds.
 
 use super::*;
 
@@ -161,7 +161,7 @@ async fn second_round(tool: Tool, name: &str) -> (Value, Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_of_a_task_that_outlives_a_prompt_handler_ends() {
+async fn question_of_a_task_that_outlives_its_handler_ends() {
     for late in [false, true] {
         let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
         let leaves = Tool::new("leaves").handler(move |cx: Context| {

@@ -1,4 +1,4 @@
-//! Where things meet: each test stands where something once went wrong.
+//! Regressions: each test reproduces a bug where two features meet.
 
 mod composition;
 mod elicitation;

@@ -1,9 +1,9 @@
-//! What ends: answers, panics, cancellations, and ids that are used again.
+//! The end of requests: responses, panics, cancellations, and reused ids.
 
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_said_about_a_request_that_was_cancelled_or_timed_out() {
+async fn no_notification_follows_a_cancellation_or_timeout() {
     let spawns = Tool::new("spawns").handler(|cx: Context| async move {
         let inner = cx.clone();
         tokio::spawn(async move {
@@ -38,7 +38,7 @@ async fn nothing_is_said_about_a_request_that_was_cancelled_or_timed_out() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_logs_to_a_peer_that_is_gone_ends() {
+async fn task_that_logs_to_a_closed_connection_ends() {
     let (told, mut heard) = tokio::sync::mpsc::unbounded_channel();
     let logs = Tool::new("logs").handler(move |cx: Context| {
         let told = told.clone();
@@ -138,7 +138,7 @@ async fn a_rate_limit_counts_a_caller_once_whatever_its_scopes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_cancels_and_reuses_an_id_is_served_right() {
+async fn batch_may_cancel_and_reuse_an_id() {
     let runs = Arc::new(AtomicUsize::new(0));
     let count = runs.clone();
     let slow = Tool::new("slow").handler(move || {
@@ -157,7 +157,7 @@ async fn a_batch_that_cancels_and_reuses_an_id_is_served_right() {
 }
 
 #[test]
-fn an_id_used_again_after_a_cancellation_gets_its_own_answer() {
+fn id_reused_after_cancellation_gets_its_own_response() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build().unwrap();
     runtime.block_on(async {
         let runs = Arc::new(AtomicUsize::new(0));
@@ -210,7 +210,7 @@ async fn initialize_and_ping_do_not_reuse_an_id_under_way() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_refused_for_lack_of_room_did_nothing() {
+async fn request_refused_at_the_limit_has_no_effect() {
     let effects = Arc::new(AtomicUsize::new(0));
     let count = effects.clone();
     let acts = Tool::new("acts").handler(move || {
