@@ -128,7 +128,7 @@ async fn a_malformed_cancellation_is_ignored() {
 
 #[tokio::test(start_paused = true)]
 async fn the_server_takes_back_what_it_asked_and_on_2026_07_28_cancels_nothing() {
-    // CANC-001, CANC-015
+    // CANC-001, CANC-015, LIFE-023
     let asks = Tool::new("asks").handler(|cx: Context| async move {
         let form = FormSchema::new().field("x", Field::text());
         cx.ask_form(form, "?").timeout(Duration::from_secs(5)).await?;
