@@ -22,7 +22,7 @@ use tsugite_core::protocol::mrtr::InputRequired;
 use tsugite_core::protocol::{ClientCapabilities, Implementation, Method, NotificationMethod};
 use tsugite_core::revision::{Revision, RpcError, Translate, read_initialize_params};
 use tsugite_core::session::inbound::{BeginError, CancelAction, ResponseAction};
-use tsugite_core::session::request_meta::{ScannedMeta, parse_with_meta};
+use tsugite_core::session::request_meta::parse_with_meta;
 use tsugite_core::session::stdio::{StdioDecision, decide, decide_request};
 use tsugite_core::session::{HandshakePhase, InboundRequests, RequestMeta, ServerHandshake};
 
@@ -275,7 +275,7 @@ impl ServerConnection {
 
     /// A line has come. What is not done at once is given back.
     pub(crate) fn receive(self: &Arc<Self>, line: &[u8]) -> Vec<PendingRequest> {
-        let mut seen = ScannedMeta::default();
+        let mut seen = RequestMeta::default();
         let message = parse_with_meta(line, &self.config.limits, &mut seen);
         let reply = ResponseWriter::single(self.outbox().clone());
         match message {
@@ -306,7 +306,7 @@ impl ServerConnection {
                 let together = ResponseWriter::batch(self.outbox().clone(), most);
                 let messages = batch.into_messages().into_iter();
                 messages
-                    .filter_map(|message| self.receive_message(message, &ScannedMeta::default(), &together))
+                    .filter_map(|message| self.receive_message(message, &RequestMeta::default(), &together))
                     .collect()
             }
             (StdioDecision::Reject(refusal, revision), _) => {
@@ -320,7 +320,7 @@ impl ServerConnection {
     fn receive_message<'a>(
         self: &Arc<Self>,
         message: Result<Message<'a>, ParseError>,
-        seen: &ScannedMeta<'a>,
+        seen: &RequestMeta<'a>,
         reply: &ResponseWriter,
     ) -> Option<PendingRequest> {
         if let Ok(Message::Request(request)) = &message {
@@ -405,14 +405,14 @@ impl ServerConnection {
     fn receive_request<'a>(
         self: &Arc<Self>,
         request: &Request<'a>,
-        seen: &ScannedMeta<'a>,
+        seen: &RequestMeta<'a>,
         reply: &ResponseWriter,
     ) -> Option<PendingRequest> {
         let (phase, (runs, full), declared) = {
             let state = self.lock();
             (state.handshake.phase(), state.load(), state.declared)
         };
-        let looked = seen.request_meta(request);
+        let looked = seen.checked(request);
         let peek = match &looked {
             Ok(peek) => peek,
             Err(error) => {

@@ -6,7 +6,8 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::*;
-use crate::jsonrpc::RawJson;
+use crate::jsonrpc::{Incoming, MessageLimits, RawJson};
+use crate::protocol::meta::PROGRESS_TOKEN;
 use crate::protocol::pagination::PageParams;
 
 #[test]
@@ -98,13 +99,12 @@ struct NameAndVersion {
 fn assert_same_while_parsing(params: &str, depth: u32) {
     let line = format!(r#"{{"jsonrpc":"2.0","params": {params},"id":1,"method":"tools/call"}}"#);
     let limits = MessageLimits::default().max_depth(depth);
-    let mut seen = ScannedMeta::default();
-    let ours = parse_with_meta(line.as_bytes(), &limits, &mut seen);
+    let mut meta = RequestMeta::default();
+    let ours = parse_with_meta(line.as_bytes(), &limits, &mut meta);
     let theirs = crate::jsonrpc::parse(line.as_bytes(), &limits);
     assert_eq!(format!("{ours:?}"), format!("{theirs:?}"), "{line}");
     if let Ok(Incoming::Single(Message::Request(request))) = &ours {
-        let (on_the_way, afterwards) =
-            (seen.request_meta(request), RequestMeta::from_params(request.params()));
+        let (on_the_way, afterwards) = (meta.checked(request), RequestMeta::from_params(request.params()));
         assert_eq!(format!("{on_the_way:?}"), format!("{afterwards:?}"), "{line}");
     }
 }

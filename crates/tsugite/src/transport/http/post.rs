@@ -15,7 +15,7 @@ use tsugite_core::session::http::{
     HttpError, MirrorHeaders, OptionalHeader, PostDecision, RequestHeaders, SessionHeader,
     check_stateless_headers, decide_post, decide_post_request, status_for_code,
 };
-use tsugite_core::session::request_meta::{RequestMeta, ScannedMeta, parse_with_meta};
+use tsugite_core::session::request_meta::{RequestMeta, parse_with_meta};
 
 use super::access::{SingleHeader, add_single_value};
 use super::http_state::HttpState;
@@ -298,7 +298,7 @@ fn dispatch_body(
     let known = head.session;
     let caller = Caller { principal: who, headers: Headers::from_source(headers.clone()) };
     let mut arrived = IncomingPost { state: hub, head, session, caller, mcp_headers: said };
-    let mut seen = ScannedMeta::default();
+    let mut seen = RequestMeta::default();
     let body = match parse_with_meta(bytes, &hub.config.limits, &mut seen) {
         Ok(body) => body,
         Err(wrong) => {
@@ -307,7 +307,7 @@ fn dispatch_body(
         }
     };
     if let Incoming::Single(Message::Request(request)) = &body {
-        return match &seen.request_meta(request) {
+        return match &seen.checked(request) {
             Ok(peek) => arrived.handle_request(request, peek),
             Err(error) => {
                 let spoken = session_revision(known).unwrap_or(Revision::NEWEST);
