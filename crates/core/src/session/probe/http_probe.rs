@@ -11,9 +11,9 @@
 //! | -32020, -32021 | again, once |
 //! | any other error in a 200, or -32601 in a 404 | `initialize`, but no HTTP+SSE |
 //! | any other 4xx, whatever it says | `initialize`, then HTTP+SSE if that gives 400, 404 or 405 |
-//! | 401, 403 | authorize, then again, three times in all |
-//! | 429 | wait, then again, three times in all |
-//! | 5xx, a redirect that nobody followed, no answer | failure: it says nothing of the era |
+//! | 401, 403, 429, 5xx, a redirect that was not followed, no response | failure: says nothing about the era |
+//!
+//! Authorization and waiting after a 429 belong to the HTTP client below, which repeats the request by itself.
 
 use std::mem::take;
 
@@ -31,8 +31,6 @@ pub struct HttpProbe {
     using_record: bool,
     /// Whether the old transport may be tried: nothing here has shown that it knows messages when they are posted.
     may_be_http_sse: bool,
-    auth_challenges: u8,
-    rate_limit_waits: u8,
     record: Option<ProbeRecord>,
 }
 
@@ -83,12 +81,6 @@ pub enum HttpProbeStep {
     Send(ProbeRequest),
     /// Open a stream of the old HTTP+SSE transport with a GET, if it is not open yet, and offer this revision over it.
     OpenSse(Revision),
-    /// The answer was 401: authorize, then go on with [`HttpProbe::retry`].
-    Authorize,
-    /// The answer was 403: go on with [`HttpProbe::retry`] if it named a scope, and that was granted. Otherwise it is over.
-    StepUp,
-    /// The answer was 429: wait as long as it says, then go on with [`HttpProbe::retry`].
-    Wait,
     /// It is found out.
     Done(ProbeOutcome),
     /// It is over.
@@ -104,8 +96,6 @@ impl HttpProbe {
             stage: Stage::Post(ProbeRequest::Initialize(Revision::NEWEST_HANDSHAKE)),
             using_record: false,
             may_be_http_sse: true,
-            auth_challenges: 0,
-            rate_limit_waits: 0,
             record: None,
         };
         let next = probe.begin();
@@ -114,8 +104,8 @@ impl HttpProbe {
 
     /// Begins with what was found out earlier. A verdict that the policy or the transport rules out does not count.
     ///
-    /// A handshake that the verdict promised and that fails is followed by a probe. Without a handshake only the first
-    /// request can show that a verdict is wrong: then ask [`invalidate_record`](Self::stale).
+    /// A handshake that the record promised and that fails is followed by a probe. A record of a stateless revision is
+    /// trusted: only the first request can show that it is wrong, and the caller then probes anew.
     pub fn with_record(policy: ProbePolicy, verdict: ProbeRecord) -> (Self, HttpProbeStep) {
         let (mut probe, first) = Self::new(policy);
         let ProbeRecord { revision, transport } = verdict;
@@ -143,14 +133,6 @@ impl HttpProbe {
             return HttpProbeStep::Fail(ProbeError::NoResponse);
         };
         match status {
-            401 | 403 if self.auth_challenges < MAX_CHALLENGES => {
-                self.auth_challenges += 1;
-                if status == 401 { HttpProbeStep::Authorize } else { HttpProbeStep::StepUp }
-            }
-            429 if self.rate_limit_waits < MAX_WAITS => {
-                self.rate_limit_waits += 1;
-                HttpProbeStep::Wait
-            }
             401 | 403 | 429 => HttpProbeStep::Fail(ProbeError::HttpStatus(status)),
             200..=299 | 400..=499 => match self.stage.clone() {
                 Stage::Post(ProbeRequest::Discover(asked)) => self.on_discover_response(asked, status, body),
@@ -161,26 +143,6 @@ impl HttpProbe {
             },
             _ => HttpProbeStep::Fail(ProbeError::HttpStatus(status)),
         }
-    }
-
-    /// What to do once more, after [`HttpProbeStep::Authorize`], [`HttpProbeStep::StepUp`] or [`HttpProbeStep::Wait`].
-    pub fn retry(&self) -> HttpProbeStep {
-        match &self.stage {
-            Stage::Post(ask) => HttpProbeStep::Send(*ask),
-            Stage::HttpSse(offer, _) => HttpProbeStep::OpenSse(*offer),
-        }
-    }
-
-    /// The first request after a verdict was settled upon failed in a way that the verdict may be to blame for: begins
-    /// anew. `None` if it is not to blame: nothing was settled by a verdict, or it was given up already.
-    ///
-    /// Do not ask after a request that went well: what works is never taken for another era because of a later failure.
-    pub fn invalidate_record(&mut self) -> Option<HttpProbeStep> {
-        if !take(&mut self.using_record) || self.state.is_pinned() {
-            return None;
-        }
-        self.record = None;
-        Some(self.begin())
     }
 
     /// What to remember, once it is settled: `None` for a stateless revision that was pinned, since nobody asked.
@@ -293,8 +255,3 @@ fn unexpected_response(status: u16) -> ProbeError {
         ProbeError::HttpStatus(status)
     }
 }
-
-/// Authorizing once must do; another scope may be wanted after that.
-const MAX_CHALLENGES: u8 = 3;
-
-const MAX_WAITS: u8 = 3;

@@ -55,10 +55,6 @@ impl ProbeState {
         self.wanted.contains(revision)
     }
 
-    pub(super) fn is_pinned(&self) -> bool {
-        self.pinned
-    }
-
     /// How to begin with a server of which nothing is known.
     pub(super) fn first_step(&self) -> NextStep {
         match self.wanted.newest_first().next() {

@@ -78,8 +78,8 @@ impl StdioProbe {
 
     /// Begins with what was found out earlier. A verdict that the policy or the transport rules out does not count.
     ///
-    /// A handshake that the verdict promised and that fails is followed by a probe. Without a handshake only the first
-    /// request can show that a verdict is wrong: then ask [`invalidate_record`](Self::stale).
+    /// A handshake that the record promised and that fails is followed by a probe. A record of a stateless revision is
+    /// trusted: only the first request can show that it is wrong, and the caller then probes anew.
     pub fn with_record(policy: ProbePolicy, verdict: ProbeRecord) -> (Self, StdioProbeStep) {
         let (mut probe, first) = Self::new(policy);
         let ProbeRecord { revision, transport } = verdict;
@@ -145,19 +145,6 @@ impl StdioProbe {
             }
             found => self.apply(found),
         }
-    }
-
-    /// The first request after a verdict was settled upon failed in a way that the verdict may be to blame for: begins
-    /// anew, in a new process if the one before has ended. `None` if it is not to blame: nothing was settled by a verdict,
-    /// or it was given up already.
-    ///
-    /// Do not ask after a request that went well: what works is never taken for another era because of a later failure.
-    pub fn invalidate_record(&mut self) -> Option<StdioProbeStep> {
-        if !take(&mut self.using_record) || self.state.is_pinned() {
-            return None;
-        }
-        self.record = None;
-        Some(self.begin())
     }
 
     /// What to remember, once it is settled: `None` for a stateless revision that was pinned, since nobody asked.

@@ -40,11 +40,6 @@ impl HttpScript {
         self
     }
 
-    fn retry(mut self) -> Self {
-        self.next = self.probe.retry();
-        self
-    }
-
     #[track_caller]
     fn expect_request(self, ask: ProbeRequest) -> Self {
         assert_eq!(self.next, HttpProbeStep::Send(ask));
@@ -272,7 +267,6 @@ fn a_4xx_that_says_nothing_leads_to_initialize_and_then_to_http_sse() {
     let streamable = probe().result(200, &initialize_result("2025-06-18"));
     assert_eq!(handshake_outcome(streamable.expect_done()), Some(V2025_06_18));
     streamable.expect_record(V2025_06_18, TransportKind::StreamableHttp);
-    assert_eq!({ streamable }.probe.invalidate_record(), None);
     for status in [400, 404, 405] {
         let old =
             probe().status(status).expect_open_sse(V2025_11_25).result(200, &initialize_result("2024-11-05"));
@@ -312,42 +306,14 @@ fn without_http_sse_the_failure_is_what_was_said_to_initialize() {
 }
 
 #[test]
-fn unauthorized_says_nothing_of_the_era_and_the_question_is_asked_again() {
-    let mut probe = HttpScript::new(auto_policy());
-    for _ in 0..3 {
-        probe = probe.error(401, &unsupported(&["2025-11-25"]));
-        assert_eq!(probe.next, HttpProbeStep::Authorize);
-        probe = probe.retry().expect_request(DISCOVER);
+fn unauthorized_forbidden_and_too_many_requests_are_failures() {
+    for status in [401, 403, 429] {
+        let failure = || ProbeError::HttpStatus(status);
+        HttpScript::new(auto_policy()).error(status, &unsupported(&["2025-11-25"])).expect_error(failure());
+        HttpScript::new(auto_policy()).status(400).status(status).expect_error(failure());
+        let sse = HttpScript::new(auto_policy()).status(400).status(404).expect_open_sse(V2025_11_25);
+        sse.status(status).expect_error(failure());
     }
-    probe.status(401).expect_error(ProbeError::HttpStatus(401));
-    // So it is with every other question.
-    let probe = HttpScript::new(auto_policy()).status(400).status(401);
-    assert_eq!(probe.next, HttpProbeStep::Authorize);
-    let probe = probe.retry().expect_request(INITIALIZE).status(404).expect_open_sse(V2025_11_25).status(401);
-    assert_eq!(probe.next, HttpProbeStep::Authorize);
-    probe.retry().expect_open_sse(V2025_11_25);
-}
-
-#[test]
-fn forbidden_says_nothing_of_the_era_and_asks_for_more_rights() {
-    let mut probe = HttpScript::new(auto_policy()).status(401).retry();
-    for _ in 0..2 {
-        probe = probe.status(403);
-        assert_eq!(probe.next, HttpProbeStep::StepUp);
-        probe = probe.retry().expect_request(DISCOVER);
-    }
-    probe.status(403).expect_error(ProbeError::HttpStatus(403));
-}
-
-#[test]
-fn too_many_requests_say_nothing_of_the_era_and_are_waited_out_three_times() {
-    let mut probe = HttpScript::new(auto_policy());
-    for _ in 0..3 {
-        probe = probe.error(429, &error(-32000));
-        assert_eq!(probe.next, HttpProbeStep::Wait);
-        probe = probe.retry().expect_request(DISCOVER);
-    }
-    probe.status(429).expect_error(ProbeError::HttpStatus(429));
 }
 
 #[test]
@@ -490,9 +456,8 @@ fn a_verdict_spares_the_probe() {
     probe.expect_record(V2026_07_28, TransportKind::StreamableHttp);
     let probe = HttpScript::with_record(auto_policy(), V2025_06_18, TransportKind::StreamableHttp)
         .expect_request(ProbeRequest::Initialize(V2025_06_18));
-    let mut settled = probe.result(200, &initialize_result("2025-06-18"));
+    let settled = probe.result(200, &initialize_result("2025-06-18"));
     settled.expect_record(V2025_06_18, TransportKind::StreamableHttp);
-    assert_eq!(settled.probe.invalidate_record(), None);
     let probe = HttpScript::with_record(auto_policy(), V2024_11_05, TransportKind::HttpSse)
         .expect_open_sse(V2024_11_05);
     probe.result(200, &initialize_result("2024-11-05")).expect_record(V2024_11_05, TransportKind::HttpSse);
@@ -503,33 +468,11 @@ fn a_verdict_that_cannot_be_does_not_count() {
     HttpScript::with_record(auto_policy(), V2026_07_28, TransportKind::HttpSse).expect_request(DISCOVER);
     HttpScript::with_record(auto_policy(), V2026_07_28, TransportKind::Stdio).expect_request(DISCOVER);
     HttpScript::with_record(auto_policy(), V2025_11_25, TransportKind::Stdio).expect_request(DISCOVER);
-    let older = ProbePolicy::new(Revisions::ALL.without(V2026_07_28));
+    let older = ProbePolicy::new(Revisions::ALL.handshake());
     HttpScript::with_record(older, V2026_07_28, TransportKind::StreamableHttp).expect_request(INITIALIZE);
     let pinned = auto_policy().mode(ProbeMode::Pin(V2025_06_18));
     HttpScript::with_record(pinned, V2025_11_25, TransportKind::StreamableHttp)
         .expect_request(ProbeRequest::Initialize(V2025_06_18));
-    assert_eq!(
-        HttpScript::with_record(auto_policy(), V2026_07_28, TransportKind::HttpSse).probe.invalidate_record(),
-        None
-    );
-}
-
-#[test]
-fn a_stale_stateless_verdict_is_probed_anew_once() {
-    // VER-031
-    let mut probe = HttpScript::with_record(auto_policy(), V2026_07_28, TransportKind::StreamableHttp);
-    assert_eq!(probe.probe.invalidate_record(), Some(HttpProbeStep::Send(DISCOVER)));
-    assert_eq!((probe.probe.invalidate_record(), probe.probe.record()), (None, None));
-    let mut settled =
-        probe.status(400).expect_request(INITIALIZE).result(200, &initialize_result("2025-11-25"));
-    settled.expect_record(V2025_11_25, TransportKind::StreamableHttp);
-    assert_eq!(settled.probe.invalidate_record(), None);
-    // What was pinned is not to be found out.
-    let pinned = auto_policy().mode(ProbeMode::Pin(V2026_07_28));
-    assert_eq!(
-        HttpScript::with_record(pinned, V2026_07_28, TransportKind::StreamableHttp).probe.invalidate_record(),
-        None
-    );
 }
 
 #[test]
@@ -608,12 +551,7 @@ proptest! {
         let mut outcomes = outcomes.into_iter();
         loop {
             match &script.next {
-                HttpProbeStep::Done(_) => match script.probe.invalidate_record() {
-                    Some(next) => script.next = next,
-                    None => break,
-                },
-                HttpProbeStep::Fail(_) => break,
-                HttpProbeStep::Authorize | HttpProbeStep::StepUp | HttpProbeStep::Wait => script = script.retry(),
+                HttpProbeStep::Done(_) | HttpProbeStep::Fail(_) => break,
                 HttpProbeStep::OpenSse(_) | HttpProbeStep::Send(_) => {
                     if let HttpProbeStep::Send(ProbeRequest::Discover(_)) = script.next {
                         prop_assert!(matches!(policy.mode, ProbeMode::Auto | ProbeMode::StatelessOnly));

@@ -256,22 +256,17 @@ fn neither_a_handshake_alone_nor_a_pinned_revision_is_asked_for() {
 }
 
 #[test]
-fn a_verdict_spares_the_probe_and_a_stale_one_is_probed_anew_once() {
+fn record_skips_the_probe_and_a_stale_handshake_is_probed() {
     // VER-031
-    let mut probe = StdioScript::with_record(auto_policy(), V2026_07_28);
+    let probe = StdioScript::with_record(auto_policy(), V2026_07_28);
     assert_eq!(stateless_outcome(probe.expect_done()), Some((V2026_07_28, false)));
     assert_eq!(probe.probe.record(), Some(ProbeRecord::new(V2026_07_28, TransportKind::Stdio)));
-    assert_eq!(probe.probe.invalidate_record(), Some(StdioProbeStep::Send(DISCOVER)));
-    assert_eq!((probe.probe.invalidate_record(), probe.probe.record()), (None, None));
-    probe.timeout().expect_request(INITIALIZE);
 
     let trusting = || {
         StdioScript::with_record(auto_policy(), V2025_06_18)
             .expect_request(ProbeRequest::Initialize(V2025_06_18))
     };
-    let mut settled = trusting().result(&initialize_result("2025-06-18"));
-    settled.expect_done();
-    assert_eq!(settled.probe.invalidate_record(), None);
+    trusting().result(&initialize_result("2025-06-18")).expect_done();
     trusting()
         .error(&error(-32601))
         .expect_request(DISCOVER)
@@ -280,8 +275,6 @@ fn a_verdict_spares_the_probe_and_a_stale_one_is_probed_anew_once() {
     trusting().timeout().expect_request(DISCOVER);
     trusting().exit().expect_restart(DISCOVER).exit().expect_error(ProbeError::Exited);
 
-    let pinned = auto_policy().mode(ProbeMode::Pin(V2026_07_28));
-    assert_eq!(StdioScript::with_record(pinned, V2026_07_28).probe.invalidate_record(), None);
     let only = StdioScript::with_record(auto_policy().mode(ProbeMode::HandshakeOnly), V2025_11_25)
         .expect_request(INITIALIZE);
     only.error(&error(-32603)).expect_error(rejected(&error(-32603)));
@@ -308,11 +301,7 @@ proptest! {
         let mut starts = 1;
         loop {
             match &script.next {
-                StdioProbeStep::Done(_) => match script.probe.invalidate_record() {
-                    Some(next) => script.next = next,
-                    None => break,
-                },
-                StdioProbeStep::Fail(_) => break,
+                StdioProbeStep::Done(_) | StdioProbeStep::Fail(_) => break,
                 next => {
                     starts += usize::from(matches!(next, StdioProbeStep::Restart(_)));
                     let Some(outcome) = outcomes.next() else { panic!("no end: {next:?}") };
