@@ -3,8 +3,8 @@
 //! Either requests and notifications, or answers. Each element is judged for itself, so that one bad element
 //! costs only its own answer.
 
+use super::Message;
 use super::error::{InvalidMessage, ParseError, ParseErrorKind};
-use super::{Id, Message};
 
 /// The messages of one array, at least one.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,23 +32,6 @@ impl<'a> Batch<'a> {
     pub fn request_methods(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|message| match message {
             Ok(Message::Request(request)) => Some(request.method.as_ref()),
-            _ => None,
-        })
-    }
-
-    /// How many answers the batch is owed: one for each request, and one for each fault that wants one.
-    pub fn expected_responses(&self) -> usize {
-        let due = |message: &&Result<Message<'a>, ParseError>| match message {
-            Ok(message) => matches!(message, Message::Request(_)),
-            Err(fault) => fault.error_response().is_some(),
-        };
-        self.0.iter().filter(due).count()
-    }
-
-    /// The ids of the requests, in their order.
-    pub fn request_ids(&self) -> impl Iterator<Item = &Id<'a>> {
-        self.0.iter().filter_map(|message| match message {
-            Ok(Message::Request(request)) => Some(&request.id),
             _ => None,
         })
     }

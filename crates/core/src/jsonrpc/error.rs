@@ -111,8 +111,6 @@ pub enum ParseErrorKind {
     EmptyBatch,
     /// Requests and answers in one batch.
     MixedBatch,
-    /// A batch where the revision has none.
-    BatchNotAllowed,
 }
 
 /// What a faulty message was meant to be; it decides whether an error is sent and to which id.
@@ -137,11 +135,6 @@ impl ParseError {
     /// A line or body over the limit, which was not read at all.
     pub fn too_long() -> Self {
         Self::new(ParseErrorKind::TooLong, InvalidMessage::UnreadableId)
-    }
-
-    /// An array where the revision has no batches.
-    pub fn batch_not_allowed() -> Self {
-        Self::new(ParseErrorKind::BatchNotAllowed, InvalidMessage::UnreadableId)
     }
 
     /// The error to send, or `None` where JSON-RPC wants silence.
@@ -191,7 +184,6 @@ impl ParseErrorKind {
             }
             ParseErrorKind::EmptyBatch => "Invalid request: the batch is empty",
             ParseErrorKind::MixedBatch => "Invalid request: a batch holds either requests or responses",
-            ParseErrorKind::BatchNotAllowed => "Invalid request: this revision has no batches",
         }
     }
 }

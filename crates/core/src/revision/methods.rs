@@ -112,11 +112,6 @@ impl Revision {
         name.starts_with("rpc.")
             || known.is_some_and(|row| !self.supports(row, MethodKind::Request, MessageSender::Both))
     }
-
-    /// Whether the method belongs to an extension there, and to which.
-    pub fn extension_of(self, name: &str) -> Option<&'static str> {
-        (self.is_stateless() && method_info(name)?.in_tasks_extension).then_some(tasks::EXTENSION)
-    }
 }
 
 /// Who sends it on 2026-07-28; `None` if nobody sends it as a message.

@@ -151,16 +151,6 @@ impl Revision {
         self >= Revision::V2025_06_18
     }
 
-    /// Whether SSE streams begin with an empty event and may be closed early for polling.
-    pub fn has_stream_polling(self) -> bool {
-        self == Revision::V2025_11_25
-    }
-
-    /// Whether closing the stream of an answer cancels the request.
-    pub const fn cancels_on_disconnect(self) -> bool {
-        self.is_stateless()
-    }
-
     /// Whether a tool that failed leaves its task failed; otherwise the task is completed with `isError`.
     pub fn tool_error_fails_task(self) -> bool {
         self.has_core_tasks()

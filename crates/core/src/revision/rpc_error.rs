@@ -184,20 +184,6 @@ impl RpcError {
         }
     }
 
-    /// The HTTP status that goes with it when it is the whole answer to a request of that revision.
-    ///
-    /// Errors of the protocol's own machinery have one on 2026-07-28; what a handler says travels in a 200.
-    pub fn http_status(&self, to: Revision) -> u16 {
-        match self {
-            RpcError::Parse(_) | RpcError::InvalidRequest(_) => 400,
-            RpcError::TooLarge(_) => 413,
-            RpcError::MethodNotFound { .. } if to.is_stateless() => 404,
-            RpcError::UnsupportedVersion { .. } | RpcError::HeaderMismatch(_) => 400,
-            _ if to.is_stateless() && self.code(to) == code::MISSING_CLIENT_CAPABILITY => 400,
-            _ => 200,
-        }
-    }
-
     /// What a peer of `from` meant by an error it answered `method` with.
     ///
     /// -32002 is taken for a missing resource from everyone, since servers lag behind, but only where a resource was

@@ -2,8 +2,6 @@
 //!
 //! The client's side is part of how it finds out what a server speaks: [`super::probe`].
 
-use crate::protocol::Method;
-use crate::protocol::ping::Ping;
 use crate::revision::{Revision, Revisions, RpcError};
 
 /// How far a handshake has come.
@@ -66,31 +64,11 @@ impl ServerHandshake {
             self.phase = HandshakePhase::Ready(revision);
         }
     }
-
-    /// Whether the server may send this request now: before the client is ready, only `ping`.
-    pub fn may_send_request(&self, method: &str) -> bool {
-        match self.phase {
-            HandshakePhase::Ready(_) => true,
-            HandshakePhase::Negotiated(_) => method == Ping::NAME,
-            HandshakePhase::Uninitialized => false,
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_server_asks_nothing_but_ping_until_the_client_is_ready() {
-        // LIFE-008
-        let mut server = ServerHandshake::new(Revisions::ALL);
-        assert!(!server.may_send_request("ping"));
-        assert_eq!(server.initialize("2025-06-18"), Ok(Revision::V2025_06_18));
-        assert!(server.may_send_request("ping") && !server.may_send_request("roots/list"));
-        server.mark_ready();
-        assert!(server.may_send_request("roots/list"));
-    }
 
     #[test]
     fn initialize_may_come_again_and_begins_anew() {

@@ -66,10 +66,6 @@ proptest! {
         match parse(array.as_bytes(), &MessageLimits::default()) {
             Ok(Incoming::Batch(batch)) => {
                 prop_assert!(!(some(&["request", "notification"]) && some(&["answer"])), "{}", array);
-                let due = judged.iter().filter(|verdict| {
-                    verdict.starts_with("request") || verdict.starts_with("fault") && !verdict.contains("nothing")
-                });
-                prop_assert_eq!(batch.expected_responses(), due.count(), "{}", array);
                 for (element, wire) in batch.into_messages().into_iter().zip(&wires) {
                     let single = parse(wire.as_bytes(), &MessageLimits::default());
                     prop_assert_eq!(element.map(Incoming::Single), single, "{}", wire);

@@ -250,6 +250,22 @@ async fn a_batch_is_answered_request_by_request() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn server_sends_no_request_before_initialized() {
+    // LIFE-008
+    for revision in handshakes() {
+        let mut wire = memory::connect(&curious()).unwrap();
+        let response = exchange(&mut wire, &initialize(1, revision.as_str(), able())).await;
+        assert_eq!(response["id"], 1, "{response}");
+        let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+        assert_eq!(exchange(&mut wire, &ping).await["id"], 2);
+        assert!(tokio::time::timeout(Duration::from_secs(600), wire.next()).await.is_err());
+        wire.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
+        let call = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "places"}});
+        assert_eq!(exchange(&mut wire, &call).await["method"], "roots/list");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_server_asks_nothing_of_its_own_accord_on_2026_07_28() {
     // JRPC-039, STDIO-012
     let server = curious();

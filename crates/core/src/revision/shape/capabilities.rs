@@ -121,26 +121,3 @@ impl ClientMeta {
         ClientMeta::new(revision.as_str(), capabilities)
     }
 }
-
-/// The two ways to present a server, as one: what a handshake told is what discover would have told, and the other way
-/// round. `initialize` answers with one version where discover lists all.
-impl DiscoverResult {
-    /// What discover would have said, from what the handshake said.
-    pub fn from_initialize(greeting: InitializeResult) -> Self {
-        let mut discovered = DiscoverResult::new([greeting.protocol_version], greeting.capabilities);
-        discovered.instructions = greeting.instructions;
-        let mut meta = greeting.meta.unwrap_or_default();
-        meta.set_server_info(&greeting.server_info);
-        discovered.meta(meta)
-    }
-
-    /// What a handshake on `version` would say. A server that did not name itself is called `unknown`.
-    pub fn into_initialize(mut self, version: Revision) -> InitializeResult {
-        let server = self.meta.as_ref().and_then(|meta| meta.server_info());
-        let server = server.unwrap_or_else(|| Implementation::new("unknown", "0"));
-        let mut greeting = InitializeResult::new(version.as_str(), self.capabilities, server);
-        greeting.instructions = self.instructions;
-        greeting.meta = self.meta.take();
-        greeting
-    }
-}

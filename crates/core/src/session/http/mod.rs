@@ -67,13 +67,6 @@ impl HttpPolicy {
     pub fn new(served: Revisions) -> Self {
         Self { served, sessions: true, allow_delete: true, http_sse: false }
     }
-
-    /// Without sessions.
-    #[must_use]
-    pub fn without_sessions(mut self) -> Self {
-        self.sessions = false;
-        self
-    }
 }
 
 /// An HTTP request that is not served.

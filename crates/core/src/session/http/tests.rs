@@ -12,6 +12,10 @@ fn request_headers(version: Option<&str>, session: SessionHeader) -> RequestHead
     RequestHeaders { version: version.map_or(OptionalHeader::Absent, OptionalHeader::Present), session }
 }
 
+fn policy_without_sessions() -> HttpPolicy {
+    HttpPolicy { sessions: false, ..policy_for_all() }
+}
+
 fn policy_for_all() -> HttpPolicy {
     HttpPolicy::new(Revisions::ALL)
 }
@@ -62,7 +66,7 @@ fn row_1_an_array_on_2025_03_26_is_a_batch() {
         post(&policy_for_all(), request_headers(None, session), &batch),
         PostDecision::Batch { revision: V2025_03_26, in_session: true }
     );
-    let alone = policy_for_all().without_sessions();
+    let alone = policy_without_sessions();
     for version in [None, Some("2025-03-26")] {
         let decision = post(&alone, request_headers(version, SessionHeader::Absent), &batch);
         assert_eq!(decision, PostDecision::Batch { revision: V2025_03_26, in_session: false });
@@ -89,7 +93,7 @@ fn row_1_an_array_on_2025_03_26_is_a_batch() {
 fn row_2_any_other_array_is_refused() {
     // JRPC-030
     let batch = json!([request("tools/list")]);
-    let alone = policy_for_all().without_sessions();
+    let alone = policy_without_sessions();
     for (policy, version, session) in [
         (policy_for_all(), None, SessionHeader::Known(V2025_06_18)),
         (policy_for_all(), None, SessionHeader::Known(V2024_11_05)),
@@ -315,7 +319,7 @@ fn row_12_without_a_session_a_server_with_sessions_says_how_to_begin() {
 #[test]
 fn row_13_without_sessions_a_request_stands_alone() {
     // HTTP-043, HTTP-049: no header means 2025-03-26. HTTP-044: a version nobody serves is refused.
-    let policy = policy_for_all().without_sessions();
+    let policy = policy_without_sessions();
     for (version, revision) in
         [(None, V2025_03_26), (Some("2025-06-18"), V2025_06_18), (Some("2024-11-05"), V2024_11_05)]
     {
@@ -396,11 +400,8 @@ fn row_17_a_notification_in_a_session_belongs_to_it() {
 
 #[test]
 fn row_18_a_notification_without_sessions_stands_alone() {
-    let decision = post(
-        &policy_for_all().without_sessions(),
-        request_headers(None, SessionHeader::Absent),
-        &notification(),
-    );
+    let decision =
+        post(&policy_without_sessions(), request_headers(None, SessionHeader::Absent), &notification());
     assert_eq!(decision, PostDecision::Sessionless(V2025_03_26));
 }
 
@@ -473,9 +474,7 @@ fn row_23_the_stateless_era_knows_neither_get_nor_delete() {
     let modern = request_headers(Some(MODERN), SessionHeader::Known(V2025_11_25));
     let bare = request_headers(None, SessionHeader::Absent);
     let only = HttpPolicy::new(Revisions::ALL.stateless());
-    for (policy, head) in
-        [(policy_for_all(), modern), (only, bare), (policy_for_all().without_sessions(), bare)]
-    {
+    for (policy, head) in [(policy_for_all(), modern), (only, bare), (policy_without_sessions(), bare)] {
         assert_eq!(get_status(get(&policy, head)), 405);
         let DeleteDecision::Reject(denial) = decide_delete(&policy, &head) else { panic!() };
         assert_eq!(denial.status, 405);

@@ -38,8 +38,8 @@ pub struct HttpProbe {
 enum Stage {
     /// Something is posted to the server's URL.
     Post(ProbeRequest),
-    /// The old transport is tried, offering this revision. If it is not there either, this is why we failed.
-    HttpSse(Revision, ProbeError),
+    /// The old transport is tried. If it is not there either, the probe fails with this error.
+    HttpSse(ProbeError),
 }
 
 /// What came of a request.
@@ -139,7 +139,7 @@ impl HttpProbe {
                 Stage::Post(ProbeRequest::Initialize(offered)) => {
                     self.on_initialize_response(offered, status, body)
                 }
-                Stage::HttpSse(_, otherwise) => self.on_http_sse_response(status, body, otherwise),
+                Stage::HttpSse(otherwise) => self.on_http_sse_response(status, body, otherwise),
             },
             _ => HttpProbeStep::Fail(ProbeError::HttpStatus(status)),
         }
@@ -216,7 +216,7 @@ impl HttpProbe {
     }
 
     fn open_http_sse(&mut self, offer: Revision, otherwise: ProbeError) -> HttpProbeStep {
-        self.stage = Stage::HttpSse(offer, otherwise);
+        self.stage = Stage::HttpSse(otherwise);
         HttpProbeStep::OpenSse(offer)
     }
 
@@ -229,7 +229,7 @@ impl HttpProbe {
             NextStep::Done(settled) => {
                 let transport = match self.stage {
                     Stage::Post(_) => TransportKind::StreamableHttp,
-                    Stage::HttpSse(..) => TransportKind::HttpSse,
+                    Stage::HttpSse(_) => TransportKind::HttpSse,
                 };
                 self.using_record = false;
                 self.record = settled.is_confirmed().then(|| ProbeRecord::new(settled.revision(), transport));
