@@ -77,7 +77,6 @@ pub struct ParseError {
 
 /// What is wrong with a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ParseErrorKind {
     /// Not UTF-8.
     NotUtf8,
@@ -115,7 +114,6 @@ pub enum ParseErrorKind {
 
 /// What a faulty message was meant to be; it decides whether an error is sent and to which id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum InvalidMessage {
     /// A request with a readable id: the error carries it.
     Request(Id<'static>),

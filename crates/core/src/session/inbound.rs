@@ -22,7 +22,6 @@ struct InFlightRequest {
 
 /// Why a request is not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum BeginError {
     /// Another request with the same id has no answer yet: -32600, since it would be unclear which is answered.
     DuplicateId,

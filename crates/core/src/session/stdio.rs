@@ -14,7 +14,6 @@ use crate::revision::{MessageSender, MethodKind, Revision, Revisions, RpcError, 
 
 /// What to do with a line.
 #[derive(Debug, PartialEq)]
-#[non_exhaustive]
 pub enum StdioDecision {
     /// Serve the request by this revision.
     Serve(Revision),

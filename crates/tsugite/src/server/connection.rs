@@ -313,7 +313,20 @@ impl ServerConnection {
                 reply.send_error(None, &refusal, revision);
                 Vec::new()
             }
-            _ => Vec::new(),
+            // Not decisions about a batch.
+            (StdioDecision::Batch(_), Ok(Incoming::Single(_)) | Err(_))
+            | (
+                StdioDecision::Serve(_)
+                | StdioDecision::Initialize(_)
+                | StdioDecision::Pong
+                | StdioDecision::Notification(_)
+                | StdioDecision::Initialized
+                | StdioDecision::Cancel(_)
+                | StdioDecision::DeliverResponse
+                | StdioDecision::Ignore
+                | StdioDecision::ParseError(_),
+                _,
+            ) => Vec::new(),
         }
     }
 
@@ -350,8 +363,18 @@ impl ServerConnection {
             (StdioDecision::DeliverResponse, Ok(Incoming::Single(Message::Response(response)))) => {
                 self.outgoing_requests().receive_response(response);
             }
-            // No other notification of a client asks for anything: roots are asked for when they are needed.
-            _ => {}
+            // No other notification of a client needs an action: roots are requested when they are needed.
+            (StdioDecision::Notification(_) | StdioDecision::Ignore | StdioDecision::Reject(..), _) => {}
+            // Not decisions about a notification, a response or a parse error.
+            (
+                StdioDecision::Serve(_)
+                | StdioDecision::Initialize(_)
+                | StdioDecision::Pong
+                | StdioDecision::Batch(_)
+                | StdioDecision::DeliverResponse
+                | StdioDecision::ParseError(_),
+                _,
+            ) => {}
         }
     }
 
@@ -443,7 +466,14 @@ impl ServerConnection {
             StdioDecision::Reject(refusal, revision) => {
                 reply.send_error(Some(&request.id), &refusal, revision)
             }
-            _ => {}
+            // Not decisions about a request.
+            StdioDecision::Notification(_)
+            | StdioDecision::Initialized
+            | StdioDecision::Cancel(_)
+            | StdioDecision::Batch(_)
+            | StdioDecision::DeliverResponse
+            | StdioDecision::Ignore
+            | StdioDecision::ParseError(_) => {}
         }
         None
     }
@@ -872,7 +902,7 @@ impl ServerConnection {
         let state = state.in_flight_mut(&self.config);
         state.inbound.begin(id, method).map_err(|not_taken| match not_taken {
             BeginError::DuplicateId => duplicate_id(),
-            _ => too_many_requests(),
+            BeginError::TooMany => too_many_requests(),
         })?;
         state.last_serial += 1;
         let serial = state.last_serial;

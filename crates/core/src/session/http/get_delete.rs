@@ -5,7 +5,6 @@ use crate::revision::Revision;
 
 /// What to do with a GET on the endpoint.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum GetDecision {
     /// Open a stream for what belongs to no request, in a session that speaks this revision.
     Stream(Revision),
@@ -17,7 +16,6 @@ pub enum GetDecision {
 
 /// What to do with a DELETE on the endpoint.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum DeleteDecision {
     /// End the session: 200, and 404 from then on.
     EndSession,

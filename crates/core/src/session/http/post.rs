@@ -12,7 +12,6 @@ use crate::revision::{Revision, RpcError, canonical_method};
 
 /// What to do with a POST.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum PostDecision {
     /// A request of the stateless era: let it climb the ladder.
     Stateless(Revision),

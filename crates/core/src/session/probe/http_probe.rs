@@ -44,7 +44,6 @@ enum Stage {
 
 /// What came of a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
 pub enum HttpProbeEvent<'a> {
     /// The server answered. Redirects within its origin have been followed.
     ///
@@ -62,7 +61,6 @@ pub enum HttpProbeEvent<'a> {
 
 /// What an HTTP answer says, be it JSON or a stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
 pub enum ProbeBody<'a> {
     /// The result of the request.
     Result(Raw<'a>),

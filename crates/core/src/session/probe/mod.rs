@@ -57,7 +57,6 @@ pub struct ProbePolicy {
 
 /// Which revisions are looked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ProbeMode {
     /// Both eras: the server is asked for what it is.
     Auto,

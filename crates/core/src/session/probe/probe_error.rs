@@ -7,7 +7,6 @@ use crate::revision::Revisions;
 
 /// Why no common ground was found.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum ProbeError {
     /// There is no revision we could look for.
     NoRevisions,

@@ -29,7 +29,6 @@ pub struct StdioProbe {
 
 /// What came of a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
 pub enum StdioProbeEvent<'a> {
     /// The result of the request.
     Result(Raw<'a>),

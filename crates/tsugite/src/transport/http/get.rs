@@ -24,7 +24,7 @@ pub(super) async fn get(hub: &Arc<HttpState>, parts: Parts, takes_events: bool) 
     let Some(session) = session else {
         return match decision {
             GetDecision::Reject(denied) => http_error(&denied, None, allowed_methods(hub)),
-            _ => empty(StatusCode::NOT_FOUND),
+            GetDecision::Stream(_) | GetDecision::Resume(_) => empty(StatusCode::NOT_FOUND),
         };
     };
     match decision {
@@ -51,7 +51,6 @@ pub(super) async fn get(hub: &Arc<HttpState>, parts: Parts, takes_events: bool) 
             resume(hub, session, named, revision.primes_streams()).await
         }
         GetDecision::Reject(denied) => http_error(&denied, None, allowed_methods(hub)),
-        _ => empty(StatusCode::METHOD_NOT_ALLOWED),
     }
 }
 
@@ -127,7 +126,7 @@ pub(super) async fn delete(hub: &Arc<HttpState>, parts: Parts) -> Response<HttpB
             empty(StatusCode::OK)
         }
         (DeleteDecision::Reject(denied), _) => http_error(&denied, None, allowed_methods(hub)),
-        _ => empty(StatusCode::NOT_FOUND),
+        (DeleteDecision::EndSession, None) => empty(StatusCode::NOT_FOUND),
     }
 }
 

@@ -380,7 +380,10 @@ impl IncomingPost<'_> {
                 self.outcome(reply, work, None, ResponseMode::Handshake(revision))
             }
             PostDecision::Reject(denied) => deny(&denied),
-            _ => PostOutcome::Complete(empty(StatusCode::BAD_REQUEST)),
+            // Not decisions about a request.
+            PostDecision::Batch { .. } | PostDecision::DeliverResponse | PostDecision::Accept => {
+                PostOutcome::Complete(empty(StatusCode::BAD_REQUEST))
+            }
         }
     }
 
@@ -477,7 +480,15 @@ impl IncomingPost<'_> {
                 self.handle_batch(&link, revision, batch.into_messages())
             }
             (PostDecision::Reject(denied), _) => PostOutcome::Complete(http_error(&denied, None, "POST")),
-            _ => PostOutcome::Complete(empty(StatusCode::BAD_REQUEST)),
+            // Not decisions about a notification, a response or a batch.
+            (
+                PostDecision::Stateless(_)
+                | PostDecision::Initialize(_)
+                | PostDecision::InSession(_)
+                | PostDecision::DeliverResponse
+                | PostDecision::Batch { .. },
+                _,
+            ) => PostOutcome::Complete(empty(StatusCode::BAD_REQUEST)),
         }
     }
 
