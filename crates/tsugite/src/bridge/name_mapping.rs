@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::{Method, NotificationMethod, OrderedMap, completion, prompts, resources, tools};
-use tsugite_core::revision::{Revision, Revisions, RpcError, translate_raw_result};
+use tsugite_core::revision::{Revision, RpcError, translate_raw_result};
 
 use super::forward::{reply_target, translate_result};
 use super::join_all::join_all;
@@ -209,8 +209,7 @@ pub(super) async fn merged_list(
     result.insert(member, RawJson::from_value(&all).map_err(|_| RpcError::Internal)?);
     let result = RawJson::from_value(&result).map_err(|_| RpcError::Internal)?;
     // The items are what the client reads already; a result of the stateless era says more than its items.
-    let newest = Revisions::ALL.handshake().newest_first().next().unwrap_or(Revision::OLDEST);
-    let from = if job.revision.is_stateless() { newest } else { job.revision };
+    let from = if job.revision.is_stateless() { Revision::NEWEST_HANDSHAKE } else { job.revision };
     let info = Some(&job.connection.config.info);
     translate_raw_result(method, Raw::from(&result), from, job.revision, info)
         .map_err(|unsayable| unsupported_error(&unsayable, method))

@@ -19,9 +19,7 @@ use tsugite_core::protocol::elicitation::Create;
 use tsugite_core::protocol::logging::SetLevel;
 use tsugite_core::protocol::sampling::CreateMessage;
 use tsugite_core::protocol::{ClientCapabilities, Method, OrderedMap, ResultType, roots};
-use tsugite_core::revision::{
-    Revision, Revisions, RpcError, translate_raw_input_response, translate_raw_params,
-};
+use tsugite_core::revision::{Revision, RpcError, translate_raw_input_response, translate_raw_params};
 use tsugite_core::session::RequestMeta;
 
 use super::forward::{Forwarder, reply_target, translate_result};
@@ -196,7 +194,7 @@ impl SuspendableCall {
         {
             return false;
         }
-        let from = Revisions::ALL.handshake().newest_first().next().unwrap_or(self.revision);
+        let from = Revision::NEWEST_HANDSHAKE;
         for page in elicitations {
             #[derive(serde::Deserialize)]
             struct ElicitAction {
