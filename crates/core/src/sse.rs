@@ -1,8 +1,8 @@
-//! `text/event-stream` as a client reads it, by the rules of the HTML standard ("Server-sent events").
+//! A reader for `text/event-stream`, by the rules of the HTML standard ("Server-sent events").
 //!
-//! Bytes go in as they were read, events come out, however the reads were split. One buffer holds what is not yet an
-//! event; data of several lines is joined in it, in place, so an event costs no allocation of its own. An event that was
-//! not ended by a blank line when the stream ended never happened.
+//! Bytes go in as they were read and events come out, independent of how the reads were split. One buffer holds the
+//! unfinished event; data of several lines is joined in place, so an event costs no allocation. An event without its
+//! final blank line at the end of the stream is dropped.
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,7 @@ use std::mem::{swap, take};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Cuts a stream of bytes into events.
+/// Splits a stream of bytes into events.
 ///
 /// ```
 /// use tsugite_core::sse::SseReader;
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// let mut events = SseReader::new(100);
 /// events.push(b"id: 7\ndata: {\"a\":\r\ndata: 1}\n\nretry: 500\n: still th");
 /// let Some(Ok(event)) = events.next_event() else { return Err("no event") };
-/// assert_eq!((event.id, event.mcp_name, event.data), (Some("7"), "message", &b"{\"a\":\n1}"[..]));
+/// assert_eq!((event.id, event.name, event.data), (Some("7"), "message", &b"{\"a\":\n1}"[..]));
 /// assert!(events.next_event().is_none());
 /// assert_eq!(events.last_event_id(), Some("7"));
 /// assert_eq!(events.retry().map(|wait| wait.as_millis()), Some(500));
@@ -29,20 +29,20 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct SseReader {
     buffer: Vec<u8>,
-    /// Where in the buffer the data of the event being read lies; `None` if no line of it has come.
+    /// The range of the current event's data in the buffer; `None` before its first data line.
     data: Option<Range<usize>>,
-    /// Where the line being read begins. Between the data and this there is nothing of use.
+    /// Where the current line begins. The bytes between the data and this are unused.
     line: usize,
-    /// Up to where no line end was found, so that a long line is searched once.
+    /// The end of the part without a line end, so that a long line is searched once.
     searched: usize,
-    /// The last line ended with a carriage return: a newline that follows belongs to it.
+    /// Whether the last line ended with a carriage return: a newline that follows belongs to it.
     after_cr: bool,
-    /// The name of the event being read; empty if it has none.
+    /// The name of the current event; empty if it has none.
     name: String,
-    /// The id of the event being read, if `has_id`.
+    /// The id of the current event, if `has_id`.
     id: String,
     has_id: bool,
-    /// The name of the event given out last, which the caller may still hold.
+    /// The name of the event returned last, which the caller may still borrow.
     last_name: String,
     last_id: String,
     retry: Option<Duration>,
@@ -50,35 +50,35 @@ pub struct SseReader {
     state: StreamState,
 }
 
-/// Something the server said.
+/// One event of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event<'a> {
-    /// The id that stood in it. An empty one takes back the one before it.
+    /// The id of this event. An empty one resets the last event id.
     pub id: Option<&'a str>,
-    /// What kind of event it is: `message` unless it says otherwise.
+    /// The event type: `message` unless the event names another.
     pub name: &'a str,
-    /// What it says, in the bytes that came; whoever reads it finds out whether they are text.
+    /// The data, as bytes; not checked to be UTF-8.
     ///
-    /// Empty if the event only brings an id to come back with. That is no message.
+    /// Empty if the event has only an id. Such an event is not a message.
     pub data: &'a [u8],
 }
 
-/// An event was longer than allowed. The stream is to be given up: nothing more is read from it.
+/// An event exceeded the limit. The stream must be closed: no more events are read from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventTooLongError;
 
 #[derive(Debug, PartialEq, Eq)]
 enum StreamState {
-    /// The byte order mark that may open a stream can still come.
+    /// The optional byte order mark at the start of the stream may still come.
     Start,
     Open,
     Failed,
 }
 
 impl SseReader {
-    /// `max_event_bytes` limits the data of one event. No line may be longer than it takes to say that much, be it a
-    /// comment, an id or a name.
+    /// Creates a reader. `max_event_bytes` limits the data of one event; a line of any kind may be only as long as that
+    /// much data needs.
     pub fn new(max_event_bytes: usize) -> Self {
         Self {
             buffer: Vec::new(),
@@ -97,10 +97,10 @@ impl SseReader {
         }
     }
 
-    /// Adds bytes as they were read.
+    /// Appends bytes as they were read.
     ///
-    /// Ask for every event with [`next_event`](Self::next_event) between two reads; only then is what was consumed
-    /// forgotten, and the buffer never grows past one event and one read.
+    /// Call [`next_event`](Self::next_event) until it returns `None` between two reads: only then are consumed bytes
+    /// dropped, so that the buffer holds at most one event and one read.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.state == StreamState::Failed {
             return;
@@ -123,10 +123,10 @@ impl SseReader {
 
     /// The next event; `None` until more bytes come.
     ///
-    /// An event that has neither data nor an id is passed over, as browsers do. They pass over one with an id alone as
-    /// well; here it is reported, so that no id is missed that a stream could be taken up again with.
+    /// An event without data and without an id is skipped, as browsers do. Browsers also skip one with only an id; here
+    /// it is returned, because a stream can be resumed from it.
     ///
-    /// Fails once if an event is too long, and then gives nothing more.
+    /// Returns an error once if an event is too long, and `None` after that.
     pub fn next_event(&mut self) -> Option<Result<Event<'_>, EventTooLongError>> {
         if !self.skip_byte_order_mark() {
             return None;
@@ -143,20 +143,21 @@ impl SseReader {
         if self.exceeds_limit(&(self.line..self.buffer.len())) { self.fail() } else { None }
     }
 
-    /// The id to come back with after the stream broke, in `Last-Event-ID`; `None` if no event had one, or the last that
-    /// had one took it back.
+    /// The value for `Last-Event-ID` when the stream is resumed; `None` if no event had an id, or the last one was
+    /// empty.
     ///
-    /// It is the server's text: anything but a NUL or a line end may stand in it.
+    /// The text is the server's: it may contain anything except NUL and line ends.
     pub fn last_event_id(&self) -> Option<&str> {
         Some(self.last_id.as_str()).filter(|id| !id.is_empty())
     }
 
-    /// How long the server would like us to wait before we come back, if it said so. It may be absurdly long.
+    /// The reconnection time the server asked for, if any. Not limited: it may be absurdly long.
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// The stream was opened anew: what was unfinished is gone, the last id and the time to wait stay.
+    /// Resets the reader for a new connection: the unfinished event is dropped, the last event id and the retry time
+    /// stay.
     pub fn reopen(&mut self) {
         let mut buffer = take(&mut self.buffer);
         buffer.clear();
@@ -164,7 +165,7 @@ impl SseReader {
         *self = Self { buffer, last_id, retry: self.retry, ..Self::new(self.max_bytes) };
     }
 
-    /// Passes over a byte order mark. False while it may still come, and after the stream was given up.
+    /// Skips a byte order mark. False while it may still come, and after an error.
     fn skip_byte_order_mark(&mut self) -> bool {
         if self.state == StreamState::Start {
             if BYTE_ORDER_MARK.starts_with(&self.buffer) && self.buffer != BYTE_ORDER_MARK {
@@ -179,7 +180,7 @@ impl SseReader {
         self.state == StreamState::Open
     }
 
-    /// The next whole line, without its end.
+    /// The next complete line, without its end.
     fn next_line(&mut self) -> Option<Range<usize>> {
         if self.after_cr {
             let next = *self.buffer.get(self.line)?;
@@ -229,7 +230,7 @@ impl SseReader {
                 let number = str::from_utf8(value).ok().and_then(|digits| digits.parse().ok());
                 self.retry = number.map(Duration::from_millis).or(self.retry);
             }
-            // A comment has no name before its colon; what else there is has no meaning.
+            // A comment has an empty field name; unknown fields are ignored.
             _ => {}
         }
         Ok(())
@@ -239,7 +240,7 @@ impl SseReader {
         let joined = match self.data.take() {
             None => value,
             Some(data) => {
-                // There is room before the value: at least for the name of its field.
+                // There is enough space in front of the value: at least the length of its field name.
                 let end = data.end + 1 + value.len();
                 if let Some(newline) = self.buffer.get_mut(data.end) {
                     *newline = b'\n';
@@ -253,7 +254,7 @@ impl SseReader {
         if fits { Ok(()) } else { Err(EventTooLongError) }
     }
 
-    /// A blank line has come. Gives the data of the event if there is one to report.
+    /// Handles a blank line. Returns the data of the event if there is one to report.
     fn end_event(&mut self) -> Option<Range<usize>> {
         swap(&mut self.name, &mut self.last_name);
         self.name.clear();
@@ -275,7 +276,7 @@ impl SseReader {
         }
     }
 
-    /// Whether a line is so long that not even data within the limit could stand on it.
+    /// Whether a line is longer than any line whose data is within the limit.
     fn exceeds_limit(&self, line: &Range<usize>) -> bool {
         line.len() > self.max_bytes.saturating_add(b"data: ".len())
     }
@@ -290,7 +291,7 @@ impl SseReader {
 
 impl fmt::Display for EventTooLongError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the event is longer than allowed")
+        f.write_str("the event exceeds the size limit")
     }
 }
 

@@ -1,13 +1,13 @@
-//! Tests of the event stream reader: against a slow reference, whatever the chunks.
+//! Tests of the event stream reader, among them against a slow reference implementation with random chunks.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// An event that borrows nothing: id, name, data.
+/// An owned event: id, name, data.
 type OwnedEvent = (Option<String>, String, String);
 
-/// What is heard of a stream: its events, then the last id and the time to wait.
+/// The output of a stream: its events, then the last event id and the retry time.
 #[derive(Debug, Clone, PartialEq)]
 struct StreamOutput {
     events: Vec<Result<OwnedEvent, EventTooLongError>>,
@@ -41,28 +41,28 @@ fn read_all(stream: impl AsRef<[u8]>) -> StreamOutput {
     read_chunks([stream.as_ref()], 100)
 }
 
-/// The data of messages that have no id.
+/// Events with this data and no id.
 fn messages(data: &[&str]) -> Vec<Result<OwnedEvent, EventTooLongError>> {
     data.iter().map(|data| Ok((None, "message".to_owned(), (*data).to_owned()))).collect()
 }
 
 #[test]
-fn a_line_ends_with_a_newline_a_carriage_return_or_both() {
+fn line_ends_with_newline_carriage_return_or_both() {
     for end in ["\n", "\r", "\r\n"] {
         let stream = "data: a|data: b||data: c||".replace('|', end);
         assert_eq!(read_all(&stream).events, messages(&["a\nb", "c"]), "{stream:?}");
     }
     assert_eq!(read_all("data: a\n\rdata: b\r\r\ndata: c\r\n\n").events, messages(&["a", "b", "c"]));
-    // Nothing else ends one.
+    // No other character ends a line.
     assert_eq!(read_all("data: \u{2028}\u{85}\u{b}\n\n").events, messages(&["\u{2028}\u{85}\u{b}"]));
 }
 
 #[test]
-fn a_carriage_return_ends_a_line_before_the_next_byte_has_come() {
+fn carriage_return_ends_a_line_at_once() {
     let mut reader = SseReader::new(100);
     reader.push(b"data: a\r\r");
     assert_eq!(drain(&mut reader), messages(&["a"]));
-    // The newline belongs to it and is no blank line of its own.
+    // The newline belongs to the carriage return and is not a blank line.
     for part in [&b"\n"[..], b"data: b\r", b"\ndata: c\r", b"\n", b"\r"] {
         assert_eq!(drain(&mut reader), []);
         reader.push(part);
@@ -71,16 +71,16 @@ fn a_carriage_return_ends_a_line_before_the_next_byte_has_come() {
 }
 
 #[test]
-fn a_byte_order_mark_is_passed_over_at_the_beginning_alone() {
+fn byte_order_mark_is_skipped_only_at_the_start() {
     assert_eq!(read_all("\u{feff}data: a\n\n").events, messages(&["a"]));
     assert_eq!(read_all("data: a\n\n\u{feff}data: b\n\n").events, messages(&["a"]));
     assert_eq!(read_all("\u{feff}\u{feff}data: a\n\n").events, []);
-    // Half of one is none.
+    // Half a mark is not skipped.
     assert_eq!(read_all(b"\xEF\xBBdata: a\n\ndata: b\n\n").events, messages(&["b"]));
 }
 
 #[test]
-fn lines_of_data_are_joined_by_newlines_whatever_stands_between_them() {
+fn data_lines_are_joined_by_newlines() {
     let stream = "data: a\nevent: x\nwhat: ever\n: so\ndata:  b\nid: 1\ndata:\ndata\ndata:c:d\n\n";
     let told = (Some("1".to_owned()), "x".to_owned(), "a\n b\n\n\nc:d".to_owned());
     assert_eq!(read_all(stream).events, [Ok(told)]);
@@ -88,25 +88,25 @@ fn lines_of_data_are_joined_by_newlines_whatever_stands_between_them() {
 }
 
 #[test]
-fn comments_and_unknown_fields_say_nothing() {
+fn comments_and_unknown_fields_are_ignored() {
     // HTTP-088
     let stream = ": hi\n\n:\n\n:data: a\n:x\ndata: b\nDATA: c\n data: d\ndata : e\nwhat\n:\n\n: bye\n\n";
     assert_eq!(read_all(stream).events, messages(&["b"]));
 }
 
 #[test]
-fn an_event_is_a_message_unless_it_has_a_name() {
+fn event_without_a_name_is_a_message() {
     let names = |stream: &str| -> Vec<String> {
         read_all(stream).events.into_iter().map(|event| event.unwrap().1).collect()
     };
     let stream = "event: endpoint\ndata: a\n\ndata: b\n\nevent: x\nevent:\ndata: c\n\n";
     assert_eq!(names(stream), ["endpoint", "message", "message"]);
-    // A name without data is no event, and is not the name of the next one.
+    // A name without data is not an event, and does not apply to the next one.
     assert_eq!(names("event: ping\n\ndata: a\n\n"), ["message"]);
 }
 
 #[test]
-fn an_event_without_data_is_reported_if_it_has_an_id() {
+fn event_without_data_is_reported_if_it_has_an_id() {
     let told = |id: Option<&str>| Ok((id.map(str::to_owned), "message".to_owned(), String::new()));
     for stream in ["id: 7\ndata:\n\n", "id: 7\n\n", "data\nretry: 1\nid:7\n\n"] {
         let heard = read_all(stream);
@@ -117,21 +117,21 @@ fn an_event_without_data_is_reported_if_it_has_an_id() {
 }
 
 #[test]
-fn the_last_id_is_that_of_the_last_event_that_had_one() {
+fn last_event_id_is_that_of_the_last_event_with_an_id() {
     let last = |stream: &str| read_all(stream).last_id;
     assert_eq!(last("data: a\n\n"), None);
     assert_eq!(last("id: 1\ndata: a\n\ndata: b\n\n").as_deref(), Some("1"));
     assert_eq!(last("id: 1\nid: 2\ndata: a\n\n").as_deref(), Some("2"));
-    // An empty one takes it back, one with a NUL is none.
+    // An empty id resets it; an id with NUL is ignored.
     assert_eq!(last("id: 1\n\nid\n\n"), None);
     assert_eq!(last("id: 1\n\nid: 2\0\n\n").as_deref(), Some("1"));
     assert_eq!(read_all("id: 2\0\n\n").events, []);
-    // The event must have come to its end.
+    // The event must be complete.
     assert_eq!(last("id: 1\n\nid: 2\ndata: a\n").as_deref(), Some("1"));
 }
 
 #[test]
-fn a_time_to_wait_has_nothing_but_digits() {
+fn retry_consists_of_digits_only() {
     let waits = |stream: &str| read_all(stream).retry;
     assert_eq!(waits("data: a\n\n"), None);
     assert_eq!(waits("retry: 10\n"), Some(10));
@@ -142,14 +142,14 @@ fn a_time_to_wait_has_nothing_but_digits() {
 }
 
 #[test]
-fn an_event_that_is_unfinished_at_the_end_never_happened() {
+fn unfinished_event_at_the_end_is_dropped() {
     for stream in ["data: a\n\ndata: b", "data: a\n\ndata: b\n", "data: a\n\ndata: b\r\n"] {
         assert_eq!(read_all(stream).events, messages(&["a"]));
     }
 }
 
 #[test]
-fn a_stream_that_is_opened_anew_keeps_the_last_id_and_nothing_unfinished() {
+fn reopened_stream_keeps_only_the_last_event_id() {
     for unfinished in ["data: b\nevent: x\nid: 2\n", "data: b", "data: b\r", "\r"] {
         let mut reader = SseReader::new(100);
         reader.push(b"retry: 5\nid: 1\ndata: a\n\n");
@@ -164,7 +164,7 @@ fn a_stream_that_is_opened_anew_keeps_the_last_id_and_nothing_unfinished() {
 }
 
 #[test]
-fn bytes_that_are_no_text_are_left_to_whoever_reads_the_data() {
+fn data_that_is_not_utf8_is_returned_as_it_is() {
     let mut reader = SseReader::new(100);
     reader.push(b"event: \xff\nid: \xff\ndata: \xff\xfe\n\n");
     let event = reader.next_event().unwrap().unwrap();
@@ -172,7 +172,7 @@ fn bytes_that_are_no_text_are_left_to_whoever_reads_the_data() {
 }
 
 #[test]
-fn an_event_over_the_limit_ends_the_stream() {
+fn event_over_the_limit_ends_the_stream() {
     let ends = |stream: &str, max: usize| {
         let stream = stream.as_bytes();
         let whole = read_chunks([stream], max);
@@ -185,22 +185,22 @@ fn an_event_over_the_limit_ends_the_stream() {
         ends("data: 12345\n\ndata:123456\n\ndata: ok\n\n", 5),
         [messages(&["12345"]).remove(0), Err(EventTooLongError)]
     );
-    // Lines count together, with the newlines between them.
+    // Data lines add up, with the newlines between them.
     assert_eq!(ends("data: 12\ndata: 45\n\n", 5), messages(&["12\n45"]));
     assert_eq!(ends("data: 12\ndata: 456\n\n", 5), [Err(EventTooLongError)]);
-    // So does a line that never ends, whatever it is about.
+    // An endless line of any kind exceeds the limit.
     assert_eq!(ends(": 234567890", 5), []);
     assert_eq!(ends(": 2345678901", 5), [Err(EventTooLongError)]);
     assert_eq!(ends("id: 456789012\n\n", 5), [Err(EventTooLongError)]);
-    // Any number of short ones may come.
+    // The number of short lines is not limited.
     assert_eq!(ends(&format!("{}data: a\n\n", ": there\n".repeat(9)), 5), messages(&["a"]));
-    // The mark at the beginning does not count.
+    // The byte order mark does not count.
     assert_eq!(ends("\u{feff}data: 12345\n\n", 5), messages(&["12345"]));
     assert_eq!(ends("data:\n\n", 0), messages(&[""]));
 }
 
 #[test]
-fn an_endless_stream_takes_no_more_memory_than_its_limit_and_one_read() {
+fn endless_stream_stays_within_limit_and_one_read() {
     for read in [&b"xxxxxxxx"[..], b": still there\n", b"data: a\ndata: b\n", b"data\n"] {
         let mut reader = SseReader::new(64);
         let mut reports = 0;
@@ -213,7 +213,7 @@ fn an_endless_stream_takes_no_more_memory_than_its_limit_and_one_read() {
     }
 }
 
-/// The same by the letter of the standard: the whole text first, then its lines.
+/// A reference implementation by the letter of the standard: the whole text first, then its lines.
 fn parse_by_standard(stream: &str) -> StreamOutput {
     let stream = stream.strip_prefix('\u{feff}').unwrap_or(stream);
     let stream = stream.replace("\r\n", "\n").replace('\r', "\n");
@@ -274,7 +274,7 @@ const PIECES: &[&str] = &[
     "what",
 ];
 
-/// The stream in reads of these sizes, in turn.
+/// Splits the stream into reads of these sizes, in turn.
 fn split<'a>(mut stream: &'a [u8], sizes: &[usize]) -> Vec<&'a [u8]> {
     let mut reads = Vec::new();
     for size in sizes.iter().cycle() {

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::*;
 
-/// One of each kind that serde knows.
+/// One of each kind of value serde has.
 #[derive(Debug, Clone, Serialize)]
 enum SerdeShape {
     Unit,
@@ -65,7 +65,7 @@ fn assert_same(value: &(impl Serialize + ?Sized)) {
     }
 }
 
-/// Text in which what must be escaped, and what only looks like it, is more frequent than chance has it.
+/// Text with many characters that need an escape, or only look like it.
 fn text() -> impl Strategy<Value = String> {
     let odd = [
         '"',
@@ -164,7 +164,7 @@ proptest! {
 }
 
 #[test]
-fn each_character_is_written_as_serde_json_writes_it() {
+fn every_character_is_written_like_serde_json() {
     for character in '\0'..='\u{ffff}' {
         assert_same(&format!("seven..{character}"));
     }
