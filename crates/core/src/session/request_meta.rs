@@ -19,7 +19,7 @@ use crate::revision::{Revision, RpcError, Translate};
 
 /// The members of `params` that decide how a request is handled, borrowed from the message.
 ///
-/// [`checked`](Self::checked) and [`from_params`](Self::from_params) return one whose members are sound.
+/// [`checked`](Self::checked) and [`from_params`](Self::from_params) return one without scan errors.
 #[derive(Debug, Clone, Default)]
 pub struct RequestMeta<'a> {
     /// Whether params were scanned: the message had params that are an object.
@@ -63,30 +63,30 @@ enum CursorMember<'a> {
     Duplicate,
 }
 
-/// How much a request says of its sender in `_meta`.
+/// How complete the client's description of itself in `_meta` is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientMetaPresence {
     /// There is no `_meta`.
     Absent,
-    /// Not all there is to say.
+    /// Some keys are missing.
     Partial,
-    /// All that 2026-07-28 knows to say: its version, what it can do, who it is.
+    /// All keys of 2026-07-28: version, capabilities and client info.
     Complete,
 }
 
-/// The version a request claims to speak.
+/// The protocol version a request claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClaimedVersion<'a> {
-    /// None, as up to 2025-11-25.
+    /// No version, as up to 2025-11-25.
     None,
-    /// This one.
+    /// A version, known or not.
     Version(Cow<'a, str>),
-    /// Something that is no string.
+    /// A value that is not a string.
     Malformed,
 }
 
 impl ClaimedVersion<'_> {
-    /// Whether a message claims a version of its own, as nothing in a batch may.
+    /// Whether a message claims a version, which is not allowed in a batch.
     pub fn is_present_in(message: &Message<'_>) -> bool {
         let params = match message {
             Message::Request(request) => request.params(),
@@ -97,19 +97,19 @@ impl ClaimedVersion<'_> {
     }
 }
 
-/// What a request of 2026-07-28 says of its sender, checked.
+/// The client's description of itself in a request of 2026-07-28, validated.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct DeclaredClient<'a> {
-    /// What the client can do, for this request alone.
+    /// The client's capabilities, for this request only.
     pub capabilities: ClientCapabilities,
-    /// From which level on it wants to hear logs; absent means none.
+    /// The minimum level of log notifications; absent means no logs.
     pub log_level: Option<Level>,
     info: Option<ClientInfoMember<'a>>,
 }
 
 impl<'a> RequestMeta<'a> {
-    /// Scans `params`. Fails if a member it looks at is a duplicate or `_meta` is not an object.
+    /// Scans `params`. Fails if one of the members is duplicated or `_meta` is not an object.
     pub fn from_params(params: Raw<'a>) -> Result<Self, JsonError> {
         let mut meta = Self { scanned: true, ..Self::default() };
         meta.scan(&mut params.scanner(), 1)?;
@@ -132,7 +132,7 @@ impl<'a> RequestMeta<'a> {
         }
     }
 
-    /// The version the request claims to speak.
+    /// The protocol version the request claims.
     pub fn claimed_version(&self) -> ClaimedVersion<'a> {
         match self.meta.version() {
             None => ClaimedVersion::None,
@@ -140,19 +140,21 @@ impl<'a> RequestMeta<'a> {
         }
     }
 
-    /// What the request says of its sender, as 2026-07-28 demands it. Fails naming the key that is missing or wrong.
+    /// The client's description of itself, as 2026-07-28 requires it. Fails naming the key that is missing or
+    /// malformed.
     pub fn declared_client(&self) -> Result<DeclaredClient<'a>, RpcError> {
         let (capabilities, log_level) = self.parse_client_meta()?;
         let capabilities = capabilities.map_or_else(ClientCapabilities::new, |capabilities| *capabilities);
         Ok(DeclaredClient { capabilities, log_level, info: self.meta.info() })
     }
 
-    /// Fails as [`declared_client`](Self::sender) does and builds less.
+    /// Validates like [`declared_client`](Self::declared_client), without building the result.
     pub(super) fn check_client_meta(&self) -> Result<(), RpcError> {
         self.parse_client_meta().map(drop)
     }
 
-    /// What the sender can do, if that is anything, and what it wants to hear. In a box: they are large, and rare.
+    /// The capabilities, unless they are empty, and the log level. Boxed, because capabilities are large and rarely
+    /// set.
     fn parse_client_meta(&self) -> Result<(Option<Box<ClientCapabilities>>, Option<Level>), RpcError> {
         match self.claimed_version() {
             ClaimedVersion::None => return Err(missing_key(PROTOCOL_VERSION)),
@@ -179,7 +181,7 @@ impl<'a> RequestMeta<'a> {
         }
     }
 
-    /// How much it says of its sender. Nothing of that is checked.
+    /// How complete the client's description of itself is. Nothing is validated.
     pub fn client_meta_presence(&self) -> ClientMetaPresence {
         let meta = &self.meta;
         match (meta.version(), meta.capabilities(), meta.info()) {
@@ -189,14 +191,14 @@ impl<'a> RequestMeta<'a> {
         }
     }
 
-    /// The token under which progress is wanted. `None` too when it is neither a string nor an integer.
+    /// The progress token; `None` also if it is neither a string nor an integer.
     pub fn progress_token(&self) -> Option<Id<'static>> {
         self.meta.progress_token()?.read().ok()
     }
 
-    /// What `Mcp-Name` must say for this method: the name of the tool or prompt, the resource, the task.
+    /// The value of `Mcp-Name` for this method: the name of the tool or prompt, the URI, the task id.
     ///
-    /// `Some(None)` when the method has one but the params do not.
+    /// `None` if the method has no `Mcp-Name`, `Some(None)` if the params lack it.
     pub fn mcp_name(&self, method: &str) -> Option<Option<&str>> {
         let member = match method {
             tools::Call::NAME | prompts::Get::NAME => &self.name,
@@ -207,17 +209,17 @@ impl<'a> RequestMeta<'a> {
         Some(member.as_deref())
     }
 
-    /// The arguments of a call as they came; `None` if there are none.
+    /// The raw arguments of a call; `None` if absent.
     pub fn arguments(&self) -> Option<Raw<'a>> {
         non_null(self.arguments)
     }
 
-    /// What an earlier attempt wanted back; judged when it is opened.
+    /// The `requestState` of an earlier attempt, not verified.
     pub fn request_state(&self) -> Option<Raw<'a>> {
         non_null(self.request_state)
     }
 
-    /// Where a page of a list begins; `None` for the first. Fails when it stands there twice or is no string.
+    /// The cursor of a list request; `None` for the first page. Fails if it is duplicated or not a string.
     pub fn cursor(&self) -> Result<Option<Cow<'a, str>>, JsonError> {
         match self.cursor {
             None => Ok(None),
@@ -230,19 +232,19 @@ impl<'a> RequestMeta<'a> {
         }
     }
 
-    /// The answers to what an earlier attempt asked for.
+    /// The responses to the input requests of an earlier attempt.
     pub fn input_responses(&self) -> Option<Raw<'a>> {
         non_null(self.input_responses)
     }
 
-    /// The version an `initialize` offers.
+    /// The version offered by `initialize`.
     pub fn offered_version(&self) -> Option<&str> {
         self.offered_version.as_deref()
     }
 }
 
 impl DeclaredClient<'_> {
-    /// Who the client is, if it says so.
+    /// The client's name and version, if given.
     pub fn info(&self) -> Option<Implementation> {
         let info = self.info?;
         match (info.has_other_members, info.name, info.version) {

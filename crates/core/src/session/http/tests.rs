@@ -1,4 +1,4 @@
-//! The decision tables, row by row. Each test is named after its row.
+//! Tests of the HTTP decision tables. Each test is named after its row.
 
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ fn response() -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "result": {}})
 }
 
-/// Status and error number of a denial.
+/// The status and error code of a rejection.
 fn rejection(post: PostDecision) -> (u16, i64) {
     match post {
         PostDecision::Reject(denial) => (denial.status, denial.error.code(denial.revision)),
@@ -58,7 +58,7 @@ fn rejection(post: PostDecision) -> (u16, i64) {
 }
 
 #[test]
-fn row_1_an_array_on_2025_03_26_is_a_batch() {
+fn row_1_array_is_a_batch_on_2025_03_26() {
     // JRPC-026, STDIO-010, JRPC-028 but not with `initialize` in it.
     let batch = json!([request("tools/list"), notification()]);
     let session = SessionHeader::Known(V2025_03_26);
@@ -90,7 +90,7 @@ fn row_1_an_array_on_2025_03_26_is_a_batch() {
 }
 
 #[test]
-fn row_2_any_other_array_is_refused() {
+fn row_2_other_arrays_are_rejected() {
     // JRPC-030
     let batch = json!([request("tools/list")]);
     let alone = policy_without_sessions();
@@ -109,7 +109,7 @@ fn row_2_any_other_array_is_refused() {
 
 #[test]
 fn row_3_a_served_claim_with_an_equal_header_is_stateless() {
-    // VER-027; SESS-014: a session id means nothing there.
+    // VER-027; SESS-014: a session id is ignored there.
     for session in [SessionHeader::Absent, SessionHeader::Unknown, SessionHeader::Known(V2025_11_25)] {
         let decision = post(
             &policy_for_all(),
@@ -118,7 +118,7 @@ fn row_3_a_served_claim_with_an_equal_header_is_stateless() {
         );
         assert_eq!(decision, PostDecision::Stateless(V2026_07_28));
     }
-    // HTTP-058: blanks around the value are not part of it.
+    // HTTP-058: whitespace around the value is not part of it.
     let decision = post(
         &policy_for_all(),
         request_headers(Some(" 2026-07-28\t"), SessionHeader::Absent),
@@ -141,7 +141,7 @@ fn row_4_a_claim_without_the_header_is_a_mismatch() {
 }
 
 #[test]
-fn row_5_a_claim_that_differs_from_the_header_is_a_mismatch_served_or_not() {
+fn row_5_claim_must_equal_the_header() {
     // HTTP-047, HTTP-054
     for (claim, header) in [("v999.0.0", MODERN), (MODERN, "2025-11-25"), (MODERN, "v999.0.0")] {
         let decision = post(
@@ -159,7 +159,7 @@ fn row_5_a_claim_that_differs_from_the_header_is_a_mismatch_served_or_not() {
 }
 
 #[test]
-fn row_6_a_claim_nobody_serves_is_told_what_is_served() {
+fn row_6_unsupported_claim_names_the_served_versions() {
     // VER-009, VER-010
     let decision = post(
         &policy_for_all(),
@@ -200,7 +200,7 @@ fn row_7_a_claim_of_an_older_version_is_ignored() {
 
 #[test]
 fn row_8_a_stateless_header_without_a_claim_lacks_its_keys() {
-    // VER-004, VER-005: never served with the leniency of an older revision.
+    // VER-004, VER-005: never served as an older revision.
     let without_version = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
         "io.modelcontextprotocol/clientCapabilities": {},
     }}});
@@ -222,7 +222,7 @@ fn row_8_a_stateless_header_without_a_claim_lacks_its_keys() {
 
 #[test]
 fn row_9_initialize_agrees_on_a_revision_with_a_handshake() {
-    // VER-028, LIFE-033: whatever session it names, a new one begins.
+    // VER-028, LIFE-033: starts a new session, even if it names another.
     for (offered, agreed) in
         [("2024-11-05", V2024_11_05), ("2025-06-18", V2025_06_18), (MODERN, V2025_11_25), ("x", V2025_11_25)]
     {
@@ -251,7 +251,7 @@ fn row_9_initialize_agrees_on_a_revision_with_a_handshake() {
 
 #[test]
 fn row_10_a_request_in_a_session_is_served_by_the_sessions_revision() {
-    // VER-028; HTTP-044: but not with a version nobody serves.
+    // VER-028; HTTP-044: but not with an unsupported version.
     let session = SessionHeader::Known(V2025_06_18);
     for version in [None, Some("2025-06-18"), Some("2025-11-25")] {
         assert_eq!(
@@ -275,7 +275,7 @@ fn row_10_a_request_in_a_session_is_served_by_the_sessions_revision() {
 }
 
 #[test]
-fn row_11_a_session_that_is_not_there_is_not_found() {
+fn row_11_unknown_session_is_not_found() {
     // SESS-008
     for version in [None, Some("2025-06-18")] {
         assert_eq!(
@@ -305,7 +305,7 @@ fn row_11_a_session_that_is_not_there_is_not_found() {
 }
 
 #[test]
-fn row_12_without_a_session_a_server_with_sessions_says_how_to_begin() {
+fn row_12_missing_session_is_rejected() {
     // SESS-006
     for body in [request("tools/list"), request("ping"), notification()] {
         let decision = post(&policy_for_all(), request_headers(None, SessionHeader::Absent), &body);
@@ -317,8 +317,8 @@ fn row_12_without_a_session_a_server_with_sessions_says_how_to_begin() {
 }
 
 #[test]
-fn row_13_without_sessions_a_request_stands_alone() {
-    // HTTP-043, HTTP-049: no header means 2025-03-26. HTTP-044: a version nobody serves is refused.
+fn row_13_request_is_served_without_a_session() {
+    // HTTP-043, HTTP-049: no header means 2025-03-26. HTTP-044: an unsupported version is rejected.
     let policy = policy_without_sessions();
     for (version, revision) in
         [(None, V2025_03_26), (Some("2025-06-18"), V2025_06_18), (Some("2024-11-05"), V2024_11_05)]
@@ -373,7 +373,7 @@ fn row_15_methods_that_are_gone_are_not_found() {
 }
 
 #[test]
-fn row_16_a_stateless_notification_is_accepted_whatever_it_says() {
+fn row_16_stateless_notification_is_accepted() {
     // HTTP-090, HTTP-089
     let policy = policy_for_all();
     let modern = request_headers(Some(MODERN), SessionHeader::Absent);
@@ -399,14 +399,14 @@ fn row_17_a_notification_in_a_session_belongs_to_it() {
 }
 
 #[test]
-fn row_18_a_notification_without_sessions_stands_alone() {
+fn row_18_notification_is_accepted_without_a_session() {
     let decision =
         post(&policy_without_sessions(), request_headers(None, SessionHeader::Absent), &notification());
     assert_eq!(decision, PostDecision::Sessionless(V2025_03_26));
 }
 
 #[test]
-fn row_19_an_answer_in_a_session_is_handed_on() {
+fn row_19_response_in_a_session_is_delivered() {
     assert_eq!(
         post(&policy_for_all(), request_headers(None, SessionHeader::Known(V2025_11_25)), &response()),
         PostDecision::DeliverResponse
@@ -414,7 +414,7 @@ fn row_19_an_answer_in_a_session_is_handed_on() {
 }
 
 #[test]
-fn row_20_an_answer_to_nothing_is_refused() {
+fn row_20_unexpected_response_is_rejected() {
     // JRPC-040
     let policy = policy_for_all();
     assert_eq!(
@@ -459,7 +459,7 @@ fn row_21_a_get_in_a_session_opens_or_resumes_a_stream() {
 }
 
 #[test]
-fn row_22_the_old_transport_is_served_where_it_is_switched_on() {
+fn row_22_http_sse_is_served_if_enabled() {
     let mut policy = policy_for_all();
     assert_eq!(decide_http_sse(&policy).unwrap_err().status, 404);
     policy.http_sse = true;
@@ -469,7 +469,7 @@ fn row_22_the_old_transport_is_served_where_it_is_switched_on() {
 }
 
 #[test]
-fn row_23_the_stateless_era_knows_neither_get_nor_delete() {
+fn row_23_stateless_era_has_neither_get_nor_delete() {
     // HTTP-094
     let modern = request_headers(Some(MODERN), SessionHeader::Known(V2025_11_25));
     let bare = request_headers(None, SessionHeader::Absent);
@@ -516,7 +516,7 @@ fn row_25_a_server_without_handshake_names_the_versions_it_serves() {
     }
 }
 
-/// Lets a request climb the ladder.
+/// Runs the checks of a stateless request.
 fn check_headers(
     body: &Value,
     method: Option<&str>,
@@ -548,12 +548,12 @@ fn call(name: &str) -> Value {
 }
 
 #[test]
-fn step_1_the_sender_must_say_who_it_is() {
-    // LOG-011; VER-006: it need not say its name.
+fn step_1_client_meta_is_required() {
+    // LOG-011; VER-006: its name is optional.
     let mut body = call("add");
     assert!(check_headers(&body, Some("tools/call"), Some("add"), |_| true).is_ok());
     body["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("loud");
-    // Before the headers are looked at.
+    // Checked before the headers.
     assert_eq!(header_rejection(check_headers(&body, None, None, |_| true)), (400, -32602));
     let mut body = call("add");
     body["params"]["_meta"]["io.modelcontextprotocol/clientInfo"] = json!("me");
@@ -605,7 +605,7 @@ fn step_5_a_method_the_server_does_not_offer_is_not_found() {
     // HTTP-048, JRPC-023
     let body = stateless_request(MODERN, "prompts/list");
     assert_eq!(header_rejection(check_headers(&body, Some("prompts/list"), None, |_| false)), (404, -32601));
-    // A server's own method is its own affair; what is the protocol's in another revision is not.
+    // A server's own method is not checked; a method of another revision is.
     assert!(check_headers(&stateless_request(MODERN, "acme/do"), Some("acme/do"), None, |_| true).is_ok());
     assert_eq!(
         header_rejection(check_headers(&stateless_request(MODERN, "acme/do"), Some("acme/do"), None, |_| {

@@ -1,16 +1,16 @@
-//! Finding out the era of a server over HTTP.
+//! Probes the era of a server over HTTP.
 //!
-//! | what came back for `server/discover` | what follows |
+//! | response to `server/discover` | next step |
 //! |---|---|
-//! | result naming a stateless revision we speak | settled |
-//! | result naming only others, one of them spoken | `initialize` with that |
-//! | result that names none | `initialize` |
-//! | -32022 naming a stateless revision we speak | again with that, once |
+//! | result naming a supported stateless revision | done |
+//! | result naming only others, one of them supported | `initialize` with that one |
+//! | result naming none | `initialize` |
+//! | -32022 naming a supported stateless revision | again with that one, once |
 //! | -32022 naming handshake revisions only | `initialize` with one of them |
-//! | -32022 naming nothing we speak | failure |
+//! | -32022 naming nothing we support | failure |
 //! | -32020, -32021 | again, once |
 //! | any other error in a 200, or -32601 in a 404 | `initialize`, but no HTTP+SSE |
-//! | any other 4xx, whatever it says | `initialize`, then HTTP+SSE if that gives 400, 404 or 405 |
+//! | any other 4xx, with any body | `initialize`, then HTTP+SSE if the status of that is 400, 404 or 405 |
 //! | 401, 403, 429, 5xx, a redirect that was not followed, no response | failure: says nothing about the era |
 //!
 //! Authorization and waiting after a 429 belong to the HTTP client below, which repeats the request by itself.
@@ -22,75 +22,75 @@ use super::{ProbeError, ProbeOutcome, ProbePolicy, ProbeRecord, ProbeRequest, Tr
 use crate::jsonrpc::{ErrorObject, JsonError, Raw, code};
 use crate::revision::Revision;
 
-/// What is known of a server that is reached over HTTP.
+/// The probe of a server over HTTP.
 #[derive(Debug, Clone)]
 pub struct HttpProbe {
     state: ProbeState,
     stage: Stage,
-    /// A verdict is followed, and nothing has spoken against it yet.
+    /// Whether a stored record is being followed and has not failed yet.
     using_record: bool,
-    /// Whether the old transport may be tried: nothing here has shown that it knows messages when they are posted.
+    /// Whether the old transport may be tried: the server has not handled a posted message yet.
     may_be_http_sse: bool,
     record: Option<ProbeRecord>,
 }
 
 #[derive(Debug, Clone)]
 enum Stage {
-    /// Something is posted to the server's URL.
+    /// A request is posted to the server's URL.
     Post(ProbeRequest),
-    /// The old transport is tried. If it is not there either, the probe fails with this error.
+    /// The old transport is tried. If that fails too, the probe fails with this error.
     HttpSse(ProbeError),
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum HttpProbeEvent<'a> {
-    /// The server answered. Redirects within its origin have been followed.
+    /// The server responded. Redirects within its origin have been followed.
     ///
-    /// If the old transport was opened: what its stream brought as the answer to `initialize`, with the status of the
-    /// stream; or the status alone if there is no stream that begins with an `endpoint`.
+    /// For the old transport: the response to `initialize` on its stream, with the status of the stream; or the status
+    /// alone if there is no stream that begins with an `endpoint` event.
     Response {
         /// The HTTP status.
         status: u16,
-        /// What it says.
+        /// The body of the response.
         body: ProbeBody<'a>,
     },
-    /// It did not: the network failed, or time ran out.
+    /// The network failed, or the request timed out.
     NoResponse,
 }
 
-/// What an HTTP answer says, be it JSON or a stream.
+/// The body of an HTTP response, from JSON or from a stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ProbeBody<'a> {
     /// The result of the request.
     Result(Raw<'a>),
-    /// Its error.
+    /// The error of the request.
     Error(&'a ErrorObject),
-    /// Nothing, or nothing that could be read as an answer to the request.
+    /// Nothing, or nothing that is a response to the request.
     Other,
 }
 
-/// What to do next. The list is closed: whoever follows it must do something about each.
+/// The next step of a probe. Exhaustive, so that callers handle each.
 #[derive(Debug, PartialEq)]
 pub enum HttpProbeStep {
-    /// Post this to the server's URL, and tell [`HttpProbe::receive`] what came of it.
+    /// Post this request to the server's URL, and pass the outcome to [`HttpProbe::receive`].
     ///
-    /// If it is what was just refused with -32020 or -32021, correct what was wrong with it first.
+    /// If the same request was just rejected with -32020 or -32021, correct it first.
     Send(ProbeRequest),
-    /// Open a stream of the old HTTP+SSE transport with a GET, if it is not open yet, and offer this revision over it.
+    /// Open a stream of the old HTTP+SSE transport with a GET, if it is not open yet, and offer this revision on it.
     OpenSse(Revision),
-    /// It is found out.
+    /// The probe is complete.
     Done(ProbeOutcome),
-    /// It is over.
+    /// The probe has failed.
     Fail(ProbeError),
 }
 
 impl HttpProbe {
-    /// Begins with a server of which nothing is known.
+    /// Starts a probe without a record.
     pub fn new(policy: ProbePolicy) -> (Self, HttpProbeStep) {
         let mut probe = Self {
             state: ProbeState::new(policy),
-            // What is asked first takes its place at once.
+            // Replaced by the first step below.
             stage: Stage::Post(ProbeRequest::Initialize(Revision::NEWEST_HANDSHAKE)),
             using_record: false,
             may_be_http_sse: true,
@@ -100,7 +100,7 @@ impl HttpProbe {
         (probe, next)
     }
 
-    /// Begins with what was found out earlier. A verdict that the policy or the transport rules out does not count.
+    /// Starts with the record of an earlier probe. A record that the policy or the transport rules out is ignored.
     ///
     /// A handshake that the record promised and that fails is followed by a probe. A record of a stateless revision is
     /// trusted: only the first request can show that it is wrong, and the caller then probes anew.
@@ -125,7 +125,7 @@ impl HttpProbe {
         (probe, next)
     }
 
-    /// What was asked has come to this. Gives what to do next.
+    /// Handles the outcome of the last step and returns the next one.
     pub fn receive(&mut self, outcome: HttpProbeEvent<'_>) -> HttpProbeStep {
         let HttpProbeEvent::Response { status, body } = outcome else {
             return HttpProbeStep::Fail(ProbeError::NoResponse);
@@ -143,7 +143,8 @@ impl HttpProbe {
         }
     }
 
-    /// What to remember, once it is settled: `None` for a stateless revision that was pinned, since nobody asked.
+    /// The record to store after the probe is done; `None` for a pinned stateless revision, because the server was not
+    /// asked.
     pub fn record(&self) -> Option<ProbeRecord> {
         self.record
     }
@@ -154,7 +155,7 @@ impl HttpProbe {
             ProbeBody::Error(error) => self.state.on_discover_error(asked, error),
             _ => self.state.fall_back_to_initialize(unexpected_response(status)),
         };
-        // Who takes what is posted is not of the old transport, nor is who knows what a method is.
+        // A server that handles posted messages does not use the old transport, nor does one that knows methods.
         self.may_be_http_sse = !is_success(status) && !is_method_not_found(status, body);
         self.apply(found)
     }
@@ -248,7 +249,7 @@ fn is_method_not_found(status: u16, body: ProbeBody<'_>) -> bool {
 
 fn unexpected_response(status: u16) -> ProbeError {
     if is_success(status) {
-        ProbeError::InvalidResponse(JsonError::new("it is no answer to what was asked"))
+        ProbeError::InvalidResponse(JsonError::new("it is not a response to the request"))
     } else {
         ProbeError::HttpStatus(status)
     }

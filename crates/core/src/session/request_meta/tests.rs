@@ -1,4 +1,4 @@
-//! Tests of the request members that are read before the params: against serde, and while parsing.
+//! Tests of the request members, against serde and while parsing.
 
 use proptest::prelude::*;
 use serde::Deserialize;
@@ -36,7 +36,7 @@ fn each_missing_or_malformed_key_is_named() {
     assert!(sender(&listed).unwrap_err().contains("clientCapabilities"));
 }
 
-/// The same members by way of serde, which knows nothing of how we walk.
+/// The same members deserialized with serde.
 #[derive(Deserialize)]
 struct Params<'a> {
     #[serde(borrow, rename = "_meta")]
@@ -49,7 +49,7 @@ struct Params<'a> {
 }
 
 #[test]
-fn a_cursor_is_seen_as_the_params_of_a_list_are_read() {
+fn cursor_matches_the_deserialized_params() {
     for text in [
         "{}",
         "{\"cursor\":null}",
@@ -95,7 +95,7 @@ struct NameAndVersion {
     _version: String,
 }
 
-/// What is seen on the way is what is seen afterwards, and the message is the same.
+/// Asserts that scanning while parsing gives the same as scanning afterwards, and the same message.
 fn assert_same_while_parsing(params: &str, depth: u32) {
     let line = format!(r#"{{"jsonrpc":"2.0","params": {params},"id":1,"method":"tools/call"}}"#);
     let limits = MessageLimits::default().max_depth(depth);
@@ -154,7 +154,7 @@ fn assert_matches_serde(text: &str) {
     }
 }
 
-/// An object of such members, with some of them twice and some in other words.
+/// An object with such members, some of them duplicated or escaped.
 fn object(keys: &'static [&'static str], values: BoxedStrategy<String>) -> BoxedStrategy<String> {
     let space = || prop::sample::select(vec!["", "", "", " ", "\n\t"]);
     let member = (prop::sample::select(keys), values, space(), space())
@@ -205,13 +205,13 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_seen_is_what_serde_reads(params in params()) {
+    fn scanned_members_match_serde(params in params()) {
         assert_matches_serde(&params);
     }
 }
 
 #[test]
-fn what_is_no_json_is_refused_as_if_nobody_looked() {
+fn invalid_json_is_rejected_as_without_scanning() {
     let bad = [
         "{\"name\":}",
         "{\"name\" 1}",
@@ -235,7 +235,7 @@ fn what_is_no_json_is_refused_as_if_nobody_looked() {
 }
 
 #[test]
-fn a_sender_is_seen_as_serde_reads_it_whatever_it_says() {
+fn declared_client_matches_serde() {
     let capabilities = ["{}", "{ }", "[]", "{\"sampling\":{}}"];
     let infos = [
         "null",
