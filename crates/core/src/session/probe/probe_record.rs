@@ -67,8 +67,8 @@ mod tests {
         for revision in Revision::ALL {
             for transport in [TransportKind::StreamableHttp, TransportKind::HttpSse, TransportKind::Stdio] {
                 let record = ProbeRecord::new(revision, transport);
-                let stored = serde_json::to_string(&verdict).unwrap();
-                assert_eq!(serde_json::from_str::<ProbeRecord>(&stored).unwrap(), verdict, "{stored}");
+                let stored = serde_json::to_string(&record).unwrap();
+                assert_eq!(serde_json::from_str::<ProbeRecord>(&stored).unwrap(), record, "{stored}");
             }
         }
     }
@@ -78,7 +78,7 @@ mod tests {
         let read = |stored: &str| serde_json::from_str::<ProbeRecord>(stored).ok();
         let record = ProbeRecord::new(Revision::V2025_11_25, TransportKind::StreamableHttp);
         let more = r#"{"age":7,"transport":"streamable-http","revision":"2025-11-25","what":{}}"#;
-        assert_eq!(read(more), Some(verdict));
+        assert_eq!(read(more), Some(record));
         for bad in [
             "{}",
             r#"{"revision":"2025-11-25"}"#,
