@@ -1,7 +1,6 @@
-//! Whether what a person filled in fits the form, what stands for what they left out, and whether the form asks for
-//! something that no form may ask for.
+//! Checks the values of a form, applies its defaults, and detects forms that ask for secrets.
 //!
-//! The formats are checked simply: what is refused is clearly wrong, what passes may still be.
+//! Formats are checked simply: a value that is rejected is clearly wrong, one that passes may still be wrong.
 
 #[cfg(test)]
 mod tests;
@@ -17,7 +16,7 @@ use super::form::{ChoiceOptions, Field, FieldKind, FormSchema, TextFormat};
 use crate::jsonrpc::JsonError;
 
 impl FormSchema {
-    /// Whether `content` fits the form. The error names the first field that does not, what was expected and what came.
+    /// Checks `content` against the form. The error names the first wrong field, the expected and the actual value.
     ///
     /// ```
     /// use tsugite_core::protocol::OrderedMap;
@@ -30,10 +29,10 @@ impl FormSchema {
     /// assert_eq!(form.check(&content).unwrap_err().to_string(), "`age`: expected at least 18, got 7");
     /// ```
     pub fn check(&self, content: &OrderedMap<FieldValue>) -> Result<(), JsonError> {
-        // Maps, not searches: a hostile form of many fields must not cost their square.
+        // Maps, not searches: a hostile form with many fields must not cost quadratic time.
         let fields: HashMap<&str, &Field> = self.properties.iter().collect();
         for (name, value) in content.iter() {
-            // A form is open: what it did not ask for is none of its business.
+            // A form is open: unknown fields are ignored.
             if let Some(field) = fields.get(name) {
                 field.kind.check(value).map_err(|mismatch| mismatch.in_field(name))?;
             }
@@ -45,7 +44,7 @@ impl FormSchema {
         }
     }
 
-    /// What was filled in, and after it the defaults of the fields that were not.
+    /// Adds the defaults of the fields that were left out.
     #[must_use]
     pub fn with_defaults(&self, content: OrderedMap<FieldValue>) -> OrderedMap<FieldValue> {
         let filled: HashSet<String> = content.iter().map(|(name, _)| name.to_owned()).collect();
@@ -54,9 +53,10 @@ impl FormSchema {
         content.into_iter().chain(defaults).collect()
     }
 
-    /// The name of a field that asks for a secret. Forms must not: what is typed into them passes through the client.
+    /// The name of a field that asks for a secret. Forms must not: their values pass through the client.
     ///
-    /// Judged by the words in the name and the title, and only where something can be typed: `reset_password` may be a yes or no.
+    /// Decided by the words in the name and the title, and only for fields that take text: `reset_password` may be a
+    /// boolean.
     pub fn secret_field(&self) -> Option<&str> {
         let typed = |field: &Field| matches!(field.kind, FieldKind::Text { .. } | FieldKind::Number { .. });
         let secret = |name: &str, field: &Field| {
@@ -66,7 +66,7 @@ impl FormSchema {
     }
 }
 
-/// What was expected and what came.
+/// The expected and the actual value.
 struct Mismatch {
     expected: String,
     got: String,
@@ -98,7 +98,7 @@ impl FieldKind {
             (FieldKind::Number { integer: true, .. }, FieldValue::Number(number))
                 if as_integer(number).is_none() =>
             {
-                Err(Mismatch::new("a whole number", number.to_string()))
+                Err(Mismatch::new("an integer", number.to_string()))
             }
             (FieldKind::Number { minimum, maximum, .. }, FieldValue::Number(number)) => {
                 match (minimum, maximum) {
@@ -124,7 +124,7 @@ impl FieldKind {
     fn description(&self) -> &'static str {
         match self {
             FieldKind::Text { .. } => "a string",
-            FieldKind::Number { integer: true, .. } => "a whole number",
+            FieldKind::Number { integer: true, .. } => "an integer",
             FieldKind::Number { integer: false, .. } => "a number",
             FieldKind::Boolean { .. } => "true or false",
             FieldKind::Choice { .. } => "one choice",
@@ -205,12 +205,12 @@ fn check_length(
     }
 }
 
-/// The number, if it is whole however it is written: JSON Schema calls `42.0` an integer.
+/// The number, if it is an integer in any notation: JSON Schema calls `42.0` an integer.
 fn as_integer(number: &Number) -> Option<i128> {
     match (number.as_i64(), number.as_u64(), number.as_f64()) {
         (Some(value), ..) => Some(value.into()),
         (_, Some(value), _) => Some(value.into()),
-        // `as` saturates, which no comparison with a 64-bit number notices.
+        // `as` saturates, which does not affect comparisons with 64-bit numbers.
         (.., Some(value)) if value.fract() == 0.0 => Some(value as i128),
         _ => None,
     }
@@ -223,7 +223,7 @@ fn compare(a: &Number, b: &Number) -> Ordering {
     }
 }
 
-/// RFC 5321 allows nearly everything before the `@`, most of all in quotes.
+/// RFC 5321 allows nearly everything before the `@`, especially in quotes.
 fn is_email(text: &str) -> bool {
     let Some((local, domain)) = text.rsplit_once('@') else { return false };
     let bare = |part: &str| !part.contains(|letter: char| letter.is_whitespace() || letter.is_control());
@@ -233,7 +233,7 @@ fn is_email(text: &str) -> bool {
         && (domain.starts_with('[') || domain.split('.').all(|label| !label.is_empty()))
 }
 
-/// RFC 3986, without a look at what follows the scheme except for what may stand nowhere.
+/// RFC 3986; after the scheme only characters that are never allowed are checked.
 fn is_uri(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())
@@ -260,7 +260,7 @@ fn is_date(text: &str) -> bool {
     (1..=last).contains(&day)
 }
 
-/// RFC 3339, `date-time`. The 60th second is a leap second, which nobody can know in advance.
+/// RFC 3339, `date-time`. Second 60 is a leap second, which cannot be known in advance.
 fn is_date_time(text: &str) -> bool {
     let Some((date, time)) = text.split_once(['T', 't']) else { return false };
     let (clock, offset_fits) = match time.strip_suffix(['Z', 'z']) {
@@ -279,7 +279,7 @@ fn is_date_time(text: &str) -> bool {
     is_date(date) && is_time(clock, true) && fraction_fits && offset_fits
 }
 
-/// `23:59`, with or without its seconds.
+/// `23:59`, with or without seconds.
 fn is_time(text: &str, seconds: bool) -> bool {
     let parts: Vec<_> = text.split(':').map(|part| digits(part, 2)).collect();
     match parts[..] {
@@ -294,24 +294,24 @@ fn digits(text: &str, count: usize) -> Option<u32> {
     if all { text.parse().ok() } else { None }
 }
 
-/// Whether one or two neighbouring words of a name are one of [`SECRET_WORDS`].
+/// Whether one or two adjacent words of a name are one of [`SECRET_WORDS`].
 fn names_secret(name: &str) -> bool {
     let words = words(name);
     let secret = |word: &str| SECRET_WORDS.contains(&word);
-    // `token_count` counts them, what ends in `token` is one.
+    // `token_count` is a count; a name that ends in `token` is a token.
     words.last().is_some_and(|word| word == "token")
         || words.iter().any(|word| secret(word))
         || words.windows(2).any(|pair| secret(&pair.concat()))
 }
 
-/// `apiKey2`, `API key` and `api_key` are `api` and `key`.
+/// Splits a name into words: `apiKey2`, `API key` and `api_key` are `api` and `key`.
 fn words(name: &str) -> Vec<String> {
     let letters: Vec<char> = name.chars().collect();
     let mut words = vec![String::new()];
     for (at, letter) in letters.iter().enumerate() {
         let before = at.checked_sub(1).and_then(|at| letters.get(at));
         let lower = |letter: Option<&char>| letter.is_some_and(|letter| letter.is_lowercase());
-        // A capital begins a word after a small letter, and before one: the `K` of `APIKey`.
+        // An uppercase letter begins a word after a lowercase letter, and before one: the `K` of `APIKey`.
         let begins = letter.is_uppercase() && (lower(before) || lower(letters.get(at + 1)));
         if begins || !letter.is_alphabetic() {
             words.push(String::new());
@@ -339,7 +339,7 @@ fn quoted(text: &str) -> String {
     format!("{:?}", truncated(text))
 }
 
-/// What a peer sent is echoed, but never more of it than helps.
+/// Truncates text of the peer that is echoed.
 fn truncated(text: &str) -> String {
     match text.char_indices().nth(MAX_ECHO_CHARS) {
         None => text.to_owned(),
@@ -349,7 +349,7 @@ fn truncated(text: &str) -> String {
 
 const MAX_ECHO_CHARS: usize = 60;
 
-/// Options that are named to somebody who chose none of them.
+/// How many options an error lists.
 const MAX_LISTED_OPTIONS: usize = 10;
 
 const SECRET_WORDS: [&str; 18] = [

@@ -242,9 +242,7 @@ impl RpcError {
             RpcError::UnknownTool { name } => format!("Unknown tool: {}", truncated(name)).into(),
             RpcError::UnknownPrompt { name } => format!("Unknown prompt: {}", truncated(name)).into(),
             RpcError::ResourceNotFound { uri } => format!("Resource not found: {}", truncated(uri)).into(),
-            RpcError::MissingCapability { .. } => {
-                "The client lacks a capability this request needs".into()
-            }
+            RpcError::MissingCapability { .. } => "The client lacks a capability this request needs".into(),
             RpcError::UnsupportedVersion { .. } => "Unsupported protocol version".into(),
             RpcError::UrlElicitationRequired { .. } => "The user must visit a web page first".into(),
             RpcError::TaskRequired { name } => {

@@ -77,14 +77,14 @@ pub enum TemplateError {
         first: String,
         /// The variable it could take characters from.
         second: String,
-        /// What to write instead.
+        /// The fix to suggest.
         advice: &'static str,
     },
     /// A parameter cannot be told from the text after it.
     Undelimited {
         /// The last parameter before that text.
         variable: String,
-        /// What to write instead.
+        /// The fix to suggest.
         advice: &'static str,
     },
 }

@@ -1,4 +1,4 @@
-//! Tests of form answers: accepted and rejected values per kind of field.
+//! Tests of form values: accepted and rejected values for each kind of field.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ fn form(properties: Value, required: Value) -> FormSchema {
     serde_json::from_value(form).unwrap()
 }
 
-/// What is said about `value` in the only field, which is called `it`.
+/// The error about `value` in the only field, named `it`.
 fn check_message(field: Value, value: Value) -> String {
     let content = serde_json::from_value(json!({"it": value})).unwrap();
     match form(json!({"it": field}), json!(["it"])).check(&content) {
@@ -23,7 +23,7 @@ fn content(content: Value) -> OrderedMap<FieldValue> {
 }
 
 #[test]
-fn what_must_be_filled_in_is_there() {
+fn required_fields_must_be_present() {
     let form = form(json!({"a": {"type": "string"}, "b": {"type": "boolean"}}), json!(["a"]));
     form.check(&content(json!({"a": ""}))).unwrap();
     form.check(&content(json!({"b": true, "a": "x"}))).unwrap();
@@ -33,13 +33,13 @@ fn what_must_be_filled_in_is_there() {
 }
 
 #[test]
-fn a_field_that_was_not_asked_for_is_passed_over() {
+fn unknown_field_is_ignored() {
     let form = form(json!({"a": {"type": "string"}}), json!([]));
     assert!(form.check(&content(json!({"a": "x", "b": 1}))).is_ok());
 }
 
 #[test]
-fn each_kind_of_field_takes_its_own_kind_of_value() {
+fn field_accepts_only_its_own_type() {
     let of = |kind: &str| json!({"type": kind});
     let choices = json!({"type": "array", "items": {"type": "string", "enum": ["a"]}});
     for (field, value, expected) in [
@@ -73,7 +73,7 @@ fn lengths_are_counted_in_characters() {
 }
 
 #[test]
-fn bounds_of_numbers_are_exact() {
+fn number_bounds_are_exact() {
     let field = json!({"type": "number", "minimum": 0.5, "maximum": 9_007_199_254_740_992_u64});
     assert_eq!(check_message(field.clone(), json!(0.5)), "fits");
     assert_eq!(check_message(field.clone(), json!(0)), "expected at least 0.5, got 0");
@@ -87,7 +87,7 @@ fn bounds_of_numbers_are_exact() {
 }
 
 #[test]
-fn a_choice_is_among_its_options_however_they_are_written() {
+fn choice_must_be_one_of_its_options() {
     let titled = json!([{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]);
     for field in [
         json!({"type": "string", "enum": ["r", "g"]}),
@@ -107,14 +107,14 @@ fn a_choice_is_among_its_options_however_they_are_written() {
 }
 
 #[test]
-fn many_options_are_not_all_listed() {
+fn long_option_lists_are_truncated() {
     let options: Vec<_> = (0..1000).map(|number| number.to_string()).collect();
     let said = check_message(json!({"type": "string", "enum": options}), json!("x"));
     assert!(said.ends_with("\"9\", …, got \"x\""), "{said}");
 }
 
 #[test]
-fn a_format_refuses_only_what_is_clearly_wrong() {
+fn format_rejects_only_clearly_wrong_values() {
     let fits = |format: &str, text: &str| {
         check_message(json!({"type": "string", "format": format}), json!(text)) == "fits"
     };
@@ -185,7 +185,7 @@ fn a_format_refuses_only_what_is_clearly_wrong() {
 }
 
 #[test]
-fn what_came_is_echoed_only_in_part() {
+fn echoed_value_is_truncated() {
     let long = "x".repeat(10_000);
     assert!(check_message(json!({"type": "boolean"}), json!(long)).chars().count() < 100);
     assert!(check_message(json!({"type": "string", "enum": ["a"]}), json!(long)).chars().count() < 100);
@@ -195,7 +195,7 @@ fn what_came_is_echoed_only_in_part() {
 }
 
 #[test]
-fn defaults_stand_for_what_was_left_out() {
+fn defaults_replace_missing_values() {
     let form = form(
         json!({
             "a": {"type": "string", "default": "x"},
@@ -216,7 +216,7 @@ fn defaults_stand_for_what_was_left_out() {
 }
 
 #[test]
-fn a_field_that_asks_for_a_secret_is_found_by_its_name() {
+fn secret_field_is_found_by_its_name() {
     for name in [
         "password",
         "userPassword",
@@ -246,7 +246,7 @@ fn a_field_that_asks_for_a_secret_is_found_by_its_name() {
 }
 
 #[test]
-fn a_name_that_only_resembles_a_secret_is_none() {
+fn similar_names_are_not_secret() {
     for name in [
         "",
         "max_tokens",
@@ -266,7 +266,7 @@ fn a_name_that_only_resembles_a_secret_is_none() {
 }
 
 #[test]
-fn a_yes_or_no_holds_no_secret() {
+fn boolean_field_is_never_secret() {
     assert_eq!(FormSchema::new().field("reset_password", Field::boolean()).secret_field(), None);
     assert!(FormSchema::new().field("cvv", Field::integer()).secret_field().is_some());
 }
