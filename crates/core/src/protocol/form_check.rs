@@ -98,7 +98,7 @@ impl FieldKind {
             (FieldKind::Number { integer: true, .. }, FieldValue::Number(number))
                 if as_integer(number).is_none() =>
             {
-                Err(Mismatch::new("an integer", number.to_string()))
+                Err(Mismatch::new("a whole number", number.to_string()))
             }
             (FieldKind::Number { minimum, maximum, .. }, FieldValue::Number(number)) => {
                 match (minimum, maximum) {
@@ -124,7 +124,7 @@ impl FieldKind {
     fn description(&self) -> &'static str {
         match self {
             FieldKind::Text { .. } => "a string",
-            FieldKind::Number { integer: true, .. } => "an integer",
+            FieldKind::Number { integer: true, .. } => "a whole number",
             FieldKind::Number { integer: false, .. } => "a number",
             FieldKind::Boolean { .. } => "true or false",
             FieldKind::Choice { .. } => "one choice",

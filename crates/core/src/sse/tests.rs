@@ -292,7 +292,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2000, ..ProptestConfig::default() })]
 
     #[test]
-    fn events_are_those_of_the_standard_however_the_reads_are_split(
+    fn events_match_the_standard_for_any_reads(
         pieces in prop::collection::vec(prop::sample::select(PIECES), 0..40),
         sizes in prop::collection::vec(1_usize..9, 1..6),
     ) {
@@ -303,7 +303,7 @@ proptest! {
     }
 
     #[test]
-    fn the_limit_strikes_at_the_same_place_however_the_reads_are_split(
+    fn limit_does_not_depend_on_the_reads(
         pieces in prop::collection::vec(prop::sample::select(PIECES), 0..40),
         max in 0_usize..12,
         sizes in prop::collection::vec(1_usize..9, 1..6),

@@ -1,4 +1,4 @@
-//! Arrays of messages, each element judged for itself.
+//! Batches: each element is parsed on its own.
 
 use serde_json::{Value, json};
 use tsugite_core::jsonrpc::{
@@ -48,7 +48,7 @@ fn batch_without_requests_has_no_response() {
 }
 
 #[test]
-fn the_answers_to_a_batch_are_an_array_even_if_there_is_only_one() {
+fn single_batch_response_is_an_array() {
     // JRPC-029
     let mut answers = BatchResponse::default();
     answers.push(br#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
@@ -74,7 +74,7 @@ fn an_empty_batch_is_one_invalid_request() {
 }
 
 #[test]
-fn one_bad_element_costs_a_batch_only_its_own_answer() {
+fn bad_element_fails_only_itself() {
     // JRPC-029, JRPC-015
     let batch = batch(
         r#"[1,{},[],null,{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"1.0","id":2,"method":"a"},
@@ -105,7 +105,7 @@ fn one_bad_element_costs_a_batch_only_its_own_answer() {
 }
 
 #[test]
-fn requests_and_answers_in_one_batch_are_refused() {
+fn mixed_batch_is_rejected() {
     // JRPC-026
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#;
     let note = r#"{"jsonrpc":"2.0","method":"a"}"#;
@@ -120,7 +120,7 @@ fn requests_and_answers_in_one_batch_are_refused() {
 }
 
 #[test]
-fn an_element_that_is_no_message_does_not_take_the_answers_beside_it() {
+fn invalid_element_does_not_affect_responses() {
     // JRPC-026
     for wire in [
         r#"[{"jsonrpc":"2.0","id":1,"result":{}},1]"#,

@@ -18,7 +18,7 @@ impl<'a> Choices<'a> {
         Self { bytes: bytes.iter(), strange: None }
     }
 
-    /// The same, with a member nobody knows in every object that is open, each with a name of its own.
+    /// Like `new`, with an unknown member in every open object, each with its own name.
     pub(crate) fn with_strange_members(bytes: &'a [u8]) -> Self {
         Self { bytes: bytes.iter(), strange: Some(0) }
     }

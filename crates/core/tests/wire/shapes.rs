@@ -205,7 +205,7 @@ fn resources_have_uris_and_their_contents_are_either_text_or_bytes() {
 }
 
 #[test]
-fn resources_may_say_for_whom_how_much_and_when() {
+fn resources_may_have_annotations() {
     // RSRC-026, RSRC-027, RSRC-028
     let annotations =
         json!({"audience": ["user", "assistant"], "priority": 0.5, "lastModified": "2025-01-12T15:00:58Z"});
@@ -479,9 +479,9 @@ fn both_sides_of_a_handshake_say_version_capabilities_and_name() {
 fn a_cancellation_names_its_request() {
     // CANC-007
     for revision in Revision::ALL {
-        let nobody = cancellation::CancelledParams::new();
+        let without_id = cancellation::CancelledParams::new();
         assert_eq!(
-            told::<cancellation::Cancelled>(nobody, revision),
+            told::<cancellation::Cancelled>(without_id, revision),
             Err(UnsupportedByRevisionError::MissingMember("requestId"))
         );
         let params = cancellation::CancelledParams::new().request_id(Id::from("7")).reason("late");

@@ -101,7 +101,7 @@ mod tests {
             said(vec!["2027-01-01".into(), "draft".into()]),
             "no common revision: the server supports 2027-01-01, draft, the client wants 2026-07-28, 2025-11-25"
         );
-        assert!(said(vec![]).contains("the server speaks none, we"));
+        assert!(said(vec![]).contains("the server supports none, the client"));
         let long = said(vec!["é".repeat(10_000); 10_000]);
         assert!(
             long.contains(&format!("{}…, é", "é".repeat(20))) && long.contains("…, …, the client"),
