@@ -108,13 +108,13 @@ impl Meta {
     }
 
     /// Sets the client's description of itself.
-    pub fn set_client_meta(&mut self, claims: &ClientMeta) {
-        self.insert(PROTOCOL_VERSION, &claims.protocol_version);
-        self.insert(CLIENT_CAPABILITIES, &claims.client_capabilities);
-        if let Some(client) = &claims.client_info {
+    pub fn set_client_meta(&mut self, client_meta: &ClientMeta) {
+        self.insert(PROTOCOL_VERSION, &client_meta.protocol_version);
+        self.insert(CLIENT_CAPABILITIES, &client_meta.client_capabilities);
+        if let Some(client) = &client_meta.client_info {
             self.insert(CLIENT_INFO, client);
         }
-        if let Some(level) = &claims.log_level {
+        if let Some(level) = &client_meta.log_level {
             self.insert(LOG_LEVEL, level);
         }
     }

@@ -93,7 +93,7 @@ impl ClaimedVersion<'_> {
             Message::Notification(notice) => notice.params(),
             Message::Response(_) => return false,
         };
-        RequestMeta::from_params(params).is_ok_and(|peek| peek.claimed_version() != ClaimedVersion::None)
+        RequestMeta::from_params(params).is_ok_and(|meta| meta.claimed_version() != ClaimedVersion::None)
     }
 }
 

@@ -76,7 +76,7 @@ pub fn decide(
             _ => StdioDecision::DeliverResponse,
         },
         Ok(Incoming::Single(Message::Request(request))) => match RequestMeta::from_params(request.params()) {
-            Ok(peek) => decide_request(phase, served, request, &peek),
+            Ok(meta) => decide_request(phase, served, request, &meta),
             Err(error) => StdioDecision::Reject(RpcError::invalid_params(&error), spoken),
         },
         Ok(Incoming::Single(Message::Notification(notice))) => match notice.method.as_ref() {
@@ -108,15 +108,15 @@ pub fn decide_request(
     phase: HandshakePhase,
     served: Revisions,
     request: &Request<'_>,
-    peek: &RequestMeta<'_>,
+    meta: &RequestMeta<'_>,
 ) -> StdioDecision {
     let spoken = phase.revision().unwrap_or_else(|| served.error_fallback());
-    match peek.claimed_version() {
-        ClaimedVersion::Malformed => return StdioDecision::Reject(meta_error(peek), Revision::NEWEST),
+    match meta.claimed_version() {
+        ClaimedVersion::Malformed => return StdioDecision::Reject(meta_error(meta), Revision::NEWEST),
         ClaimedVersion::Version(version) => match version.parse::<Revision>() {
             // A claim of an older revision does not make the request stateless.
             Ok(revision) if !revision.is_stateless() => {}
-            Ok(revision) if served.contains(revision) => return decide_stateless(revision, peek, request),
+            Ok(revision) if served.contains(revision) => return decide_stateless(revision, meta, request),
             _ => {
                 let requested = version.into_owned();
                 return StdioDecision::Reject(
@@ -128,7 +128,7 @@ pub fn decide_request(
         ClaimedVersion::None => {}
     }
     match (canonical_method(&request.method), phase) {
-        (Initialize::NAME, _) => match peek.offered_version() {
+        (Initialize::NAME, _) => match meta.offered_version() {
             None => StdioDecision::Reject(
                 RpcError::InvalidParams("Invalid params: `initialize` needs `protocolVersion`".into()),
                 spoken,
@@ -155,19 +155,19 @@ pub fn decide_request(
     }
 }
 
-fn decide_stateless(revision: Revision, peek: &RequestMeta<'_>, request: &Request<'_>) -> StdioDecision {
+fn decide_stateless(revision: Revision, meta: &RequestMeta<'_>, request: &Request<'_>) -> StdioDecision {
     let method = canonical_method(&request.method);
     if revision.is_unavailable_method(method) {
         return StdioDecision::Reject(RpcError::MethodNotFound { method: method.to_owned() }, revision);
     }
-    match peek.check_client_meta() {
+    match meta.check_client_meta() {
         Ok(()) => StdioDecision::Serve(revision),
         Err(refusal) => StdioDecision::Reject(refusal, revision),
     }
 }
 
-fn meta_error(peek: &RequestMeta<'_>) -> RpcError {
-    peek.check_client_meta().err().unwrap_or(RpcError::Internal)
+fn meta_error(meta: &RequestMeta<'_>) -> RpcError {
+    meta.check_client_meta().err().unwrap_or(RpcError::Internal)
 }
 
 fn no_batch_message() -> &'static str {

@@ -41,12 +41,12 @@ pub fn decide_post(policy: &HttpPolicy, head: &RequestHeaders<'_>, body: &Incomi
     match body {
         Incoming::Batch(batch) => decide_batch(policy, head, batch),
         Incoming::Single(Message::Request(request)) => match RequestMeta::from_params(request.params()) {
-            Ok(peek) => return decide_post_request(policy, head, request, &peek),
+            Ok(meta) => return decide_post_request(policy, head, request, &meta),
             Err(error) => Err(HttpError::for_newest(400, RpcError::invalid_params(&error))),
         },
         Incoming::Single(Message::Notification(notice)) => {
             let claims = RequestMeta::from_params(notice.params())
-                .is_ok_and(|peek| claims_stateless(&peek.claimed_version()));
+                .is_ok_and(|meta| claims_stateless(&meta.claimed_version()));
             decide_notification(policy, head, claims)
         }
         Incoming::Single(Message::Response(_)) => decide_response(policy, head),
@@ -59,20 +59,20 @@ pub fn decide_post_request(
     policy: &HttpPolicy,
     head: &RequestHeaders<'_>,
     request: &Request<'_>,
-    peek: &RequestMeta<'_>,
+    meta: &RequestMeta<'_>,
 ) -> PostDecision {
-    decide_request(policy, head, request, peek).unwrap_or_else(PostDecision::Reject)
+    decide_request(policy, head, request, meta).unwrap_or_else(PostDecision::Reject)
 }
 
 fn decide_request(
     policy: &HttpPolicy,
     head: &RequestHeaders<'_>,
     request: &Request<'_>,
-    peek: &RequestMeta<'_>,
+    meta: &RequestMeta<'_>,
 ) -> Result<PostDecision, HttpError> {
-    match peek.claimed_version() {
+    match meta.claimed_version() {
         ClaimedVersion::Malformed => {
-            Err(HttpError::for_newest(400, peek.check_client_meta().err().unwrap_or(RpcError::Internal)))
+            Err(HttpError::for_newest(400, meta.check_client_meta().err().unwrap_or(RpcError::Internal)))
         }
         claim if claims_stateless(&claim) => {
             let ClaimedVersion::Version(claimed) = claim else {
@@ -81,7 +81,7 @@ fn decide_request(
             decide_stateless(policy, head, &claimed)
         }
         // Row 7: a claim of an older version does not make the request stateless.
-        _ => decide_handshake(policy, head, request, peek),
+        _ => decide_handshake(policy, head, request, meta),
     }
 }
 
@@ -122,7 +122,7 @@ fn decide_handshake(
     policy: &HttpPolicy,
     head: &RequestHeaders<'_>,
     request: &Request<'_>,
-    peek: &RequestMeta<'_>,
+    meta: &RequestMeta<'_>,
 ) -> Result<PostDecision, HttpError> {
     let version = VersionHeader::parse(head.version, policy.served);
     // Row 8: never served as an older revision, `initialize` included.
@@ -132,14 +132,14 @@ fn decide_handshake(
     let method = canonical_method(&request.method);
     let served = policy.served;
     if served.handshake().is_empty() {
-        return Err(handshake_unsupported(policy, &version, method, peek));
+        return Err(handshake_unsupported(policy, &version, method, meta));
     }
     match (method, head.session) {
         // Row 14: not -32601, because a client would conclude that the method does not exist.
         (Discover::NAME, _) => Err(HttpError::for_newest(400, missing_meta())),
         // Row 9: starts a new session, even if it names another.
         (Initialize::NAME, _) => {
-            let offered = peek.offered_version().ok_or_else(|| {
+            let offered = meta.offered_version().ok_or_else(|| {
                 let text = "Invalid params: `initialize` needs `protocolVersion`";
                 HttpError::new(400, RpcError::InvalidParams(text.into()), Revision::NEWEST_HANDSHAKE)
             })?;
@@ -193,10 +193,10 @@ fn handshake_unsupported(
     policy: &HttpPolicy,
     version: &VersionHeader<'_>,
     method: &str,
-    peek: &RequestMeta<'_>,
+    meta: &RequestMeta<'_>,
 ) -> HttpError {
     if method == Initialize::NAME {
-        let offered = peek.offered_version().unwrap_or_default();
+        let offered = meta.offered_version().unwrap_or_default();
         return HttpError::unsupported_version(offered, policy.served, Revision::NEWEST);
     }
     let requested = match version {

@@ -25,14 +25,14 @@ pub struct MirrorHeaders<'a> {
 pub fn check_stateless_headers(
     revision: Revision,
     request: &Request<'_>,
-    peek: &RequestMeta<'_>,
+    meta: &RequestMeta<'_>,
     headers: &MirrorHeaders<'_>,
     offers: impl FnOnce(&str) -> bool,
 ) -> Result<(), HttpError> {
     let deny = |status, refusal| HttpError::new(status, refusal, revision);
     let mismatch = |text: String| deny(400, RpcError::HeaderMismatch(text.into()));
     // 1. The client's description of itself.
-    peek.check_client_meta().map_err(|refusal| deny(400, refusal))?;
+    meta.check_client_meta().map_err(|refusal| deny(400, refusal))?;
     // 2. The version and its header: checked by the decision that led here.
     // 3. `Mcp-Method`. Whitespace around a value is not part of it; case matters.
     match headers.method {
@@ -42,7 +42,7 @@ pub fn check_stateless_headers(
     }
     // 4. `Mcp-Name`, if the method has one. If the body lacks it, step 6 reports that.
     let method = canonical_method(&request.method);
-    if let Some(Some(name)) = peek.mcp_name(method) {
+    if let Some(Some(name)) = meta.mcp_name(method) {
         match headers.name {
             OptionalHeader::Absent => return Err(mismatch("`Mcp-Name` is missing".to_owned())),
             OptionalHeader::Present(value) if header::decode(value).as_deref() == Some(name) => {}

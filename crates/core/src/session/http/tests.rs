@@ -532,8 +532,8 @@ fn check_headers(
     let header = |value: Option<&'static str>| value.map_or(OptionalHeader::Absent, OptionalHeader::Present);
     let leak = |value: &str| -> &'static str { Box::leak(value.to_owned().into_boxed_str()) };
     let headers = MirrorHeaders { method: header(method.map(leak)), name: header(name.map(leak)) };
-    let peek = crate::session::RequestMeta::from_params(request.params()).unwrap();
-    check_stateless_headers(V2026_07_28, &request, &peek, &headers, offers)
+    let meta = crate::session::RequestMeta::from_params(request.params()).unwrap();
+    check_stateless_headers(V2026_07_28, &request, &meta, &headers, offers)
 }
 
 fn header_rejection(result: Result<(), HttpError>) -> (u16, i64) {

@@ -104,15 +104,15 @@ impl HttpProbe {
     ///
     /// A handshake that the record promised and that fails is followed by a probe. A record of a stateless revision is
     /// trusted: only the first request can show that it is wrong, and the caller then probes anew.
-    pub fn with_record(policy: ProbePolicy, verdict: ProbeRecord) -> (Self, HttpProbeStep) {
+    pub fn with_record(policy: ProbePolicy, record: ProbeRecord) -> (Self, HttpProbeStep) {
         let (mut probe, first) = Self::new(policy);
-        let ProbeRecord { revision, transport } = verdict;
+        let ProbeRecord { revision, transport } = record;
         if !probe.state.wants(revision) {
             return (probe, first);
         }
         let next = match (revision.is_stateless(), transport) {
             (true, TransportKind::StreamableHttp) => {
-                probe.record = Some(verdict);
+                probe.record = Some(record);
                 HttpProbeStep::Done(ProbeOutcome::Stateless { revision, discover_result: None })
             }
             (false, TransportKind::StreamableHttp) => {

@@ -79,15 +79,15 @@ impl StdioProbe {
     ///
     /// A handshake that the record promised and that fails is followed by a probe. A record of a stateless revision is
     /// trusted: only the first request can show that it is wrong, and the caller then probes anew.
-    pub fn with_record(policy: ProbePolicy, verdict: ProbeRecord) -> (Self, StdioProbeStep) {
+    pub fn with_record(policy: ProbePolicy, record: ProbeRecord) -> (Self, StdioProbeStep) {
         let (mut probe, first) = Self::new(policy);
-        let ProbeRecord { revision, transport } = verdict;
+        let ProbeRecord { revision, transport } = record;
         if !probe.state.wants(revision) || !matches!(transport, TransportKind::Stdio) {
             return (probe, first);
         }
         probe.discover_sent = false;
         let next = if revision.is_stateless() {
-            probe.record = Some(verdict);
+            probe.record = Some(record);
             StdioProbeStep::Done(ProbeOutcome::Stateless { revision, discover_result: None })
         } else {
             probe.apply(NextStep::Send(ProbeRequest::Initialize(revision)))

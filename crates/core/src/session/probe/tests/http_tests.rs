@@ -538,10 +538,10 @@ proptest! {
     #[test]
     fn every_conversation_ends(
         policy in policy(),
-        verdict in prop::option::of((0_usize..5, any::<bool>())),
+        record in prop::option::of((0_usize..5, any::<bool>())),
         outcomes in prop::collection::vec(outcome(), 30),
     ) {
-        let mut script = match verdict {
+        let mut script = match record {
             Some((at, old)) => {
                 let transport = if old { TransportKind::HttpSse } else { TransportKind::StreamableHttp };
                 HttpScript::with_record(policy, Revision::ALL[at], transport)

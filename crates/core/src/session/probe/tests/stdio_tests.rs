@@ -290,10 +290,10 @@ proptest! {
 
     #[test]
     fn every_conversation_ends(
-        verdict in prop::option::of(0_usize..5),
+        record in prop::option::of(0_usize..5),
         outcomes in prop::collection::vec(0_u8..13, 20),
     ) {
-        let mut script = match verdict {
+        let mut script = match record {
             Some(at) => StdioScript::with_record(auto_policy(), Revision::ALL[at]),
             None => StdioScript::new(auto_policy()),
         };
