@@ -40,7 +40,7 @@ impl<'a> Batch<'a> {
 fn is_response(message: &Result<Message<'_>, ParseError>) -> bool {
     match message {
         Ok(message) => matches!(message, Message::Response(_)),
-        Err(fault) => matches!(fault.received, InvalidMessage::Response(_)),
+        Err(error) => matches!(error.received, InvalidMessage::Response(_)),
     }
 }
 
@@ -49,7 +49,7 @@ fn is_response(message: &Result<Message<'_>, ParseError>) -> bool {
 fn is_request_or_notification(message: &Result<Message<'_>, ParseError>) -> bool {
     match message {
         Ok(message) => !matches!(message, Message::Response(_)),
-        Err(fault) => matches!(fault.received, InvalidMessage::Request(_) | InvalidMessage::Notification),
+        Err(error) => matches!(error.received, InvalidMessage::Request(_) | InvalidMessage::Notification),
     }
 }
 

@@ -71,8 +71,8 @@ impl MessageLimits {
 /// let Ok(Incoming::Single(Message::Request(ping))) = parse(line, &MessageLimits::default()) else { panic!() };
 /// assert_eq!(ping.method, "ping");
 ///
-/// let fault = parse(b"{oops", &MessageLimits::default()).unwrap_err();
-/// assert_eq!(fault.kind.code(), -32700);
+/// let error = parse(b"{oops", &MessageLimits::default()).unwrap_err();
+/// assert_eq!(error.kind.code(), -32700);
 /// ```
 pub fn parse<'a>(bytes: &'a [u8], limits: &MessageLimits) -> Result<Incoming<'a>, ParseError> {
     parse_with_visitor(bytes, limits, &mut ())
@@ -99,7 +99,7 @@ pub(crate) fn parse_with_visitor<'a>(
     if bytes.len() > limits.max_message_bytes {
         return Err(ParseError::too_long());
     }
-    let unreadable = |wrong| ParseError::new(wrong, InvalidMessage::UnreadableId);
+    let unreadable = |kind| ParseError::new(kind, InvalidMessage::UnreadableId);
     let text = std::str::from_utf8(bytes).map_err(|_| unreadable(ParseErrorKind::NotUtf8))?;
     let mut scanner = Scanner::new(text, limits.max_depth);
     scanner.skip_space();
@@ -119,7 +119,7 @@ pub(crate) fn parse_with_visitor<'a>(
 }
 
 fn parse_batch<'a>(scanner: &mut Scanner<'a>, limits: &MessageLimits) -> Result<Batch<'a>, ParseError> {
-    let unreadable = |wrong| ParseError::new(wrong, InvalidMessage::UnreadableId);
+    let unreadable = |kind| ParseError::new(kind, InvalidMessage::UnreadableId);
     let syntax = |JsonSyntaxError| unreadable(ParseErrorKind::NotJson);
     let mut messages = Vec::new();
     scanner.expect(b'[').map_err(syntax)?;
@@ -203,31 +203,31 @@ impl<'a> Envelope<'a> {
 
     fn into_message(self, limits: &MessageLimits) -> Result<Message<'a>, ParseError> {
         let id = self.parse_id(limits);
-        let fault = |wrong| Err(ParseError::new(wrong, self.classify(&id)));
+        let fail = |kind| Err(ParseError::new(kind, self.classify(&id)));
         if self.too_deep {
-            return fault(ParseErrorKind::TooDeep);
+            return fail(ParseErrorKind::TooDeep);
         }
         if self.duplicate {
-            return fault(ParseErrorKind::DuplicateMember);
+            return fail(ParseErrorKind::DuplicateMember);
         }
         if self.jsonrpc != Some("\"2.0\"") && self.jsonrpc.and_then(decode_string).as_deref() != Some("2.0") {
-            return fault(ParseErrorKind::NotJsonRpc2);
+            return fail(ParseErrorKind::NotJsonRpc2);
         }
         match (self.method, self.result, self.error) {
             (Some(method), None, None) => {
                 let Some(method) = decode_string(method) else {
                     // A string with an invalid escape is a syntax error, as in an id or a key.
-                    return fault(if method.starts_with('"') {
+                    return fail(if method.starts_with('"') {
                         ParseErrorKind::NotJson
                     } else {
                         ParseErrorKind::BadMethod
                     });
                 };
-                if let Some(Err(wrong)) = id {
-                    return fault(wrong);
+                if let Some(Err(kind)) = id {
+                    return fail(kind);
                 }
                 if self.params.is_some_and(|params| !params.starts_with('{')) {
-                    return fault(ParseErrorKind::ParamsNotAnObject);
+                    return fail(ParseErrorKind::ParamsNotAnObject);
                 }
                 let params = self.params.map(Raw::from_validated);
                 Ok(match id.and_then(Result::ok) {
@@ -239,14 +239,14 @@ impl<'a> Envelope<'a> {
                 Some(Ok(id)) => {
                     Ok(Message::Response(Response { id: Some(id), outcome: Ok(Raw::from_validated(result)) }))
                 }
-                Some(Err(wrong)) => fault(wrong),
-                None => fault(ParseErrorKind::BadId),
+                Some(Err(kind)) => fail(kind),
+                None => fail(ParseErrorKind::BadId),
             },
             (None, None, Some(error)) => {
                 // Some peers write `null` if the id could not be read, newer ones leave it out.
                 let null = self.id == Some("null");
                 let id = match id {
-                    Some(Err(wrong)) if !null => return fault(wrong),
+                    Some(Err(kind)) if !null => return fail(kind),
                     id => id.and_then(Result::ok),
                 };
                 match Raw::from_validated(error).read_object::<ErrorObject>() {
@@ -257,7 +257,7 @@ impl<'a> Envelope<'a> {
                     )),
                 }
             }
-            _ => fault(ParseErrorKind::NotAMessage),
+            _ => fail(ParseErrorKind::NotAMessage),
         }
     }
 

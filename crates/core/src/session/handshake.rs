@@ -84,8 +84,8 @@ mod tests {
     fn server_without_handshake_names_its_revisions() {
         // VER-032
         let mut server = ServerHandshake::new(Revisions::ALL.stateless());
-        let refusal = server.initialize("2025-11-25").unwrap_err();
-        let error = refusal.to_error_object(Revision::V2025_11_25);
+        let rpc_error = server.initialize("2025-11-25").unwrap_err();
+        let error = rpc_error.to_error_object(Revision::V2025_11_25);
         assert!(error.data.unwrap().text().contains("2026-07-28"));
         assert_eq!(server.phase(), HandshakePhase::Uninitialized);
     }

@@ -162,7 +162,7 @@ fn decide_stateless(revision: Revision, meta: &RequestMeta<'_>, request: &Reques
     }
     match meta.check_client_meta() {
         Ok(()) => StdioDecision::Serve(revision),
-        Err(refusal) => StdioDecision::Reject(refusal, revision),
+        Err(error) => StdioDecision::Reject(error, revision),
     }
 }
 
@@ -215,7 +215,7 @@ mod tests {
 
     fn rejection_code(line: StdioDecision) -> i64 {
         match line {
-            StdioDecision::Reject(refusal, revision) => refusal.code(revision),
+            StdioDecision::Reject(error, revision) => error.code(revision),
             other => panic!("{other:?}"),
         }
     }
@@ -262,13 +262,13 @@ mod tests {
     fn only_ping_is_served_before_initialize() {
         // PING-001, LIFE-003
         assert_eq!(decide_value(UNINITIALIZED, &request("ping")), StdioDecision::Pong);
-        let StdioDecision::Reject(refusal, revision) = decide_value(UNINITIALIZED, &request("tools/list"))
+        let StdioDecision::Reject(error, revision) = decide_value(UNINITIALIZED, &request("tools/list"))
         else {
             panic!()
         };
-        assert_eq!(refusal.code(revision), -32602);
-        assert!(refusal.to_string().contains("initialize"));
-        assert!(refusal.to_string().contains("io.modelcontextprotocol/protocolVersion"));
+        assert_eq!(error.code(revision), -32602);
+        assert!(error.to_string().contains("initialize"));
+        assert!(error.to_string().contains("io.modelcontextprotocol/protocolVersion"));
     }
 
     #[test]

@@ -28,12 +28,12 @@ pub fn translate_raw_error(error: ErrorObject, method: &str, from: Revision, to:
     if error.code == METHOD_NOT_FOUND {
         return error;
     }
-    let refusal = RpcError::from_error_object(error.clone(), method, from);
-    let data = match refusal {
-        RpcError::UrlElicitationRequired { .. } => merge_data(error.data, refusal.to_error_object(to).data),
+    let rpc_error = RpcError::from_error_object(error.clone(), method, from);
+    let data = match rpc_error {
+        RpcError::UrlElicitationRequired { .. } => merge_data(error.data, rpc_error.to_error_object(to).data),
         _ => error.data,
     };
-    ErrorObject { code: refusal.code(to), message: error.message, data }
+    ErrorObject { code: rpc_error.code(to), message: error.message, data }
 }
 
 fn names_resource(error: &ErrorObject) -> bool {

@@ -31,7 +31,7 @@ pub fn decide_get(
     resumes: bool,
 ) -> GetDecision {
     match session_revision(policy, head) {
-        Err(denial) => GetDecision::Reject(denial),
+        Err(error) => GetDecision::Reject(error),
         Ok(_) if !accepts_events => GetDecision::Reject(HttpError::invalid_request(
             406,
             "`Accept` must include `text/event-stream`",
@@ -46,7 +46,7 @@ pub fn decide_get(
 /// Decides about a DELETE.
 pub fn decide_delete(policy: &HttpPolicy, head: &RequestHeaders<'_>) -> DeleteDecision {
     match session_revision(policy, head) {
-        Err(denial) => DeleteDecision::Reject(denial),
+        Err(error) => DeleteDecision::Reject(error),
         // Row 24.
         Ok(_) if policy.allow_delete => DeleteDecision::EndSession,
         Ok(_) => DeleteDecision::Reject(method_not_allowed()),

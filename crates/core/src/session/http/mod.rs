@@ -15,7 +15,7 @@ pub use post::{PostDecision, decide_post, decide_post_request};
 pub use stateless_checks::{MirrorHeaders, check_stateless_headers};
 
 use crate::jsonrpc::code;
-use crate::revision::{Revision, Revisions, RpcError, code as refusal_code};
+use crate::revision::{Revision, Revisions, RpcError, code as mcp_code};
 
 /// A header that may occur once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,8 +89,8 @@ impl HttpError {
     }
 
     /// A rejection encoded for the newest revision.
-    fn for_newest(status: u16, refusal: RpcError) -> Self {
-        Self::new(status, refusal, Revision::NEWEST)
+    fn for_newest(status: u16, error: RpcError) -> Self {
+        Self::new(status, error, Revision::NEWEST)
     }
 
     fn invalid_request(status: u16, text: &'static str, revision: Revision) -> Self {
@@ -103,8 +103,8 @@ impl HttpError {
     }
 
     fn unsupported_version(requested: &str, served: Revisions, revision: Revision) -> Self {
-        let refusal = RpcError::UnsupportedVersion { requested: requested.to_owned(), supported: served };
-        Self::new(400, refusal, revision)
+        let error = RpcError::UnsupportedVersion { requested: requested.to_owned(), supported: served };
+        Self::new(400, error, revision)
     }
 }
 
@@ -117,9 +117,9 @@ fn ambiguous_version() -> HttpError {
 pub fn status_for_code(code: i64) -> u16 {
     match code {
         code::PARSE_ERROR | code::INVALID_REQUEST => 400,
-        refusal_code::HEADER_MISMATCH
-        | refusal_code::MISSING_CLIENT_CAPABILITY
-        | refusal_code::UNSUPPORTED_VERSION => 400,
+        mcp_code::HEADER_MISMATCH | mcp_code::MISSING_CLIENT_CAPABILITY | mcp_code::UNSUPPORTED_VERSION => {
+            400
+        }
         code::METHOD_NOT_FOUND => 404,
         code::CONTENT_TOO_LARGE => 413,
         // An error of the method itself: the HTTP exchange succeeded.

@@ -29,10 +29,10 @@ pub fn check_stateless_headers(
     headers: &MirrorHeaders<'_>,
     offers: impl FnOnce(&str) -> bool,
 ) -> Result<(), HttpError> {
-    let deny = |status, refusal| HttpError::new(status, refusal, revision);
+    let deny = |status, error| HttpError::new(status, error, revision);
     let mismatch = |text: String| deny(400, RpcError::HeaderMismatch(text.into()));
     // 1. The client's description of itself.
-    meta.check_client_meta().map_err(|refusal| deny(400, refusal))?;
+    meta.check_client_meta().map_err(|error| deny(400, error))?;
     // 2. The version and its header: checked by the decision that led here.
     // 3. `Mcp-Method`. Whitespace around a value is not part of it; case matters.
     match headers.method {
