@@ -1,4 +1,4 @@
-//! The numbers of errors.
+//! Translation of error codes.
 
 use tsugite_core::jsonrpc::{ErrorObject, RawJson};
 use tsugite_core::revision::Revision::*;

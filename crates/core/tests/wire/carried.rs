@@ -1,7 +1,7 @@
-//! Every message with a strange member in every open object, carried from each revision that has it into every other.
+//! Every message with an unknown member in every open object, translated from each revision that has it to every other.
 //!
-//! Three judges: the official schema of the target, what reading and writing by type gives, and the strange members, each
-//! of which must still stand where it stood.
+//! The result is checked in three ways: against the official schema of the target, against reading and writing by type,
+//! and for the unknown members, each of which must still be in its place.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};

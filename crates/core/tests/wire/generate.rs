@@ -1,7 +1,7 @@
-//! Values made from a schema and a row of bytes.
+//! Values generated from a schema and a sequence of bytes.
 //!
-//! Each choice takes one byte; when they run out, the plainest choice is taken. So shorter input gives plainer values,
-//! and proptest's shrinking leads to them.
+//! Each choice takes one byte; when they run out, the simplest choice is taken. So shorter input gives simpler values,
+//! and proptest shrinks to them.
 
 use serde_json::{Map, Value, json};
 

@@ -1,6 +1,6 @@
-//! What a value may lose on its way through an older revision, and nothing else.
+//! The members that a value may lose when it passes through an older revision, and no others.
 //!
-//! One line per rule of the table of outbound shaping; a difference no line explains fails the test.
+//! One line per rule; a difference without a line fails the test.
 
 use serde_json::Value;
 use tsugite_core::revision::Revision;

@@ -1,5 +1,7 @@
 //! Tests of the HTTP decision tables. Each test is named after its row.
 
+mod stateless_checks;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -52,7 +54,7 @@ fn response() -> Value {
 /// The status and error code of a rejection.
 fn rejection(post: PostDecision) -> (u16, i64) {
     match post {
-        PostDecision::Reject(denial) => (denial.status, denial.error.code(denial.revision)),
+        PostDecision::Reject(error) => (error.status, error.error.code(error.revision)),
         other => panic!("{other:?}"),
     }
 }
@@ -166,9 +168,9 @@ fn row_6_unsupported_claim_names_the_served_versions() {
         request_headers(Some("2030-01-01"), SessionHeader::Absent),
         &stateless_request("2030-01-01", "tools/list"),
     );
-    let PostDecision::Reject(denial) = decision else { panic!() };
-    let error = denial.error.to_error_object(denial.revision);
-    assert_eq!((denial.status, error.code), (400, -32022));
+    let PostDecision::Reject(http_error) = decision else { panic!() };
+    let error = http_error.error.to_error_object(http_error.revision);
+    assert_eq!((http_error.status, error.code), (400, -32022));
     let data: Value = error.data.unwrap().read().unwrap();
     assert_eq!(data["requested"], "2030-01-01");
     assert_eq!(data["supported"][0], MODERN);
@@ -207,8 +209,8 @@ fn row_8_a_stateless_header_without_a_claim_lacks_its_keys() {
     for body in [request("tools/list"), without_version, initialize("2025-11-25")] {
         for session in [SessionHeader::Absent, SessionHeader::Known(V2025_11_25)] {
             let decision = post(&policy_for_all(), request_headers(Some(MODERN), session), &body);
-            let PostDecision::Reject(denial) = &decision else { panic!("{decision:?}") };
-            assert!(denial.error.to_string().contains("io.modelcontextprotocol/protocolVersion"));
+            let PostDecision::Reject(error) = &decision else { panic!("{decision:?}") };
+            assert!(error.error.to_string().contains("io.modelcontextprotocol/protocolVersion"));
             assert_eq!(rejection(decision), (400, -32602));
         }
     }
@@ -309,10 +311,10 @@ fn row_12_missing_session_is_rejected() {
     // SESS-006
     for body in [request("tools/list"), request("ping"), notification()] {
         let decision = post(&policy_for_all(), request_headers(None, SessionHeader::Absent), &body);
-        let PostDecision::Reject(denial) = &decision else { panic!("{decision:?}") };
-        let text = denial.error.to_string();
+        let PostDecision::Reject(error) = &decision else { panic!("{decision:?}") };
+        let text = error.error.to_string();
         assert!(text.contains("initialize") && text.contains(MODERN), "{text}");
-        assert_eq!(denial.status, 400);
+        assert_eq!(error.status, 400);
     }
 }
 
@@ -367,8 +369,8 @@ fn row_15_methods_that_are_gone_are_not_found() {
             post(&policy_for_all(), request_headers(Some(MODERN), SessionHeader::Absent), &body),
             PostDecision::Stateless(V2026_07_28)
         );
-        let denial = check_headers(&body, Some(method), None, |_| true).unwrap_err();
-        assert_eq!((denial.status, denial.error.code(denial.revision)), (404, -32601), "{method}");
+        let error = stateless_checks::check_headers(&body, Some(method), None, |_| true).unwrap_err();
+        assert_eq!((error.status, error.error.code(error.revision)), (404, -32601), "{method}");
     }
 }
 
@@ -435,7 +437,7 @@ fn get(policy: &HttpPolicy, head: RequestHeaders<'_>) -> GetDecision {
 
 fn get_status(get: GetDecision) -> u16 {
     match get {
-        GetDecision::Reject(denial) => denial.status,
+        GetDecision::Reject(error) => error.status,
         other => panic!("{other:?}"),
     }
 }
@@ -476,8 +478,8 @@ fn row_23_stateless_era_has_neither_get_nor_delete() {
     let only = HttpPolicy::new(Revisions::ALL.stateless());
     for (policy, head) in [(policy_for_all(), modern), (only, bare), (policy_without_sessions(), bare)] {
         assert_eq!(get_status(get(&policy, head)), 405);
-        let DeleteDecision::Reject(denial) = decide_delete(&policy, &head) else { panic!() };
-        assert_eq!(denial.status, 405);
+        let DeleteDecision::Reject(error) = decide_delete(&policy, &head) else { panic!() };
+        assert_eq!(error.status, 405);
     }
 }
 
@@ -489,7 +491,7 @@ fn row_24_a_delete_ends_the_session() {
     let mut keeping = policy_for_all();
     keeping.allow_delete = false;
     let status = |delete| match delete {
-        DeleteDecision::Reject(denial) => denial.status,
+        DeleteDecision::Reject(error) => error.status,
         DeleteDecision::EndSession => 200,
     };
     assert_eq!(status(decide_delete(&keeping, &session)), 405);
@@ -502,9 +504,9 @@ fn row_25_a_server_without_handshake_names_the_versions_it_serves() {
     // VER-032, HTTP-050
     let only = HttpPolicy::new(Revisions::ALL.stateless());
     let decision = post(&only, request_headers(None, SessionHeader::Absent), &initialize("2025-11-25"));
-    let PostDecision::Reject(denial) = decision else { panic!() };
-    let data: Value = denial.error.to_error_object(denial.revision).data.unwrap().read().unwrap();
-    assert_eq!((denial.status, &data["supported"]), (400, &json!([MODERN])));
+    let PostDecision::Reject(error) = decision else { panic!() };
+    let data: Value = error.error.to_error_object(error.revision).data.unwrap().read().unwrap();
+    assert_eq!((error.status, &data["supported"]), (400, &json!([MODERN])));
     assert_eq!(
         rejection(post(&only, request_headers(None, SessionHeader::Absent), &request("tools/list"))),
         (400, -32020)
@@ -514,103 +516,4 @@ fn row_25_a_server_without_handshake_names_the_versions_it_serves() {
             post(&only, request_headers(Some(version), SessionHeader::Absent), &request("tools/list"));
         assert_eq!(rejection(decision), (400, -32022));
     }
-}
-
-/// Runs the checks of a stateless request.
-fn check_headers(
-    body: &Value,
-    method: Option<&str>,
-    name: Option<&str>,
-    offers: impl FnOnce(&str) -> bool,
-) -> Result<(), HttpError> {
-    use crate::jsonrpc::{Incoming, Message};
-    let text = body.to_string();
-    let Ok(Incoming::Single(Message::Request(request))) = parse(text.as_bytes(), &MessageLimits::default())
-    else {
-        panic!()
-    };
-    let header = |value: Option<&'static str>| value.map_or(OptionalHeader::Absent, OptionalHeader::Present);
-    let leak = |value: &str| -> &'static str { Box::leak(value.to_owned().into_boxed_str()) };
-    let headers = MirrorHeaders { method: header(method.map(leak)), name: header(name.map(leak)) };
-    let meta = crate::session::RequestMeta::from_params(request.params()).unwrap();
-    check_stateless_headers(V2026_07_28, &request, &meta, &headers, offers)
-}
-
-fn header_rejection(result: Result<(), HttpError>) -> (u16, i64) {
-    let denial = result.unwrap_err();
-    (denial.status, denial.error.code(denial.revision))
-}
-
-fn call(name: &str) -> Value {
-    let mut body = stateless_request(MODERN, "tools/call");
-    body["params"]["name"] = json!(name);
-    body
-}
-
-#[test]
-fn step_1_client_meta_is_required() {
-    // LOG-011; VER-006: its name is optional.
-    let mut body = call("add");
-    assert!(check_headers(&body, Some("tools/call"), Some("add"), |_| true).is_ok());
-    body["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("loud");
-    // Checked before the headers.
-    assert_eq!(header_rejection(check_headers(&body, None, None, |_| true)), (400, -32602));
-    let mut body = call("add");
-    body["params"]["_meta"]["io.modelcontextprotocol/clientInfo"] = json!("me");
-    assert_eq!(
-        header_rejection(check_headers(&body, Some("tools/call"), Some("add"), |_| true)),
-        (400, -32602)
-    );
-}
-
-#[test]
-fn step_3_the_method_header_must_equal_the_method() {
-    // HTTP-054, HTTP-055, HTTP-057 with regard to case, HTTP-058
-    for header in [None, Some("tools/list"), Some("Tools/Call"), Some("")] {
-        assert_eq!(
-            header_rejection(check_headers(&call("add"), header, Some("add"), |_| true)),
-            (400, -32020)
-        );
-    }
-    assert!(check_headers(&call("add"), Some(" tools/call "), Some("add"), |_| true).is_ok());
-}
-
-#[test]
-fn step_4_the_name_header_must_equal_the_name() {
-    // HTTP-054, HTTP-055, HTTP-056
-    for header in [None, Some("sub"), Some("Add"), Some("=?base64?YWRk"), Some("=?base64?YWR?=")] {
-        assert_eq!(
-            header_rejection(check_headers(&call("add"), Some("tools/call"), header, |_| true)),
-            (400, -32020),
-            "{header:?}"
-        );
-    }
-    assert!(check_headers(&call("add"), Some("tools/call"), Some("=?base64?YWRk?="), |_| true).is_ok());
-    assert!(check_headers(&call("継手"), Some("tools/call"), Some("=?base64?57aZ5omL?="), |_| true).is_ok());
-    let mut read = stateless_request(MODERN, "resources/read");
-    read["params"]["uri"] = json!("file:///a");
-    assert_eq!(
-        header_rejection(check_headers(&read, Some("resources/read"), Some("file:///b"), |_| true)),
-        (400, -32020)
-    );
-    assert!(check_headers(&read, Some("resources/read"), Some("file:///a"), |_| true).is_ok());
-    // A list has no name.
-    assert!(
-        check_headers(&stateless_request(MODERN, "tools/list"), Some("tools/list"), None, |_| true).is_ok()
-    );
-}
-
-#[test]
-fn step_5_a_method_the_server_does_not_offer_is_not_found() {
-    // HTTP-048, JRPC-023
-    let body = stateless_request(MODERN, "prompts/list");
-    assert_eq!(header_rejection(check_headers(&body, Some("prompts/list"), None, |_| false)), (404, -32601));
-    // A server's own method is not checked; a method of another revision is.
-    assert!(check_headers(&stateless_request(MODERN, "acme/do"), Some("acme/do"), None, |_| true).is_ok());
-    assert_eq!(
-        header_rejection(check_headers(&stateless_request(MODERN, "acme/do"), Some("acme/do"), None, |_| {
-            false
-        })),
-        (404, -32601)
-    );
 }
