@@ -1,54 +1,53 @@
-//! Our client beside rmcp's and a bare one, against a server that does next to nothing.
+//! Compares our client with that of rmcp and a bare one, against a server that does almost nothing.
 //!
 //! ```console
 //! cargo run --release --manifest-path bench/Cargo.toml -- [options]
-//!   --rounds N        visits to each client per scenario; 7
-//!   --calls N         calls of one visit; 4000
+//!   --rounds N        bursts of each client per scenario; 7
+//!   --calls N         calls of one burst; 4000
 //!   --only A,B        of ours, rmcp, rmcp-pooled, hyper; all of them
 //!   --instructions N  also counts instructions, with callgrind: those of 3N calls less those of N
 //! ```
 //!
-//! With `bridge` it measures the binary instead, beside the bridges of others: see `bridge`.
+//! With `bridge` it compares the binary with other bridges instead: see the module `bridge`.
 //!
 //! Each client is a process of its own with two workers, and so is the server: this program again, in another role. All
-//! clients of a scenario are up at once, and each round visits every one of them, so what disturbs a round disturbs all
-//! alike. A figure is the median of the rounds, a ratio the median of the rounds' own ratios. CPU is that of the client's
-//! process, user and kernel. Every answer is checked.
+//! clients of a scenario run at the same time, and each round has one burst of every client, so that a disturbance
+//! affects all of them. A figure is the median of the rounds, a ratio the median of the ratios of each round. CPU time
+//! is that of the client's process, user and kernel. Every response is checked.
 
-mod answer;
-#[path = "hyper.rs"]
 mod bare_hyper;
+mod bare_pipes;
+mod bare_server;
 mod bridge;
-mod copy;
-mod library;
-mod ours;
-mod pipes;
-mod rmcp;
+mod library_server;
+mod responses;
+mod rmcp_client;
 mod run;
-mod serve;
+mod stdio_proxy;
 mod table;
+mod tsugite_client;
 mod worker;
 
 #[cfg(feature = "allocations")]
 #[path = "allocations_counted.rs"]
 mod allocations;
 #[cfg(not(feature = "allocations"))]
-#[path = "allocations_not.rs"]
+#[path = "allocations_disabled.rs"]
 mod allocations;
 
 use std::process::ExitCode;
 
-/// Whatever goes wrong ends the program.
-type Failed = Box<dyn std::error::Error + Send + Sync>;
+/// Any error; it ends the program.
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let ended = match args[..] {
-        ["serve", "http", delay] => serve::http(delay),
-        ["serve", "stdio", delay] => serve::stdio(delay),
-        ["serve", "library"] => library::stdio(),
-        ["copy", ref server @ ..] => copy::between(server),
+        ["serve", "http", delay] => bare_server::serve_http(delay),
+        ["serve", "stdio", delay] => bare_server::serve_stdio(delay),
+        ["serve", "library"] => library_server::serve_stdio(),
+        ["copy", ref server @ ..] => stdio_proxy::run_proxy(server),
         ["client", who, era, way, window] => worker::run(who, era, way, window),
         ["bridge", ref options @ ..] => bridge::run(options),
         _ => run::run(&args),
@@ -62,12 +61,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// How a revision opens an exchange.
+/// The era of a protocol revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Era {
     /// 2025-11-25, with `initialize`.
     Handshake,
-    /// 2026-07-28, where each request says everything.
+    /// 2026-07-28, where each request stands alone.
     Stateless,
 }
 
@@ -81,7 +80,7 @@ impl Era {
         }
     }
 
-    fn read(text: &str) -> Result<Self, Failed> {
+    fn parse(text: &str) -> Result<Self, BoxError> {
         Self::ALL.into_iter().find(|era| era.revision() == text).ok_or_else(|| "an era is a revision".into())
     }
 }

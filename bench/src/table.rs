@@ -1,16 +1,16 @@
-//! What was measured, as markdown.
+//! Prints the measurements as markdown.
 
-/// What one client said of one burst.
+/// The cost of one burst, as the client reports it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Visit {
+pub(crate) struct BurstSample {
     pub(crate) calls: f64,
     pub(crate) nanoseconds: f64,
     pub(crate) cpu: f64,
-    /// 0 if they were not counted.
+    /// Number of allocations; 0 if they were not counted.
     pub(crate) allocations: f64,
 }
 
-impl Visit {
+impl BurstSample {
     fn rate(&self) -> f64 {
         self.calls / self.nanoseconds * 1e9
     }
@@ -22,7 +22,7 @@ impl Visit {
 
 /// One client in one scenario: medians, and ratios to the bare client of the same round.
 pub(crate) struct Row {
-    who: String,
+    client: String,
     rate: f64,
     cpu: f64,
     ratios: Option<(f64, f64)>,
@@ -32,22 +32,22 @@ pub(crate) struct Row {
 
 impl Row {
     pub(crate) fn new(
-        who: String,
-        visits: &[Visit],
-        bare: Option<&[Visit]>,
+        client: String,
+        visits: &[BurstSample],
+        bare: Option<&[BurstSample]>,
         instructions: Option<f64>,
     ) -> Self {
-        let all = |of: &dyn Fn(&Visit) -> f64| median(visits.iter().map(of).collect());
+        let all = |of: &dyn Fn(&BurstSample) -> f64| median(visits.iter().map(of).collect());
         let ratios = bare.map(|bare| {
-            let ratio = |of: &dyn Fn(&Visit) -> f64| {
+            let ratio = |of: &dyn Fn(&BurstSample) -> f64| {
                 median(visits.iter().zip(bare).map(|(visit, bare)| of(visit) / of(bare)).collect())
             };
-            (ratio(&Visit::rate), ratio(&Visit::cpu_per_call))
+            (ratio(&BurstSample::rate), ratio(&BurstSample::cpu_per_call))
         });
         Self {
-            who,
-            rate: all(&Visit::rate),
-            cpu: all(&Visit::cpu_per_call),
+            client,
+            rate: all(&BurstSample::rate),
+            cpu: all(&BurstSample::cpu_per_call),
             ratios,
             allocations: all(&|visit| visit.allocations / visit.calls),
             instructions,
@@ -55,14 +55,14 @@ impl Row {
     }
 }
 
-pub(crate) fn head() {
+pub(crate) fn print_head() {
     println!(
         "| scenario | client | calls/s | × bare | CPU µs per call | × bare | instructions | allocations |"
     );
     println!("|---|---|---:|---:|---:|---:|---:|---:|");
 }
 
-pub(crate) fn rows(scenario: &str, rows: &[Row]) {
+pub(crate) fn print_rows(scenario: &str, rows: &[Row]) {
     for row in rows {
         let (rates, cpus) = match row.ratios {
             Some((rate, cpu)) => (format!("{rate:.2}"), format!("{cpu:.2}")),
@@ -73,12 +73,12 @@ pub(crate) fn rows(scenario: &str, rows: &[Row]) {
             if row.allocations > 0.0 { format!("{:.1}", row.allocations) } else { "–".to_owned() };
         println!(
             "| {scenario} | {} | {:.0} | {rates} | {:.1} | {cpus} | {instructions} | {allocations} |",
-            row.who, row.rate, row.cpu
+            row.client, row.rate, row.cpu
         );
     }
 }
 
-pub(crate) fn delay_head(delay: &str) {
+pub(crate) fn print_delay_head(delay: &str) {
     println!(
         "\nA server that takes {delay} ms over each answer. Calls that wait for each other would take 64 times as long.\n"
     );
@@ -86,7 +86,7 @@ pub(crate) fn delay_head(delay: &str) {
     println!("|---|---|---:|---:|---:|");
 }
 
-pub(crate) fn delay_row(scenario: &str, who: &str, one: f64, many: f64) {
+pub(crate) fn print_delay_row(scenario: &str, who: &str, one: f64, many: f64) {
     println!("| {scenario} | {who} | {one:.1} | {many:.1} | {:.2} |", many / one);
 }
 

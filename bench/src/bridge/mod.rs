@@ -1,56 +1,57 @@
-//! The binary as a bridge, beside the bridges of others: the same client, the same server, the same run.
+//! Compares the binary as a bridge with other bridges: the same client, the same server, the same run.
 //!
 //! ```console
 //! cargo run --release --manifest-path bench/Cargo.toml -- bridge [options]
-//!   --rounds N   visits to each way; 7
-//!   --calls N    calls of one visit, and a quarter of them one at a time; 2000
+//!   --rounds N   bursts on each route; 7
+//!   --calls N    calls of one burst, and a quarter of them one at a time; 2000
 //!   --starts N   starts of each program; 200
-//!   --only A,B   ways whose name holds one of these words; all of them
+//!   --only A,B   routes whose name contains one of these words; all of them
 //! ```
 //!
-//! It builds `tsugite` as it is released, and installs the others with npm as `bench/npm` writes them down. The server is
-//! the bare one, and the client writes and reads bytes: neither knows more of the protocol than it must. Over stdio there
-//! is one made with the library too, since a bare one takes less time than any server that reads what it is sent. The client
-//! runs on one processor, everything else on another (`places`). All ways are up at once and each round visits every one of them, so what disturbs a round disturbs all alike. A figure is the median of
-//! the rounds, a ratio the median of the rounds' own ratios. CPU and memory are those of the bridge's process alone. Every
-//! answer is checked.
+//! It builds `tsugite` as it is released, and installs the others with npm from the lock file in `bench/npm`. The
+//! server is the bare one, and the client writes and reads bytes: both know only the necessary parts of the protocol.
+//! Over stdio there is also a server made with the library, since a bare one takes less time than any server that
+//! parses its input. The client runs on one processor, everything else on another (`cpu_pinning`). All routes are open
+//! at the same time, and each round has one burst on every route, so that a disturbance affects all of them. A figure
+//! is the median of the rounds, a ratio the median of the ratios of each round. CPU time and memory are those of the
+//! bridge's process alone. Every response is checked.
 
-mod built;
-mod lines;
-mod places;
+mod cpu_pinning;
+mod http_clients;
 mod process;
+mod programs;
 mod report;
-mod sockets;
-mod start;
-mod ways;
+mod routes;
+mod startup;
+mod stdio_client;
 
 use std::time::{Duration, Instant};
 
-use crate::Failed;
-use built::Built;
-use places::Places;
-use report::Measured;
-use ways::Way;
+use crate::BoxError;
+use cpu_pinning::CpuPinning;
+use programs::Programs;
+use report::RouteSamples;
+use routes::Route;
 
-pub(crate) fn run(args: &[&str]) -> Result<(), Failed> {
-    let plan = Plan::read(args)?;
-    let built = Built::new()?;
-    report::start(&start::measure(&built, plan.starts)?);
-    let places = Places::find()?;
-    places.start_others()?;
-    let (server, mut ways) = ways::all(&built, &plan.only)?;
-    places.be_the_client()?;
-    let mut measured: Vec<_> = ways.iter().map(|way| Measured::new(way.name)).collect();
+pub(crate) fn run(args: &[&str]) -> Result<(), BoxError> {
+    let plan = BridgeBenchOptions::parse(args)?;
+    let built = Programs::new()?;
+    report::print_startup(&startup::measure(&built, plan.starts)?);
+    let places = CpuPinning::detect()?;
+    places.pin_servers()?;
+    let (server, mut ways) = routes::open_all(&built, &plan.only)?;
+    places.pin_client()?;
+    let mut measured: Vec<_> = ways.iter().map(|way| RouteSamples::new(way.name)).collect();
     for way in &mut ways {
-        way.visit(plan.calls, WINDOW)?;
+        way.run_burst(plan.calls, WINDOW)?;
     }
     for round in 0..plan.rounds {
         for turn in 0..ways.len() {
-            // Each goes first in its turn.
+            // Each route goes first in one round after the other.
             let turn = (turn + round) % ways.len();
-            let alone = ways[turn].visit(plan.calls.div_ceil(4), 1)?;
-            let many = ways[turn].visit(plan.calls, WINDOW)?;
-            measured[turn].visits.push((alone, many));
+            let alone = ways[turn].run_burst(plan.calls.div_ceil(4), 1)?;
+            let many = ways[turn].run_burst(plan.calls, WINDOW)?;
+            measured[turn].samples.push((alone, many));
         }
         eprintln!("round {} of {}", round + 1, plan.rounds);
     }
@@ -58,19 +59,19 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Failed> {
         measured.memory = way.memory()?;
     }
     drop((ways, server));
-    report::ways(&measured);
+    report::print_routes(&measured);
     Ok(())
 }
 
-struct Plan {
+struct BridgeBenchOptions {
     rounds: usize,
     calls: usize,
     starts: usize,
     only: Vec<String>,
 }
 
-impl Plan {
-    fn read(args: &[&str]) -> Result<Self, Failed> {
+impl BridgeBenchOptions {
+    fn parse(args: &[&str]) -> Result<Self, BoxError> {
         let mut plan = Self { rounds: 7, calls: 2000, starts: 200, only: Vec::new() };
         for option in args.chunks(2) {
             match *option {
@@ -89,46 +90,46 @@ impl Plan {
     }
 }
 
-/// Somebody who makes calls, some at a time.
-trait Client {
-    /// Has been idle for a while: what others close meanwhile is not used again.
-    fn renew(&mut self) {}
+/// A client that makes calls, some at a time.
+trait BurstClient {
+    /// Drops idle connections, which the server may have closed.
+    fn drop_idle(&mut self) {}
 
-    /// Makes them, and says how long each took.
-    fn burst(&mut self, calls: usize, window: usize) -> Result<Vec<Duration>, Failed>;
+    /// Makes the calls, and returns how long each took.
+    fn burst(&mut self, calls: usize, window: usize) -> Result<Vec<Duration>, BoxError>;
 }
 
-/// What one burst took.
+/// The cost of one burst.
 #[derive(Debug, Clone)]
-struct Visit {
+struct BridgeSample {
     calls: usize,
     time: Duration,
-    /// Of the bridge; of the server, where there is no bridge.
+    /// CPU time of the bridge; of the server on a direct route.
     cpu: Duration,
     /// How long each call took, the shortest first.
-    each: Vec<Duration>,
+    latencies: Vec<Duration>,
 }
 
-impl Way {
-    fn visit(&mut self, calls: usize, window: usize) -> Result<Visit, Failed> {
+impl Route {
+    fn run_burst(&mut self, calls: usize, window: usize) -> Result<BridgeSample, BoxError> {
         let mut burst = || {
-            // What opening connections costs is not measured.
-            self.client.renew();
+            // Open the connections before measuring.
+            self.client.drop_idle();
             self.client.burst(window, window)?;
-            let (start, cpu) = (Instant::now(), self.process.cpu()?);
+            let (start, cpu) = (Instant::now(), self.process.cpu_time()?);
             let mut each = self.client.burst(calls, window)?;
-            let (time, cpu) = (start.elapsed(), self.process.cpu()?.saturating_sub(cpu));
+            let (time, cpu) = (start.elapsed(), self.process.cpu_time()?.saturating_sub(cpu));
             each.sort();
-            Ok(Visit { calls, time, cpu, each })
+            Ok(BridgeSample { calls, time, cpu, latencies: each })
         };
-        burst().map_err(|error: Failed| format!("{}: {error}", self.name).into())
+        burst().map_err(|error: BoxError| format!("{}: {error}", self.name).into())
     }
 
     /// Resident memory in bytes; of the bridge alone.
-    fn memory(&self) -> Result<u64, Failed> {
+    fn memory(&self) -> Result<u64, BoxError> {
         self.process.memory()
     }
 }
 
-/// Calls under way where many are.
+/// Calls in flight in a concurrent burst.
 const WINDOW: usize = 64;

@@ -1,4 +1,4 @@
-//! A process that is measured; it ends with its value.
+//! A process that is measured, and killed on drop.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_getcpuclockid, clock_gettime};
 use nix::unistd::Pid;
 
-use crate::Failed;
+use crate::BoxError;
 
 pub(super) struct Process {
     child: Child,
@@ -15,8 +15,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts a program with pipes to it and from it. What it says of itself is not shown.
-    pub(super) fn start(mut command: Command) -> Result<(Self, ChildStdin, ChildStdout), Failed> {
+    /// Starts a program with pipes. Its standard error is discarded.
+    pub(super) fn start(mut command: Command) -> Result<(Self, ChildStdin, ChildStdout), BoxError> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let spawned = command.spawn();
         let mut child = spawned.map_err(|error| format!("cannot start {command:?}: {error}"))?;
@@ -29,8 +29,8 @@ impl Process {
         }
     }
 
-    /// Starts a program whose first line says where it is.
-    pub(super) fn at_its_address(command: Command) -> Result<(Self, String, ChildStdin), Failed> {
+    /// Starts a program whose first line of output is its address.
+    pub(super) fn start_listening(command: Command) -> Result<(Self, String, ChildStdin), BoxError> {
         let shown = format!("{command:?}");
         let (process, stdin, stdout) = Self::start(command)?;
         let mut line = String::new();
@@ -40,13 +40,13 @@ impl Process {
         }
     }
 
-    /// What it has used so far, user and kernel.
-    pub(super) fn cpu(&self) -> Result<Duration, Failed> {
+    /// The CPU time used so far, user and kernel.
+    pub(super) fn cpu_time(&self) -> Result<Duration, BoxError> {
         Ok(clock_gettime(self.clock)?.into())
     }
 
-    /// What it holds in memory at the moment, in bytes.
-    pub(super) fn memory(&self) -> Result<u64, Failed> {
+    /// The resident memory, in bytes.
+    pub(super) fn memory(&self) -> Result<u64, BoxError> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let held = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let held = held.and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());

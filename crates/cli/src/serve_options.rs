@@ -93,6 +93,15 @@ impl ServeOptions {
         if !local.ip().is_loopback() {
             screen.note("anybody who can reach this address can use the server");
         }
+        raise_trim_threshold();
         listener.serve_until(stop).await.map_err(broken)
     }
+}
+
+/// Makes glibc keep freed memory for the next large response.
+///
+/// By default it returns free memory at the end of its heap to the kernel from 128 KiB on, and requests it again for the
+/// next response. Freeing one larger block raises that threshold to twice the size of the block.
+fn raise_trim_threshold() {
+    drop(std::hint::black_box(Vec::<u8>::with_capacity(512 << 10)));
 }

@@ -28,18 +28,18 @@ pub fn server() -> Server {
         say.text
     });
     let steps = Tool::new("steps").handler(|cx: Context| async move {
-        cx.progress(1.0, Some(2.0), Some("half")).await;
+        cx.progress(1).total(2).message("half").await;
         // What does not rise is not sent.
-        cx.progress(1.0, Some(2.0), None).await;
+        cx.progress(1).total(2).await;
         cx.log(Level::Warning, "careful").await;
         cx.log(Level::Debug, "detail").await;
-        cx.progress(2.0, Some(2.0), None).await;
+        cx.progress(2).total(2).await;
         "done"
     });
     let slow =
         Tool::new("slow").handler(|cx: Context, cancelled: tsugite::server::CancellationToken| async move {
             // Whoever asks for it knows from now on that it is under way.
-            cx.progress(1.0, None, None).await;
+            cx.progress(1).await;
             cancelled.cancelled().await;
             "never said"
         });

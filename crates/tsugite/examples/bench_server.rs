@@ -27,7 +27,7 @@ fn server(more: usize) -> Server {
     let big = Tool::new("big").handler(|| async { "0123456789abcdef".repeat(6_400) });
     let progress = Tool::new("progress").handler(|cx: Context| async move {
         for step in 1..=100 {
-            cx.progress(f64::from(step), Some(100.0), None).await;
+            cx.progress(step).total(100).await;
         }
         "done"
     });

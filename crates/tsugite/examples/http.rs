@@ -21,7 +21,7 @@ async fn add_up(to: u32, cx: Context) -> u64 {
     let mut sum = 0;
     for number in 1..=to {
         sum += u64::from(number);
-        cx.progress(f64::from(number), Some(f64::from(to)), None).await;
+        cx.progress(number).total(to).await;
     }
     sum
 }

@@ -49,7 +49,7 @@ async fn price(
 #[tool(timeout = "30s")]
 async fn count(to: u32, cx: Context) -> String {
     for step in 1..=to {
-        cx.progress(f64::from(step), Some(f64::from(to)), None).await;
+        cx.progress(step).total(to).await;
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     format!("counted to {to}")

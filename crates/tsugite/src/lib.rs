@@ -27,6 +27,7 @@ pub mod bus;
 #[cfg(feature = "client")]
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "some of it is there for HTTP"))]
 pub mod client;
+mod era;
 pub mod error;
 #[cfg(feature = "client")]
 mod int_map;

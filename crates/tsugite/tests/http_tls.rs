@@ -37,7 +37,7 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tls");
 fn server() -> Server {
     let count = Tool::new("count").handler(|cx: Context| async move {
         for step in 1..=3 {
-            cx.progress(f64::from(step), None, None).await;
+            cx.progress(step).await;
             tokio::task::yield_now().await;
         }
         "counted"
@@ -175,7 +175,10 @@ async fn http_2_is_understood_in_the_clear() {
 #[tokio::test]
 async fn a_connection_of_http_2_is_kept_when_it_is_quiet_once_it_has_asked_something() {
     let limit = std::time::Duration::from_secs(30);
-    let (address, _stop) = start(server().http(Http::new().time_limits(limit, limit, limit))).await;
+    let (address, _stop) = start(
+        server().http(Http::new().header_read_timeout(limit).body_read_timeout(limit).write_timeout(limit)),
+    )
+    .await;
     let connect = || async {
         let socket = TokioIo::new(TcpStream::connect(address).await.unwrap());
         let (sender, connection) = http2::handshake(TokioExecutor::new(), socket).await.unwrap();

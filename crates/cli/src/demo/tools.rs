@@ -59,7 +59,7 @@ pub(super) async fn count(
         return Err(HandlerError::new("that is too far: 1,000 at most"));
     }
     for step in 1..=to {
-        cx.progress(f64::from(step), Some(f64::from(to)), Some(&format!("step {step} of {to}"))).await;
+        cx.progress(step).total(to).message(format!("step {step} of {to}")).await;
         // Also after the last: some clients lose what is said just before the answer, or end the connection over it.
         if pause_ms > 0 {
             tokio::time::sleep(Duration::from_millis(pause_ms.min(10_000))).await;
@@ -108,8 +108,9 @@ pub(super) async fn order(cx: Context) -> Result<String, HandlerError> {
 /// Asks the user to visit a web page.
 #[tool(read_only)]
 pub(super) async fn visit(cx: Context) -> Result<&'static str, HandlerError> {
-    let page =
-        cx.url_elicitation("There you can read what a server may do.", "https://modelcontextprotocol.io/")?;
+    let page = cx
+        .url_elicitation("https://modelcontextprotocol.io/")?
+        .message("There you can read what a server may do.");
     match page.ask().await {
         Ok(()) => Ok("I hope it was worth reading"),
         Err(AskError::Declined) => Ok("another time, then"),
@@ -145,7 +146,7 @@ pub(super) async fn chatter(cx: Context) -> &'static str {
         (Level::Warning, "the wood is damp"),
         (Level::Error, "cut too short"),
     ] {
-        cx.log_with_logger(level, Some("workshop"), said).await;
+        cx.log_with_logger(level, "workshop", said).await;
     }
     "said it all"
 }

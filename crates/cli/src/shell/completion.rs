@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use tsugite::protocol::OrderedMap;
-use tsugite::protocol::completion::{Argument, CompleteParams, CompletionContext, Reference};
+use tsugite::protocol::completion::{CompleteParams, CompletionArgument, CompletionContext, Reference};
 
 use super::uri_template::{self, TemplatePosition};
 use super::words::{self, PartialLine};
@@ -195,7 +195,7 @@ impl Completer<'_> {
         begun: &str,
         known: OrderedMap<String>,
     ) -> Vec<String> {
-        let mut params = CompleteParams::new(reference, Argument::new(name, begun));
+        let mut params = CompleteParams::new(reference, CompletionArgument::new(name, begun));
         if !known.is_empty() {
             params = params.context(CompletionContext::new().arguments(known));
         }

@@ -1,7 +1,7 @@
 //! `tsugite complete`: what could stand in an argument.
 
 use clap::Args;
-use tsugite::protocol::completion::{Argument, CompleteParams, CompletionContext, Reference};
+use tsugite::protocol::completion::{CompleteParams, CompletionArgument, CompletionContext, Reference};
 
 use super::take_first;
 use crate::arguments;
@@ -50,7 +50,7 @@ impl CompletionRequest {
             true => Reference::resource(about),
             false => Reference::prompt(about),
         };
-        let mut params = CompleteParams::new(reference, Argument::new(name, begun));
+        let mut params = CompleteParams::new(reference, CompletionArgument::new(name, begun));
         if !others.is_empty() {
             params = params.context(CompletionContext::new().arguments(others));
         }

@@ -161,10 +161,10 @@ async fn keep_page_updated(
             Ok(about) => Catalog::fetch(&client, &about.capabilities).await.ok(),
             Err(_) => None,
         };
-        let troubles = bridge.target_errors();
+        let errors = bridge.target_errors();
         let servers = names.iter().map(|name| {
-            let trouble = troubles.iter().find(|(known, _)| known == name).and_then(|(_, why)| why.clone());
-            PageServer::behind_bridge(name, trouble, all.as_ref())
+            let error = errors.iter().find(|error| error.prefix.as_deref() == Some(name.as_str()));
+            PageServer::behind_bridge(name, error.map(|error| error.message.clone()), all.as_ref())
         });
         let servers: Vec<PageServer> = servers.collect();
         page.update(|about| about.servers = servers);

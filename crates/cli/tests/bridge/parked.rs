@@ -102,7 +102,9 @@ pub(crate) fn a_call_nobody_comes_back_for_is_ended() {
     run(async {
         for way in [Stdio, Http] {
             let server = Server::start(Nov25, way).await;
-            let bridge = Span::to(target(&server, way)).park(1, Duration::from_millis(100));
+            let bridge = Span::to(target(&server, way))
+                .max_suspended_calls(1)
+                .suspended_call_ttl(Duration::from_millis(100));
             let serving = TestServer::start(&bridge.server()).await;
             let mut client = Client::connect(Jul26, Door::At(serving.address)).await?;
             let (key, _, state) = question(&mut client, "left").await?;
@@ -120,7 +122,7 @@ pub(crate) fn a_call_nobody_comes_back_for_is_ended() {
 pub(crate) fn no_more_calls_wait_than_may() {
     run(async {
         let server = Server::start(Nov25, Stdio).await;
-        let bridge = Span::to(target(&server, Stdio)).park(1, Duration::from_secs(600));
+        let bridge = Span::to(target(&server, Stdio)).max_suspended_calls(1);
         let serving = TestServer::start(&bridge.server()).await;
         let mut client = Client::connect(Jul26, Door::At(serving.address)).await?;
         let (key, _, state) = question(&mut client, "first").await?;

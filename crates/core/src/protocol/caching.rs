@@ -5,6 +5,25 @@
 
 use super::wire::string_enum;
 
+/// The part of a server that a cacheable result describes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CacheSubject<'a> {
+    /// A page of a list, by its cursor; the first page has none.
+    Page(Option<&'a str>),
+    /// A resource, by its URI.
+    Resource(&'a str),
+}
+
+impl<'a> CacheSubject<'a> {
+    /// The cursor or the URI.
+    pub fn as_str(self) -> Option<&'a str> {
+        match self {
+            CacheSubject::Page(cursor) => cursor,
+            CacheSubject::Resource(uri) => Some(uri),
+        }
+    }
+}
+
 string_enum! {
     /// The scope of a cached result.
     pub enum CacheScope {

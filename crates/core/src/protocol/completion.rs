@@ -18,7 +18,7 @@ wire! {
         /// The prompt or template with the argument.
         r#ref: Reference,
         /// The argument.
-        argument: Argument,
+        argument: CompletionArgument,
     }
     optional {
         /// The other arguments (from 2025-06-18).
@@ -32,7 +32,7 @@ wire! {
 wire! {
     /// An argument that is being typed.
     #[derive(Eq)]
-    pub struct Argument {
+    pub struct CompletionArgument {
         /// The name of the argument.
         name: String,
         /// The text typed so far.

@@ -5,12 +5,12 @@ use super::result::{require_complete, require_object};
 use super::wire::{has_meta, method, wire};
 use serde::Deserialize;
 
-use super::{Implementation, Meta, NoParams, Output, ResultType, ServerCapabilities};
+use super::{EmptyParams, Implementation, Meta, Output, ResultType, ServerCapabilities};
 use crate::jsonrpc::{JsonError, Raw};
 
 method! {
     /// Requests the server's description.
-    Discover = "server/discover", NoParams => DiscoverResult
+    Discover = "server/discover", EmptyParams => DiscoverResult
 }
 
 wire! {

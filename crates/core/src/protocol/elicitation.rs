@@ -94,7 +94,7 @@ wire! {
     /// The user's response.
     pub struct ElicitResult {
         /// Whether the user accepted.
-        action: Action,
+        action: ElicitAction,
     }
     optional {
         /// The values of the fields; only for an accepted form.
@@ -107,7 +107,7 @@ wire! {
 
 string_enum! {
     /// The user's action.
-    pub enum Action {
+    pub enum ElicitAction {
         /// The user responded.
         Accept = "accept",
         /// The user declined.

@@ -2,7 +2,7 @@
 
 use super::result::complete;
 use super::wire::{has_meta, method, notification, wire};
-use super::{ClientCapabilities, Implementation, Meta, NoParams, ServerCapabilities};
+use super::{ClientCapabilities, EmptyParams, Implementation, Meta, ServerCapabilities};
 
 method! {
     /// Opens a connection.
@@ -11,7 +11,7 @@ method! {
 
 notification! {
     /// Confirms the handshake.
-    Initialized = "notifications/initialized", NoParams
+    Initialized = "notifications/initialized", EmptyParams
 }
 
 wire! {

@@ -1,13 +1,13 @@
 //! Log notifications of the server.
 
 use super::Meta;
-use super::result::Empty;
+use super::result::EmptyResult;
 use super::wire::{has_meta, method, notification, string_enum, wire};
 use crate::jsonrpc::RawJson;
 
 method! {
     /// Sets the minimum level of log notifications (up to 2025-11-25; later `_meta` sets it per request).
-    SetLevel = "logging/setLevel", SetLevelParams => Empty
+    SetLevel = "logging/setLevel", SetLevelParams => EmptyResult
 }
 
 notification! {

@@ -41,6 +41,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use annotations::{Annotations, Role};
+pub use caching::CacheSubject;
 pub use capabilities::{ClientCapabilities, ServerCapabilities};
 pub use content::ContentBlock;
 pub use implementation::{Icon, Implementation};
@@ -60,6 +61,26 @@ pub trait Method {
     type Params: Serialize + DeserializeOwned + HasMeta;
     /// The type of the result.
     type Output: Output;
+
+    /// The tool, prompt, resource or task that a request is about, which the `Mcp-Name` header repeats.
+    fn subject(_params: &Self::Params) -> Option<&str> {
+        None
+    }
+
+    /// The part of the server that a result describes, if the result may be cached.
+    fn cache_subject(_params: &Self::Params) -> Option<CacheSubject<'_>> {
+        None
+    }
+
+    /// The call, if the method calls a tool: headers may repeat some of its arguments.
+    fn tool_call(_params: &Self::Params) -> Option<&tools::CallParams> {
+        None
+    }
+
+    /// The tools in a result, if the method lists tools.
+    fn listed_tools(_output: &mut Self::Output) -> Option<&mut Vec<tools::Tool>> {
+        None
+    }
 }
 
 /// A notification of the protocol.
@@ -81,7 +102,7 @@ pub trait HasMeta {
 wire::wire! {
     /// Params without members except `_meta`.
     #[derive(Default)]
-    pub struct NoParams {
+    pub struct EmptyParams {
     }
     optional {
         /// Metadata, `_meta`.
@@ -90,4 +111,4 @@ wire::wire! {
     }
 }
 
-wire::has_meta!(NoParams);
+wire::has_meta!(EmptyParams);

@@ -9,7 +9,7 @@ use super::result::require_object as result_object;
 use super::roots;
 use super::sampling::{CreateMessage, CreateMessageParams};
 use super::wire::wire;
-use super::{HasMeta, Meta, Method, NoParams, OrderedMap, Output, ResultType, map_only};
+use super::{EmptyParams, HasMeta, Meta, Method, OrderedMap, Output, ResultType, map_only};
 use crate::jsonrpc::{JsonError, Raw, RawJson};
 
 /// Input requests by key. The server chooses the keys; the responses have the same.
@@ -29,7 +29,7 @@ pub enum InputRequest {
     /// Requests a message from the model.
     Sample(CreateMessageParams),
     /// Requests the roots.
-    Roots(NoParams),
+    Roots(EmptyParams),
 }
 
 impl InputRequest {
@@ -112,6 +112,93 @@ impl InputRequired {
         Ok(asked)
     }
 }
+
+/// A result that asks for input, with every request left raw: for a peer that passes them on without acting on them.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RawInputRequired {
+    /// The requests by key.
+    pub input_requests: Option<OrderedMap<RawInputRequest>>,
+    /// To be sent back unchanged.
+    pub request_state: Option<RawJson>,
+}
+
+/// One request inside a [`RawInputRequired`].
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct RawInputRequest {
+    /// The method.
+    pub method: String,
+    /// The params, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub params: Option<RawJson>,
+}
+
+impl RawInputRequired {
+    /// Reads a result. `None` if it is complete, or not a result that asks for input.
+    pub fn from_result(result: &RawJson) -> Option<Self> {
+        // Most results are complete and need not be parsed to find that out.
+        if !result.text().contains(ResultType::InputRequired.as_str()) {
+            return None;
+        }
+        let kind = ResultType::from_result(Raw::from(result)).ok()?;
+        result.read().ok().filter(|_| kind == ResultType::InputRequired)
+    }
+
+    /// Encodes it as a result.
+    pub fn to_result(&self) -> Result<RawJson, JsonError> {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct TaggedResult<'a> {
+            result_type: &'static str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            input_requests: Option<&'a OrderedMap<RawInputRequest>>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            request_state: Option<&'a RawJson>,
+        }
+        RawJson::from_value(&TaggedResult {
+            result_type: ResultType::InputRequired.as_str(),
+            input_requests: self.input_requests.as_ref(),
+            request_state: self.request_state.as_ref(),
+        })
+    }
+}
+
+/// Puts the answers of a round, and the state it belongs to, into raw params. What an earlier round put there is replaced.
+pub fn set_input_responses(
+    params: &mut OrderedMap<RawJson>,
+    answers: Option<&InputResponses>,
+    state: Option<RawJson>,
+) -> Result<(), JsonError> {
+    match answers {
+        Some(answers) => drop(params.insert(INPUT_RESPONSES, RawJson::from_value(answers)?)),
+        None => drop(params.remove(INPUT_RESPONSES)),
+    }
+    match state {
+        Some(state) => drop(params.insert(REQUEST_STATE, state)),
+        None => drop(params.remove(REQUEST_STATE)),
+    }
+    Ok(())
+}
+
+/// Reads the answers in the params of a request. Absent and `null` are none.
+pub fn read_input_responses(member: Option<Raw<'_>>) -> Result<InputResponses, JsonError> {
+    match member.filter(|raw| !raw.is_null()) {
+        Some(raw) => {
+            raw.read_object().map_err(|error| JsonError::new(format!("`{INPUT_RESPONSES}`: {error}")))
+        }
+        None => Ok(InputResponses::new()),
+    }
+}
+
+/// Reads the state in the params of a request, which is a string.
+pub fn read_request_state(member: Raw<'_>) -> Result<String, JsonError> {
+    member.read().map_err(|_| JsonError::new(format!("`{REQUEST_STATE}` must be a string")))
+}
+
+/// The member of params that holds the answers.
+pub const INPUT_RESPONSES: &str = "inputResponses";
+/// The member of results and params that holds the state of a call.
+pub const REQUEST_STATE: &str = "requestState";
 
 /// The result of a request that may request input.
 #[derive(Debug, Clone, PartialEq)]

@@ -6,7 +6,7 @@ use super::wire::{has_meta, wire};
 wire! {
     /// The page of a list.
     #[derive(Default)]
-    pub struct PageParams {
+    pub struct PaginatedParams {
     }
     optional {
         /// The cursor from the previous page; absent for the first. The empty string is a valid cursor.
@@ -17,4 +17,4 @@ wire! {
     }
 }
 
-has_meta!(PageParams);
+has_meta!(PaginatedParams);

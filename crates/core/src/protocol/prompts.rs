@@ -2,24 +2,32 @@
 
 use super::caching::{CacheScope, cacheable};
 use super::mrtr::{InputResponses, MaybeInputRequired};
-use super::pagination::PageParams;
+use super::pagination::PaginatedParams;
 use super::result::complete;
 use super::wire::{has_meta, method, notification, wire};
-use super::{ContentBlock, Icon, Meta, NoParams, OrderedMap, Role};
+use super::{CacheSubject, ContentBlock, EmptyParams, Icon, Meta, OrderedMap, Role};
 
 method! {
     /// Lists the prompts.
-    List = "prompts/list", PageParams => ListResult
+    List = "prompts/list", PaginatedParams => ListResult {
+        fn cache_subject(params: &PaginatedParams) -> Option<CacheSubject<'_>> {
+            Some(CacheSubject::Page(params.cursor.as_deref()))
+        }
+    }
 }
 
 method! {
     /// Gets a prompt with its arguments filled in.
-    Get = "prompts/get", GetParams => MaybeInputRequired<GetResult>
+    Get = "prompts/get", GetParams => MaybeInputRequired<GetResult> {
+        fn subject(params: &GetParams) -> Option<&str> {
+            Some(&params.name)
+        }
+    }
 }
 
 notification! {
     /// The list of prompts has changed.
-    ListChanged = "notifications/prompts/list_changed", NoParams
+    ListChanged = "notifications/prompts/list_changed", EmptyParams
 }
 
 wire! {

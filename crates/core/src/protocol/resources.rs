@@ -3,39 +3,57 @@
 use super::caching::{CacheScope, cacheable};
 use super::content::ResourceContents;
 use super::mrtr::{InputResponses, MaybeInputRequired};
-use super::pagination::PageParams;
-use super::result::{Empty, complete};
+use super::pagination::PaginatedParams;
+use super::result::{EmptyResult, complete};
 use super::wire::{has_meta, method, notification, wire};
-use super::{Annotations, Icon, Meta, NoParams};
+use super::{Annotations, CacheSubject, EmptyParams, Icon, Meta};
 
 method! {
     /// Lists the resources.
-    List = "resources/list", PageParams => ListResult
+    List = "resources/list", PaginatedParams => ListResult {
+        fn cache_subject(params: &PaginatedParams) -> Option<CacheSubject<'_>> {
+            Some(CacheSubject::Page(params.cursor.as_deref()))
+        }
+    }
 }
 
 method! {
     /// Lists the resource templates.
-    ListTemplates = "resources/templates/list", PageParams => ListTemplatesResult
+    ListTemplates = "resources/templates/list", PaginatedParams => ListTemplatesResult {
+        fn cache_subject(params: &PaginatedParams) -> Option<CacheSubject<'_>> {
+            Some(CacheSubject::Page(params.cursor.as_deref()))
+        }
+    }
 }
 
 method! {
     /// Reads a resource.
-    Read = "resources/read", ReadParams => MaybeInputRequired<ReadResult>
+    Read = "resources/read", ReadParams => MaybeInputRequired<ReadResult> {
+        fn subject(params: &ReadParams) -> Option<&str> {
+            Some(&params.uri)
+        }
+
+        fn cache_subject(params: &ReadParams) -> Option<CacheSubject<'_>> {
+            // A later round belongs to one call and is not for others.
+            let first_round = params.input_responses.is_none() && params.request_state.is_none();
+            first_round.then_some(CacheSubject::Resource(&params.uri))
+        }
+    }
 }
 
 method! {
     /// Subscribes to changes of a resource (up to 2025-11-25).
-    Subscribe = "resources/subscribe", UriParams => Empty
+    Subscribe = "resources/subscribe", UriParams => EmptyResult
 }
 
 method! {
     /// Ends a subscription to a resource (up to 2025-11-25).
-    Unsubscribe = "resources/unsubscribe", UriParams => Empty
+    Unsubscribe = "resources/unsubscribe", UriParams => EmptyResult
 }
 
 notification! {
     /// The list of resources has changed.
-    ListChanged = "notifications/resources/list_changed", NoParams
+    ListChanged = "notifications/resources/list_changed", EmptyParams
 }
 
 notification! {

@@ -66,7 +66,7 @@ impl ResultType {
 wire! {
     /// A result without members except `_meta`.
     #[derive(Default)]
-    pub struct Empty {
+    pub struct EmptyResult {
     }
     optional {
         /// Metadata, `_meta`.
@@ -108,5 +108,5 @@ pub(super) fn require_object(result: Raw<'_>) -> Result<Raw<'_>, JsonError> {
     if result.is_object() { Ok(result) } else { Err(JsonError::new("the result is not an object")) }
 }
 
-complete!(Empty);
-has_meta!(Empty);
+complete!(EmptyResult);
+has_meta!(EmptyResult);

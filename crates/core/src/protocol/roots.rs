@@ -2,16 +2,16 @@
 
 use super::result::complete;
 use super::wire::{has_meta, method, notification, wire};
-use super::{Meta, NoParams};
+use super::{EmptyParams, Meta};
 
 method! {
     /// Lists the roots. On 2026-07-28 it is part of a result.
-    List = "roots/list", NoParams => ListResult
+    List = "roots/list", EmptyParams => ListResult
 }
 
 notification! {
     /// The list of roots has changed (up to 2025-11-25).
-    ListChanged = "notifications/roots/list_changed", NoParams
+    ListChanged = "notifications/roots/list_changed", EmptyParams
 }
 
 wire! {

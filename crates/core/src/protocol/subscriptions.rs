@@ -17,7 +17,7 @@ notification! {
 wire! {
     /// The changes to notify about.
     #[derive(Default, Eq)]
-    pub struct Filter {
+    pub struct SubscriptionFilter {
     }
     optional {
         /// Changes of the list of tools.
@@ -37,7 +37,7 @@ wire! {
     /// The requested filter.
     pub struct ListenParams {
         /// The filter.
-        notifications: Filter,
+        notifications: SubscriptionFilter,
     }
     optional {
         /// Metadata, `_meta`.
@@ -50,7 +50,7 @@ wire! {
     /// The granted filter.
     pub struct AcknowledgedParams {
         /// The granted part of the filter.
-        notifications: Filter,
+        notifications: SubscriptionFilter,
     }
     optional {
         /// Contains the id of the subscription.

@@ -8,35 +8,51 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::mrtr::{InputRequests, InputResponses};
-use super::pagination::PageParams;
-use super::result::{Empty, complete, require_complete, require_object};
+use super::pagination::PaginatedParams;
+use super::result::{EmptyResult, complete, require_complete, require_object};
 use super::wire::{has_meta, method, notification, string_enum, wire};
 use super::{HasMeta, Meta, OrderedMap, Output, ResultType, map_only};
 use crate::jsonrpc::{ErrorObject, JsonError, Raw, RawJson};
 
 method! {
     /// Gets the status of a task, and its result once there is one.
-    Get = "tasks/get", TaskParams => GetResult
+    Get = "tasks/get", TaskParams => GetResult {
+        fn subject(params: &TaskParams) -> Option<&str> {
+            Some(&params.task_id)
+        }
+    }
 }
 
 method! {
     /// Cancels a task.
-    Cancel = "tasks/cancel", TaskParams => CancelResult
+    Cancel = "tasks/cancel", TaskParams => CancelResult {
+        fn subject(params: &TaskParams) -> Option<&str> {
+            Some(&params.task_id)
+        }
+    }
 }
 
 method! {
     /// Responds to the input requests of a task (extension).
-    Update = "tasks/update", UpdateParams => Empty
+    Update = "tasks/update", UpdateParams => EmptyResult {
+        fn subject(params: &UpdateParams) -> Option<&str> {
+            Some(&params.task_id)
+        }
+    }
 }
 
 method! {
     /// Waits for the result of a task (2025-11-25 only).
-    Payload = "tasks/result", TaskParams => PayloadResult
+    Payload = "tasks/result", TaskParams => PayloadResult {
+        fn subject(params: &TaskParams) -> Option<&str> {
+            Some(&params.task_id)
+        }
+    }
 }
 
 method! {
     /// Lists the tasks (2025-11-25 only).
-    List = "tasks/list", PageParams => ListResult
+    List = "tasks/list", PaginatedParams => ListResult
 }
 
 notification! {
@@ -46,7 +62,7 @@ notification! {
 
 notification! {
     /// The status of a task has changed (extension, on a subscription that names it).
-    Changed = "notifications/tasks", GetResult
+    TaskChanged = "notifications/tasks", GetResult
 }
 
 /// The identifier of the extension.

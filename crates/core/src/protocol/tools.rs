@@ -4,26 +4,42 @@ use serde::{Serialize, Serializer};
 
 use super::caching::{CacheScope, cacheable};
 use super::mrtr::{InputRequired, InputResponses};
-use super::pagination::PageParams;
+use super::pagination::PaginatedParams;
 use super::result::{complete, require_object};
 use super::tasks::{CreateTaskResult, TaskRequest};
 use super::wire::{has_meta, method, notification, string_enum, wire};
-use super::{ContentBlock, HasMeta, Icon, Meta, NoParams, Output, ResultType, Schema};
+use super::{CacheSubject, ContentBlock, EmptyParams, HasMeta, Icon, Meta, Output, ResultType, Schema};
 use crate::jsonrpc::{JsonError, Raw, RawJson};
 
 method! {
     /// Lists the tools.
-    List = "tools/list", PageParams => ListResult
+    List = "tools/list", PaginatedParams => ListResult {
+        fn cache_subject(params: &PaginatedParams) -> Option<CacheSubject<'_>> {
+            Some(CacheSubject::Page(params.cursor.as_deref()))
+        }
+
+        fn listed_tools(output: &mut ListResult) -> Option<&mut Vec<Tool>> {
+            Some(&mut output.tools)
+        }
+    }
 }
 
 method! {
     /// Calls a tool.
-    Call = "tools/call", CallParams => CallOutput
+    Call = "tools/call", CallParams => CallOutput {
+        fn subject(params: &CallParams) -> Option<&str> {
+            Some(&params.name)
+        }
+
+        fn tool_call(params: &CallParams) -> Option<&CallParams> {
+            Some(params)
+        }
+    }
 }
 
 notification! {
     /// The list of tools has changed.
-    ListChanged = "notifications/tools/list_changed", NoParams
+    ListChanged = "notifications/tools/list_changed", EmptyParams
 }
 
 wire! {

@@ -74,9 +74,10 @@ macro_rules! has_meta {
     )*};
 }
 
-/// Defines a request: its type, its name on the wire, its params and its result.
+/// Defines a request: its type, its name on the wire, its params and its result, and in braces the items of
+/// [`Method`](crate::protocol::Method) that differ from the defaults.
 macro_rules! method {
-    ($(#[$attr:meta])* $name:ident = $wire:literal, $params:ty => $output:ty) => {
+    ($(#[$attr:meta])* $name:ident = $wire:literal, $params:ty => $output:ty $({ $($items:tt)* })?) => {
         $(#[$attr])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum $name {}
@@ -85,6 +86,7 @@ macro_rules! method {
             const NAME: &'static str = $wire;
             type Params = $params;
             type Output = $output;
+            $($($items)*)?
         }
     };
 }

@@ -201,5 +201,5 @@ const METHODS: [MethodInfo; 36] = [
     notification::<elicitation::Complete>(MessageSender::Server, V2025_11_25, V2025_11_25),
     notification::<tasks::StatusChanged>(MessageSender::Both, V2025_11_25, V2025_11_25),
     notification::<subscriptions::Acknowledged>(MessageSender::Server, V2026_07_28, V2026_07_28),
-    tasks_extension(notification::<tasks::Changed>(MessageSender::Server, V2026_07_28, V2026_07_28)),
+    tasks_extension(notification::<tasks::TaskChanged>(MessageSender::Server, V2026_07_28, V2026_07_28)),
 ];

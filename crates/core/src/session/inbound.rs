@@ -1,119 +1,155 @@
-//! Requests the peer sent and we have not answered yet.
+//! Requests the peer sent that have no response yet.
 //!
-//! Each gets exactly one answer, or none if its sender cancelled it first.
+//! Each request gets exactly one response, or none if its sender cancelled it first. The caller keeps its own data per
+//! request (a task handle, a cancellation token) as the payload `T`, so that there is one table and not two.
 
 use std::collections::HashMap;
 
 use crate::jsonrpc::Id;
 use crate::protocol::{Method, lifecycle};
 
-/// The requests of one peer that are under way.
+/// The requests of one peer that are in flight, each with a payload `T`.
 #[derive(Debug)]
-pub struct InboundRequests {
-    in_flight: HashMap<Id<'static>, InFlightRequest>,
+pub struct InboundRequests<T = ()> {
+    in_flight: HashMap<Id<'static>, InFlightRequest<T>>,
     max_requests: usize,
 }
 
 #[derive(Debug)]
-struct InFlightRequest {
+struct InFlightRequest<T> {
     cancellable: bool,
     cancelled: bool,
+    payload: T,
 }
 
-/// Why a request is not taken.
+/// The reason why a request is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BeginError {
-    /// Another request with the same id has no answer yet: -32600, since it would be unclear which is answered.
+    /// Another request with the same id has no response yet: -32600, since a response could belong to either.
     DuplicateId,
-    /// Too many are under way.
+    /// The limit of requests in flight is reached.
     TooMany,
 }
 
-/// What to do about a cancellation.
+/// The effect of a cancellation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CancelAction {
     /// Stop the work.
     Stop,
-    /// Nothing: unknown, answered, already cancelled, or not to be cancelled.
+    /// Do nothing: the request is unknown, answered, already cancelled, or cannot be cancelled.
     Ignore,
 }
 
-/// What to do with an answer that is ready.
+/// The fate of a response that is ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseAction {
     /// Send it.
     Send,
-    /// Drop it: its request was cancelled, or is not under way.
+    /// Drop it: its request was cancelled, or is not in flight.
     Drop,
 }
 
 impl InboundRequests {
-    /// At most `max_requests` requests at a time.
+    /// Registers a request that has arrived.
+    pub fn begin(&mut self, id: &Id<'static>, method: &str) -> Result<(), BeginError> {
+        self.begin_with(id, method, ())
+    }
+}
+
+impl<T> InboundRequests<T> {
+    /// An empty table for at most `max_requests` requests at a time.
     pub fn new(max_requests: usize) -> Self {
         Self { in_flight: HashMap::new(), max_requests }
     }
 
-    /// Whether no further request would be taken.
+    /// Whether the limit is reached, so that no further request is accepted.
     pub fn is_full(&self) -> bool {
         self.in_flight.len() >= self.max_requests
     }
 
-    /// A request has come.
-    pub fn begin(&mut self, id: &Id<'static>, method: &str) -> Result<(), BeginError> {
+    /// Registers a request that has arrived, with its payload.
+    pub fn begin_with(&mut self, id: &Id<'static>, method: &str, payload: T) -> Result<(), BeginError> {
         if self.in_flight.contains_key(id) {
             return Err(BeginError::DuplicateId);
         }
-        if self.in_flight.len() >= self.max_requests {
+        if self.is_full() {
             return Err(BeginError::TooMany);
         }
         let cancellable = method != lifecycle::Initialize::NAME;
-        self.in_flight.insert(id.clone(), InFlightRequest { cancellable, cancelled: false });
+        self.in_flight.insert(id.clone(), InFlightRequest { cancellable, cancelled: false, payload });
         Ok(())
     }
 
-    /// Its sender no longer wants it.
+    /// Cancels a request.
     ///
-    /// Whether the answer was already on its way is decided by [`complete`](Self::complete), whichever comes first.
+    /// Whether the response was already on its way is decided by [`complete`](Self::complete): the first call wins.
     pub fn cancel(&mut self, id: &Id<'static>) -> CancelAction {
         match self.in_flight.get_mut(id) {
-            Some(running) if running.cancellable && !running.cancelled => {
-                running.cancelled = true;
+            Some(request) if request.cancellable && !request.cancelled => {
+                request.cancelled = true;
                 CancelAction::Stop
             }
             _ => CancelAction::Ignore,
         }
     }
 
-    /// Its answer is ready, or its work has stopped.
+    /// Removes a request whose response is ready, or whose work has stopped.
     pub fn complete(&mut self, id: &Id<'static>) -> ResponseAction {
         match self.in_flight.remove(id) {
-            Some(running) if !running.cancelled => ResponseAction::Send,
+            Some(request) if !request.cancelled => ResponseAction::Send,
             _ => ResponseAction::Drop,
         }
     }
 
-    /// Whether anything may still be said for this request: progress and logs end with it.
-    pub fn is_open(&self, id: &Id<'static>) -> bool {
-        self.in_flight.get(id).is_some_and(|running| !running.cancelled)
+    /// Removes a request whose work is to be stopped and returns its payload.
+    pub fn remove(&mut self, id: &Id<'static>) -> Option<T> {
+        self.in_flight.remove(id).map(|request| request.payload)
     }
 
-    /// How many are under way, cancelled ones whose work has not stopped included.
+    /// Removes all requests and returns their payloads.
+    pub fn drain(&mut self) -> impl Iterator<Item = T> + use<T> {
+        std::mem::take(&mut self.in_flight).into_values().map(|request| request.payload)
+    }
+
+    /// The payload of a request in flight.
+    pub fn payload(&self, id: &Id<'static>) -> Option<&T> {
+        self.in_flight.get(id).map(|request| &request.payload)
+    }
+
+    /// The payload of a request in flight, to change it.
+    pub fn payload_mut(&mut self, id: &Id<'static>) -> Option<&mut T> {
+        self.in_flight.get_mut(id).map(|request| &mut request.payload)
+    }
+
+    /// Whether a request with this id has no response yet, cancelled or not.
+    pub fn contains<'a>(&'a self, id: &Id<'a>) -> bool {
+        // A map with `'static` keys is also one with shorter keys, which saves a copy of the id.
+        let in_flight: &HashMap<Id<'a>, InFlightRequest<T>> = &self.in_flight;
+        in_flight.contains_key(id)
+    }
+
+    /// Whether progress and logs may still be sent for this request: both end with it.
+    pub fn is_open(&self, id: &Id<'static>) -> bool {
+        self.in_flight.get(id).is_some_and(|request| !request.cancelled)
+    }
+
+    /// The number of requests in flight, including cancelled ones whose work has not stopped.
     pub fn len(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// Whether none is under way.
+    /// Whether no request is in flight.
     pub fn is_empty(&self) -> bool {
         self.in_flight.is_empty()
     }
 }
 
-/// A number that must rise: progress of one request, over its whole life.
+/// The progress of one request, which must rise over its whole life.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MonotonicProgress(Option<f64>);
 
 impl MonotonicProgress {
-    /// Whether `value` is a step up; if so it is remembered. What is not a number never is.
+    /// Whether `value` is greater than the last one; if so it is remembered. NaN and infinities never are.
     pub fn advance(&mut self, value: f64) -> bool {
         let up = value.is_finite() && self.0.is_none_or(|last| value > last);
         if up {
@@ -181,6 +217,24 @@ mod tests {
         inbound.begin(&Id::from(0), "initialize").unwrap();
         assert_eq!(inbound.cancel(&Id::from(0)), CancelAction::Ignore);
         assert_eq!(inbound.complete(&Id::from(0)), ResponseAction::Send);
+    }
+
+    #[test]
+    fn payload_lives_as_long_as_its_request() {
+        let mut inbound = InboundRequests::new(8);
+        for number in 1..=3 {
+            inbound.begin_with(&Id::from(number), "tools/call", number).unwrap();
+        }
+        *inbound.payload_mut(&Id::from(1)).unwrap() += 10;
+        assert_eq!(inbound.payload(&Id::from(1)), Some(&11));
+        assert_eq!(inbound.begin_with(&Id::from(1), "tools/call", 0), Err(BeginError::DuplicateId));
+        assert_eq!(inbound.complete(&Id::from(1)), ResponseAction::Send);
+        assert_eq!(inbound.payload(&Id::from(1)), None);
+        assert_eq!(inbound.cancel(&Id::from(2)), CancelAction::Stop);
+        assert!(inbound.contains(&Id::from(2)));
+        assert_eq!(inbound.remove(&Id::from(2)), Some(2));
+        assert_eq!(inbound.drain().collect::<Vec<_>>(), [3]);
+        assert!(inbound.is_empty());
     }
 
     #[test]

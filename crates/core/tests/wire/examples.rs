@@ -9,7 +9,7 @@ use tsugite_core::jsonrpc::{
 use tsugite_core::protocol::content::{self, ResourceContents};
 use tsugite_core::protocol::form::Field;
 use tsugite_core::protocol::mrtr::{InputRequest, InputRequests, InputRequired, InputResponses};
-use tsugite_core::protocol::pagination::PageParams;
+use tsugite_core::protocol::pagination::PaginatedParams;
 use tsugite_core::protocol::{
     ClientCapabilities, Method, NotificationMethod, Output, ResultType, ServerCapabilities, cancellation,
     completion, discover, elicitation, logging, progress, prompts, resources, roots, sampling, subscriptions,
@@ -117,7 +117,7 @@ fn written_back(name: &str, original: &Value) -> Result<Value, String> {
         "LoggingMessageNotification" => notification::<logging::Log>(&text),
         "LoggingMessageNotificationParams" => plain::<logging::LogParams>(&text),
         "ModelPreferences" => plain::<sampling::ModelPreferences>(&text),
-        "PaginatedRequestParams" => plain::<PageParams>(&text),
+        "PaginatedRequestParams" => plain::<PaginatedParams>(&text),
         "ProgressNotification" => notification::<progress::Progress>(&text),
         "ProgressNotificationParams" => plain::<progress::ProgressParams>(&text),
         "PromptListChangedNotification" => notification::<prompts::ListChanged>(&text),

@@ -185,7 +185,7 @@ fn a_stamp_stands_first_and_only_once() {
     let discover = write_request_with_meta::<Discover>(
         &mut out,
         &Id::from(1),
-        tsugite_core::protocol::NoParams::new(),
+        tsugite_core::protocol::EmptyParams::new(),
         V2025_11_25,
         "",
     );

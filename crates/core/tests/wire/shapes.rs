@@ -12,7 +12,7 @@ use tsugite_core::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema};
 use tsugite_core::protocol::lifecycle::{Initialize, InitializeParams, InitializeResult};
 use tsugite_core::protocol::logging::{Level, Log, LogParams, SetLevel};
 use tsugite_core::protocol::mrtr::{InputRequest, InputRequired, MaybeInputRequired};
-use tsugite_core::protocol::result::Empty;
+use tsugite_core::protocol::result::EmptyResult;
 use tsugite_core::protocol::sampling::{
     CreateMessage, CreateMessageParams, SamplingContent, SamplingMessage,
 };
@@ -20,9 +20,9 @@ use tsugite_core::protocol::subscriptions::Listen;
 use tsugite_core::protocol::tasks::{CancelResult, CreateTaskResult, GetResult, Task, TaskStatus};
 use tsugite_core::protocol::tools::{CallOutput, CallParams, CallResult, Tool};
 use tsugite_core::protocol::{
-    ClientCapabilities, ContentBlock, Implementation, Method, NoParams, NotificationMethod, OrderedMap, Role,
-    Schema, ServerCapabilities, cancellation, completion, elicitation, prompts, resources, roots, tasks,
-    tools,
+    ClientCapabilities, ContentBlock, EmptyParams, Implementation, Method, NotificationMethod, OrderedMap,
+    Role, Schema, ServerCapabilities, cancellation, completion, elicitation, prompts, resources, roots,
+    tasks, tools,
 };
 use tsugite_core::revision::{
     InferResultType, Revision, Revisions, Translate, UnsupportedByRevisionError, read_params, read_result,
@@ -288,13 +288,13 @@ fn on_2026_07_28_the_server_asks_only_inside_results() {
         Err(UnsupportedByRevisionError::Method("elicitation/create"))
     );
     assert_eq!(
-        asked::<roots::List>(NoParams::new(), V2026_07_28),
+        asked::<roots::List>(EmptyParams::new(), V2026_07_28),
         Err(UnsupportedByRevisionError::Method("roots/list"))
     );
     for revision in [V2025_06_18, V2025_11_25] {
         assert!(asked::<CreateMessage>(sample(), revision).is_ok());
         assert!(asked::<elicitation::Create>(form(), revision).is_ok());
-        assert!(asked::<roots::List>(NoParams::new(), revision).is_ok());
+        assert!(asked::<roots::List>(EmptyParams::new(), revision).is_ok());
     }
 }
 
@@ -305,7 +305,7 @@ fn questions() -> InputRequired {
         ("f", InputRequest::Elicit(ElicitParams::Form(FormParams::new("m", FormSchema::new())))),
         ("u", InputRequest::Elicit(ElicitParams::Url(page))),
         ("s", InputRequest::Sample(sample)),
-        ("r", InputRequest::Roots(NoParams::new())),
+        ("r", InputRequest::Roots(EmptyParams::new())),
     ];
     InputRequired::new().input_requests(requests.into_iter().collect::<OrderedMap<_>>())
 }
@@ -412,7 +412,7 @@ fn every_result_of_2026_07_28_says_of_which_kind_it_is() {
             completion::CompleteResult::new(completion::Completion::new([])),
             V2026_07_28,
         ),
-        written::<tasks::Update>(Empty::new(), V2026_07_28),
+        written::<tasks::Update>(EmptyResult::new(), V2026_07_28),
     ] {
         assert_eq!(kind(result).as_deref(), Some("complete"));
     }
@@ -515,7 +515,7 @@ fn the_state_of_a_task_comes_with_what_the_state_is_about() {
     failed.error = Some(ErrorObject::new(-32603, "m"));
     assert_eq!(get(failed), shown("failed", json!({"error": {"code": -32603, "message": "m"}})));
     let mut waiting = state(TaskStatus::InputRequired);
-    waiting.input_requests = Some([("r", InputRequest::Roots(NoParams::new()))].into_iter().collect());
+    waiting.input_requests = Some([("r", InputRequest::Roots(EmptyParams::new()))].into_iter().collect());
     assert_eq!(
         get(waiting),
         shown("input_required", json!({"inputRequests": {"r": {"method": "roots/list"}}}))
@@ -532,7 +532,7 @@ fn the_state_of_a_task_comes_with_what_the_state_is_about() {
     let mut cancelled = CancelResult::default();
     cancelled.task = Some(Task::new("t", TaskStatus::Cancelled, "a", "b"));
     assert_eq!(written::<tasks::Cancel>(cancelled, V2026_07_28), json!({"resultType": "complete"}));
-    assert_eq!(written::<tasks::Update>(Empty::new(), V2026_07_28), json!({"resultType": "complete"}));
+    assert_eq!(written::<tasks::Update>(EmptyResult::new(), V2026_07_28), json!({"resultType": "complete"}));
 }
 
 #[test]

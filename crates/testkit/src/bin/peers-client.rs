@@ -12,9 +12,9 @@ use tokio::sync::Notify;
 use tsugite::client::{Change, ChangeFilter, Client, ClientBuilder, FormResponse};
 use tsugite::jsonrpc::RawJson;
 use tsugite::prelude::*;
-use tsugite::protocol::completion::{Argument, CompleteParams, Reference};
+use tsugite::protocol::completion::{CompleteParams, CompletionArgument, Reference};
 use tsugite::protocol::content::SamplingBlock;
-use tsugite::protocol::pagination::PageParams;
+use tsugite::protocol::pagination::PaginatedParams;
 use tsugite::protocol::roots::Root;
 use tsugite::protocol::sampling::CreateMessageResult;
 use tsugite::protocol::{Role, resources};
@@ -405,14 +405,14 @@ impl PeerSession {
         let prompt: Value =
             RawJson::from_value(&self.client.get_prompt("greet", json!({"who": "Kiku"})).await?)?.read()?;
         expect_eq(prompt.pointer("/messages/0/content/text").unwrap_or(&Value::Null), &json!("Greet Kiku."))?;
-        let argument = Argument::new("who", "A");
+        let argument = CompletionArgument::new("who", "A");
         let completed =
             self.client.complete(CompleteParams::new(Reference::prompt("greet"), argument)).await?;
         expect_eq(&completed.completion.values, &vec!["Ada".to_owned(), "Alan".to_owned()])
     }
 
     async fn pages(&self) -> FeatureResult {
-        let first = self.client.request::<resources::List>(PageParams::new()).await?;
+        let first = self.client.request::<resources::List>(PaginatedParams::new()).await?;
         expect_eq(&(first.resources.len(), first.next_cursor.as_deref()), &(2, Some("2")))?;
         expect_eq(&self.client.list_resources().await?.len(), &3)
     }

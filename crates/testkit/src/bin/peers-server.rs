@@ -68,7 +68,7 @@ async fn add(a: i64, b: i64) -> i64 {
 #[tool]
 async fn count(to: u32, cx: Context) -> String {
     for step in 1..=to {
-        cx.progress(f64::from(step), Some(f64::from(to)), Some(&format!("step {step}"))).await;
+        cx.progress(step).total(to).message(format!("step {step}")).await;
     }
     format!("counted to {to}")
 }
@@ -108,7 +108,7 @@ async fn hold(
 ) -> Result<String, HandlerError> {
     let gate = gates.get(&key);
     let run = 1 + gate.runs.fetch_add(1, Ordering::Relaxed);
-    cx.progress(1.0, Some(2.0), Some("holding")).await;
+    cx.progress(1).total(2).message("holding").await;
     if closes {
         cx.close_stream();
     }

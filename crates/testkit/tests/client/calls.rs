@@ -145,7 +145,7 @@ async fn a_closed_client_answers_nothing_not_even_from_memory() {
 #[tokio::test]
 async fn a_handler_that_panics_harms_nobody_else() {
     let ask = Tool::new("ask").handler(|cx: Context| async move {
-        cx.progress(1.0, None, None).await;
+        cx.progress(1).await;
         cx.log(Level::Error, "careful").await;
         cx.ask::<Sure>("?").await.map(|sure| sure.sure)
     });

@@ -289,7 +289,7 @@ async fn servers_are_mounted() {
         let read = guest.request("resources/read", json!({"uri": "stations://weather/all"})).await;
         assert_eq!(read["result"]["contents"][0]["text"], "Bergen, Kyoto");
         assert_eq!(guest.call("house_heating_off", json!({})).await["error"]["code"], -32602);
-        let admin = Principal::from_issuer("house", "ada", ["admin"]);
+        let admin = Principal::new("ada").with_issuer("house").with_scopes(["admin"]);
         let mut admin = RawClient::connect_as(&server, admin, Revision::NEWEST, json!({})).await;
         assert_eq!(text(&admin.call("house_heating_off", json!({})).await), "it gets cold");
     }

@@ -84,7 +84,7 @@ async fn a_visit_that_is_done_is_told_to_the_client_that_was_asked() {
     let login = Tool::new("login").handler(move |cx: Context| {
         let kept = kept.clone();
         async move {
-            let visit = cx.url_elicitation("Please log in.", "https://example.com/login")?;
+            let visit = cx.url_elicitation("https://example.com/login")?.message("Please log in.");
             kept.lock().unwrap().push(visit.clone());
             Err::<(), _>(visit.required_error())
         }

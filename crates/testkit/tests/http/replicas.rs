@@ -28,7 +28,7 @@ async fn replicas(go: &Arc<Notify>) -> [(Server, TestServer); 2] {
         let slow = Tool::new("slow").handler(move |cx: Context| {
             let go = go.clone();
             async move {
-                cx.progress(1.0, None, None).await;
+                cx.progress(1).await;
                 go.notified().await;
                 "done"
             }

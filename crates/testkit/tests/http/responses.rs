@@ -8,7 +8,7 @@ fn server() -> Server {
     let echo = Tool::new("echo").handler(|| async { "hello" });
     let steps = Tool::new("steps").handler(|cx: Context| async move {
         for step in 1..=3 {
-            cx.progress(f64::from(step), Some(3.0), None).await;
+            cx.progress(step).total(3).await;
             tokio::task::yield_now().await;
         }
         "done"

@@ -116,7 +116,7 @@ async fn nothing_is_said_about_a_request_that_is_answered() {
     let late = Tool::new("late").handler(|cx: Context| async move {
         tokio::spawn(async move {
             tokio::task::yield_now().await;
-            cx.progress(2.0, None, None).await;
+            cx.progress(2).await;
             cx.log(Level::Error, "late").await;
         });
         cx_done().await
@@ -242,7 +242,7 @@ fn visiting() -> (Server, Arc<Mutex<Vec<UrlElicitation>>>) {
     let login = Tool::new("login").handler(move |cx: Context| {
         let kept = kept.clone();
         async move {
-            let visit = cx.url_elicitation("Please log in.", "https://example.com/login")?;
+            let visit = cx.url_elicitation("https://example.com/login")?.message("Please log in.");
             kept.lock().unwrap().push(visit.clone());
             visit.ask().await?;
             Ok::<_, HandlerError>("agreed")
@@ -251,7 +251,7 @@ fn visiting() -> (Server, Arc<Mutex<Vec<UrlElicitation>>>) {
     let first = Tool::new("first").handler(move |cx: Context| {
         let also = also.clone();
         async move {
-            let visit = cx.url_elicitation("Please log in.", "https://example.com/login")?;
+            let visit = cx.url_elicitation("https://example.com/login")?.message("Please log in.");
             also.lock().unwrap().push(visit.clone());
             Err::<(), _>(visit.required_error())
         }
@@ -306,9 +306,7 @@ async fn pages_to_visit_are_whole_and_safe() {
     // F-14, F-16
     let visit = Tool::new("visit").raw_handler(|arguments, cx| async move {
         let url: Value = arguments.read()?;
-        Ok::<_, HandlerError>(
-            cx.url_elicitation("go", url["url"].as_str().unwrap_or_default()).is_ok().to_string(),
-        )
+        Ok::<_, HandlerError>(cx.url_elicitation(url["url"].as_str().unwrap_or_default()).is_ok().to_string())
     });
     let server = Server::new("s", "1").tool(visit);
     let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;

@@ -53,7 +53,7 @@ fn endless() -> (Server, Arc<AtomicUsize>) {
             let mut step = 0.0;
             loop {
                 step += 1.0;
-                cx.progress(step, None, Some("on and on")).await;
+                cx.progress(step).message("on and on").await;
                 cx.log(Level::Error, "on and on").await;
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 if false {
@@ -165,12 +165,12 @@ async fn the_server_takes_back_what_it_asked_and_on_2026_07_28_cancels_nothing()
 async fn progress_is_told_to_who_asked_under_their_token_and_while_the_request_runs() {
     // PROG-004, PROG-007, PROG-008
     let steps = Tool::new("steps").handler(|cx: Context| async move {
-        cx.progress(1.0, Some(3.0), Some("one third")).await;
-        cx.progress(2.5, None, None).await;
+        cx.progress(1).total(3).message("one third").await;
+        cx.progress(2.5).await;
         let later = cx.clone();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_secs(1)).await;
-            later.progress(3.0, Some(3.0), Some("too late")).await;
+            later.progress(3).total(3).message("too late").await;
         });
         "done"
     });
@@ -211,7 +211,7 @@ fn loud() -> Server {
             (Level::Alert, "alert"),
             (Level::Emergency, "emergency"),
         ] {
-            cx.log_with_logger(level, Some("part"), &json!({"said": word})).await;
+            cx.log_with_logger(level, "part", &json!({"said": word})).await;
         }
         "done"
     });

@@ -9,6 +9,7 @@
 )]
 
 mod csv;
+mod eras;
 mod layers;
 mod requirements;
 mod source;

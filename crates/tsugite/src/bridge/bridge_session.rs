@@ -1,4 +1,4 @@
-//! A client with a session: the connections that are its own, and what it has asked to hear.
+//! A client with a session: its own connections and subscriptions.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
 use tsugite_core::revision::{RpcError, read_params};
 
 use super::forward::Forwarder;
-use super::listen::listen_for_session;
+use super::pairing;
 use super::upstream::{ClientIdentity, Downstream, Upstream};
 use crate::client::upstream_observer::BoxFuture;
 use crate::client::{ChangeFilter, Subscription};
@@ -26,37 +26,37 @@ pub(super) struct BridgeSession {
     /// Its connections, in the order of the targets.
     pub(super) upstreams: Vec<Arc<Upstream>>,
     log_level: Mutex<Level>,
-    /// Resources that are watched at servers without sessions.
+    /// The subscriptions to resources of stateless servers.
     resource_subscriptions: Mutex<HashMap<(usize, String), Subscription>>,
-    /// What keeps servers without sessions telling of their lists.
+    /// The subscriptions to lists of stateless servers.
     list_subscriptions: Mutex<Vec<Subscription>>,
-    /// What the client says that is no request, in its order.
+    /// Notifications of the client, forwarded in order.
     notifications: mpsc::Sender<BoxFuture<()>>,
-    /// What is done for it beside its requests; it ends with it, also where a server takes its time.
+    /// Tasks of the session, which end with it.
     tasks: Mutex<JoinSet<()>>,
 }
 
 impl BridgeSession {
-    /// Opens the connections of a client. One that stays away holds nobody up for long, unless it is the only one.
+    /// Opens the connections of a client. Waits for the only server, but not long for one among several.
     pub(super) async fn open(
         relay: &Arc<Forwarder>,
         job: &RequestParts,
         face: ClientIdentity,
     ) -> Result<Arc<Self>, RpcError> {
-        let mut fars = Vec::with_capacity(relay.targets.len());
+        let mut upstreams = Vec::with_capacity(relay.targets.len());
         for target in &relay.targets {
             let near = Downstream::Session(Arc::downgrade(&job.connection), job.revision);
             let face = ClientIdentity { info: face.info.clone(), capabilities: face.capabilities.clone() };
-            fars.push(
+            upstreams.push(
                 relay
                     .register_upstream(|| Upstream::open(target, near, face, relay.settings.call_timeout))?,
             );
         }
-        match fars.as_slice() {
+        match upstreams.as_slice() {
             [only] if relay.is_single() => drop(only.connected_client().await?),
             all => {
-                for far in all {
-                    far.wait_while_connecting().await;
+                for upstream in all {
+                    upstream.wait_while_connecting().await;
                 }
             }
         }
@@ -68,7 +68,7 @@ impl BridgeSession {
             }
         });
         let session = Arc::new(Self {
-            upstreams: fars,
+            upstreams,
             log_level: Mutex::new(Level::Info),
             resource_subscriptions: Mutex::default(),
             list_subscriptions: Mutex::default(),
@@ -78,24 +78,24 @@ impl BridgeSession {
         Ok(session)
     }
 
-    /// Asks servers that tell nothing unasked to tell of changes. One that takes its time over it is not waited for.
+    /// Subscribes to the lists of servers that do not push their changes. Does not wait long for a slow one.
     pub(super) async fn listen(self: &Arc<Self>) {
         let mut begun = Vec::new();
-        for far in &self.upstreams {
-            let (far, session) = (Arc::clone(far), Arc::downgrade(self));
+        for upstream in &self.upstreams {
+            let (upstream, session) = (Arc::clone(upstream), Arc::downgrade(self));
             let (done, listens) = oneshot::channel();
-            // One that is away is asked when it comes, and not waited for.
-            if far.client_if_connected().is_some() {
+            // A server that is away is asked when it connects.
+            if upstream.client_if_connected().is_some() {
                 begun.push(listens);
             }
             lock(&self.tasks).spawn(async move {
-                far.wait_connected().await;
-                let subscription = listen_for_session(&far).await;
-                drop(far);
+                upstream.wait_connected().await;
+                let subscription = pairing::listen_for_session(&upstream).await;
+                drop(upstream);
                 if let (Some(subscription), Some(session)) = (subscription, session.upgrade()) {
                     lock(&session.list_subscriptions).push(subscription);
                 }
-                // Whoever waited may have gone on.
+                // The receiver may have timed out.
                 let _: Result<(), ()> = done.send(());
             });
         }
@@ -105,10 +105,10 @@ impl BridgeSession {
         }
     }
 
-    /// Does something behind what was done before it. A client that says more than can be sent on is not heard.
+    /// Queues a notification behind earlier ones. It is dropped if the queue is full.
     pub(super) fn enqueue(&self, next: BoxFuture<()>) {
         if self.notifications.try_send(next).is_err() {
-            tracing::debug!("a client says more than can be sent on");
+            tracing::debug!("a notification was dropped: the queue of the session is full");
         }
     }
 
@@ -120,15 +120,15 @@ impl BridgeSession {
         *lock(&self.log_level) = level;
     }
 
-    /// Subscribes to a resource of a server without sessions.
+    /// Subscribes to a resource of a stateless server, with a listen stream.
     pub(super) async fn subscribe(
         &self,
-        far: &Arc<Upstream>,
+        upstream: &Arc<Upstream>,
         params: &RawJson,
         job: &RequestParts,
     ) -> Result<RawJson, RpcError> {
         let uri = read_params::<Subscribe>(Raw::from(params), job.revision)?.uri;
-        let key = (Arc::as_ptr(far) as usize, uri);
+        let key = (Arc::as_ptr(upstream) as usize, uri);
         if lock(&self.resource_subscriptions).contains_key(&key) {
             return Ok(RawJson::empty_object());
         }
@@ -136,28 +136,28 @@ impl BridgeSession {
             return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
         }
         let subscription =
-            far.connected_client().await?.listen(ChangeFilter::new().resource(key.1.clone())).await;
+            upstream.connected_client().await?.listen(ChangeFilter::new().resource(key.1.clone())).await;
         let subscription =
-            subscription.map_err(|error| far.to_rpc_error(error, Subscribe::NAME, job.revision))?;
+            subscription.map_err(|error| upstream.to_rpc_error(error, Subscribe::NAME, job.revision))?;
         lock(&self.resource_subscriptions).insert(key, subscription);
         Ok(RawJson::empty_object())
     }
 
     pub(super) fn unsubscribe(
         &self,
-        far: &Arc<Upstream>,
+        upstream: &Arc<Upstream>,
         params: &RawJson,
         job: &RequestParts,
     ) -> Result<RawJson, RpcError> {
         let uri = read_params::<Unsubscribe>(Raw::from(params), job.revision)?.uri;
-        lock(&self.resource_subscriptions).remove(&(Arc::as_ptr(far) as usize, uri));
+        lock(&self.resource_subscriptions).remove(&(Arc::as_ptr(upstream) as usize, uri));
         Ok(RawJson::empty_object())
     }
 }
 
-/// Notifications of a client that may wait to be sent on.
+/// Notifications of a client that may be queued.
 const MAX_QUEUED_NOTIFICATIONS: usize = 1_024;
-/// How long servers are waited for that are to tell of changes.
+/// How long `initialize` waits for subscriptions to be acknowledged.
 const LISTEN_ACK_TIMEOUT: Duration = Duration::from_secs(1);
-/// Resources one client may watch.
+/// Resources one client may subscribe to.
 const MAX_SUBSCRIPTIONS: usize = 1_024;

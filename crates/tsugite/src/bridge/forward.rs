@@ -1,49 +1,52 @@
-//! The walk of a request across the bridge.
+//! Dispatches the requests and notifications of clients.
 //!
-//! A client with a session has connections of its own ([`BridgeSession`]); one without borrows them (`lend`). Where both sides
-//! are of one era a request is sent on and its answer sent back. A server without sessions asks in its results: a client
-//! with a session is then asked directly (`rounds`). The other way round the call is parked (`suspended`).
+//! A client with a session has its own connections ([`BridgeSession`]); one without leases them (`upstream_pool`). How a
+//! request is forwarded depends on the eras of both sides (`pairing`).
 
-use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 
 use tsugite_core::jsonrpc::{Raw, RawJson};
+use tsugite_core::protocol::Method;
 use tsugite_core::protocol::discover::Discover;
 use tsugite_core::protocol::lifecycle::Initialize;
 use tsugite_core::protocol::logging::SetLevel;
 use tsugite_core::protocol::ping::Ping;
-use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
 use tsugite_core::protocol::subscriptions::Listen;
 use tsugite_core::protocol::tools::Call;
-use tsugite_core::protocol::{Implementation, Method};
 use tsugite_core::revision::{Revision, RpcError, read_params, translate_raw_result};
 use tsugite_core::session::RequestMeta;
 
 use super::bridge_session::BridgeSession;
+use super::in_flight::{InFlightCall, ReplyTarget};
 use super::join_all::join_all;
-use super::suspended_calls::{self, Continuation, SuspendedCalls};
+use super::pairing::{self, Continuation, LeasedRequest, SessionRequest};
+use super::suspended_calls::SuspendedCalls;
 use super::target::Target;
-use super::upstream::{InFlightCall, ReplyTarget, Upstream, unsupported_error};
+use super::upstream::{Upstream, unsupported_error};
 use super::upstream_pool::{self, UpstreamPool};
-use super::{BridgeSettings, initialize, input_rounds, listen, name_mapping};
+use super::{BridgeSettings, initialize, listen, name_mapping};
 use crate::client::forwarded_request::ForwardedRequest;
+use crate::era::Era;
 use crate::lock::lock;
-use crate::server::connection::ServerConnection;
+use crate::server::connection::{ConnectionId, ServerConnection};
 use crate::server::layer::{
     DynService, LayerFuture, LayerRequest, LayerResponse, NotificationHandler, RequestParts,
 };
 
-/// The bridge, as a server sees it.
+/// The state of a bridge: its servers, and the connections to them.
 pub(super) struct Forwarder {
     pub(super) targets: Vec<Arc<Target>>,
     pub(super) settings: BridgeSettings,
     pub(super) pools: Vec<Arc<UpstreamPool>>,
     pub(super) suspended: Arc<SuspendedCalls>,
-    /// Every connection there is; none, and none to come, when the bridge is closed.
+    /// The sessions of connected clients, each until its connection is dropped.
+    sessions: Mutex<HashMap<ConnectionId, Arc<BridgeSession>>>,
+    /// Every open connection; `None` when the bridge is closed.
     upstreams: Mutex<Option<Vec<Weak<Upstream>>>>,
 }
 
-/// What a server is, around the bridge.
+/// The bridge as the service and notification handler of a [`Server`](crate::Server).
 pub(super) struct BridgeService(pub(super) Arc<Forwarder>);
 
 impl DynService for BridgeService {
@@ -57,20 +60,26 @@ impl DynService for BridgeService {
 }
 
 impl NotificationHandler for BridgeService {
-    /// What a client with a session says goes to its servers.
+    fn connection_dropped(&self, id: ConnectionId) {
+        // Dropped after the lock is released: a session closes its connections.
+        let session = lock(&self.0.sessions).remove(&id);
+        drop(session);
+    }
+
+    /// Forwards a notification of a client with a session to all of its servers.
     fn handle_notification(&self, link: &Arc<ServerConnection>, method: &str, params: Option<Raw<'_>>) {
         let (Some(session), Some(revision)) = (self.0.session(link), link.revision()) else { return };
         let (method, params) = (method.to_owned(), params.map(Raw::to_owned));
-        // Behind what was said before it.
+        // In the order in which the client sent them.
         session.enqueue(Box::pin({
-            let fars = session.upstreams.clone();
+            let upstreams = session.upstreams.clone();
             async move {
-                for far in fars {
-                    let Some(client) = far.client_if_connected() else { continue };
+                for upstream in upstreams {
+                    let Some(client) = upstream.client_if_connected() else { continue };
                     if let Err(error) =
                         client.forward_notification(&method, params.as_ref().map(Raw::from), revision).await
                     {
-                        tracing::debug!(method, %error, "a notification does not cross");
+                        tracing::debug!(method, %error, "a notification was not forwarded");
                     }
                 }
             }
@@ -87,16 +96,17 @@ impl Forwarder {
             settings,
             pools,
             suspended: parked,
+            sessions: Mutex::default(),
             upstreams: Mutex::new(Some(Vec::new())),
         })
     }
 
-    /// Whether there is one server, whose names are its own.
+    /// Whether there is one server, without a name prefix.
     pub(super) fn is_single(&self) -> bool {
         matches!(self.targets.as_slice(), [target] if target.prefix.is_none())
     }
 
-    /// Remembers a connection, so that it can be ended politely. Fails if there are too many.
+    /// Opens a connection and registers it, so that [`Forwarder::close`] closes it. Fails if there are too many.
     pub(super) fn register_upstream(
         &self,
         opening: impl FnOnce() -> Arc<Upstream>,
@@ -105,53 +115,62 @@ impl Forwarder {
         let Some(open) = &mut *open else {
             return Err(RpcError::internal_with_message("the bridge is closed"));
         };
-        open.retain(|far| far.strong_count() > 0);
+        open.retain(|upstream| upstream.strong_count() > 0);
         if open.len() >= self.settings.max_connections {
             return Err(RpcError::internal_with_message(format!(
-                "the bridge has {} connections open, as many as it may; try again later",
+                "connection limit of the bridge reached ({}); try again later",
                 open.len()
             )));
         }
-        let far = opening();
-        open.push(Arc::downgrade(&far));
-        Ok(far)
+        let upstream = opening();
+        open.push(Arc::downgrade(&upstream));
+        Ok(upstream)
     }
 
-    /// Ends every connection politely.
+    /// Closes every connection, and waits until that is done.
     pub(super) async fn close(&self) {
         let open = lock(&self.upstreams).take();
         self.suspended.clear();
-        let open = open.into_iter().flatten().filter_map(|far| far.upgrade());
-        let closing: Vec<_> = open.map(|far| tokio::spawn(async move { far.close().await })).collect();
-        for far in closing {
-            let _ = far.await;
+        let open = open.into_iter().flatten().filter_map(|upstream| upstream.upgrade());
+        let closing: Vec<_> =
+            open.map(|upstream| tokio::spawn(async move { upstream.close().await })).collect();
+        for upstream in closing {
+            let _ = upstream.await;
         }
         for target in &self.targets {
             target.wait_closed().await;
         }
     }
 
+    /// Answers a request.
     async fn dispatch(self: &Arc<Self>, method: &str, job: &RequestParts) -> Result<RawJson, RpcError> {
-        match method {
-            // What comes rarely has a place of its own, so that every request need not have room for it.
-            Initialize::NAME => Box::pin(initialize::initialize(self, job)).await,
-            Discover::NAME if job.revision.is_stateless() => Box::pin(initialize::discover(self, job)).await,
-            Ping::NAME if !job.revision.is_stateless() => Ok(RawJson::empty_object()),
-            // A method of another era; what no era has may be the server's own.
+        match (method, Era::from(job.revision)) {
+            // Rare requests are boxed, so that the future of every request stays small.
+            (Initialize::NAME, _) => Box::pin(initialize::initialize(self, job)).await,
+            (Discover::NAME, Era::Stateless) => Box::pin(initialize::discover(self, job)).await,
+            (Ping::NAME, Era::Handshake) => Ok(RawJson::empty_object()),
+            // A method of another revision. An unknown method may be the server's own.
             _ if job.revision.is_unavailable_method(method) => {
                 Err(RpcError::MethodNotFound { method: method.to_owned() })
             }
-            Listen::NAME => Box::pin(listen::listen(self, job, reply_target(job)?)).await,
-            _ if job.revision.is_stateless() => Box::pin(self.forward_stateless(method, job)).await,
-            _ => self.forward_in_session(method, job).await,
+            (Listen::NAME, _) => Box::pin(listen::listen(self, job, reply_target(job)?)).await,
+            (_, Era::Stateless) => Box::pin(self.forward_stateless(method, job)).await,
+            (_, Era::Handshake) => self.forward_in_session(method, job).await,
         }
     }
 
-    /// The session of a client, made when it is first needed: a request that stands alone has had no handshake.
+    /// The session of a client, if it has one yet: a request that stands alone has had no handshake.
     pub(super) fn session(&self, link: &Arc<ServerConnection>) -> Option<Arc<BridgeSession>> {
-        link.extension()
+        lock(&self.sessions).get(&link.id).cloned()
     }
 
+    /// Keeps the session of a client until its connection is dropped.
+    pub(super) fn insert_session(&self, link: &ServerConnection, session: &Arc<BridgeSession>) {
+        let replaced = lock(&self.sessions).insert(link.id, Arc::clone(session));
+        drop(replaced);
+    }
+
+    /// Forwards a request of a client with a session.
     async fn forward_in_session(
         self: &Arc<Self>,
         method: &str,
@@ -179,52 +198,38 @@ impl Forwarder {
             _ => {}
         }
         let (index, params) = name_mapping::route(&self.targets, method, &job.params, job.revision)?;
-        let far = session.upstreams.get(index).ok_or(RpcError::Internal)?;
-        if far.connected_client().await?.revision().is_stateless() {
-            match method {
-                Subscribe::NAME => return Box::pin(session.subscribe(far, &params, job)).await,
-                Unsubscribe::NAME => return session.unsubscribe(far, &params, job),
-                _ => {}
-            }
-        }
-        let request = match &params {
-            Cow::Borrowed(_) => ForwardedRequest::from_parsed(method, job),
-            Cow::Owned(params) => ForwardedRequest::new(method, params, job.revision),
-        };
-        let flight = InFlightCall::new(job.revision, reply_target(job)?);
-        let (result, from) = input_rounds::send_with_inputs(far, request, &session, job, &flight).await?;
-        far.session_state.record(method, &params, job.revision);
-        translate_result(far, method, &result, from, job.revision)
+        let upstream = session.upstreams.get(index).ok_or(RpcError::Internal)?;
+        let request = SessionRequest { session: &session, upstream, method, params, job };
+        pairing::forward_in_session(request).await
     }
 
-    /// Tells every server which logs are wanted. One that is told with each request is not told now.
+    /// Forwards `logging/setLevel` to every server that takes it.
     async fn set_log_level(&self, session: &BridgeSession, job: &RequestParts) -> Result<RawJson, RpcError> {
         let flight = InFlightCall::new(job.revision, reply_target(job)?);
-        let mut wanting = session.upstreams.iter().filter(|far| match far.client_if_connected() {
-            Some(client) if client.revision().is_stateless() => false,
-            Some(client) => self.is_single() || supports_logging(client.server_capabilities().as_ref()),
-            None => false,
-        });
-        let tell = |far: &Arc<Upstream>| {
-            let (far, flight) = (Arc::clone(far), &flight);
+        let single = self.is_single();
+        let mut wanting =
+            session.upstreams.iter().filter(|upstream| pairing::takes_log_level(upstream, single));
+        let tell = |upstream: &Arc<Upstream>| {
+            let (upstream, flight) = (Arc::clone(upstream), &flight);
             async move {
-                let told = far
+                let told = upstream
                     .send(ForwardedRequest::new(SetLevel::NAME, &job.params, job.revision), flight)
                     .await?;
-                far.session_state.record(SetLevel::NAME, &job.params, job.revision);
+                upstream.session_state.record(SetLevel::NAME, &job.params, job.revision);
                 Ok(told)
             }
         };
         if !self.is_single() {
-            // What one of them says to it is of no interest to the client.
-            join_all(wanting.map(|far| far.with_timeout(tell(far)))).await;
+            // The client gets one response, whatever each server answers.
+            join_all(wanting.map(|upstream| upstream.with_timeout(tell(upstream)))).await;
             return Ok(RawJson::empty_object());
         }
-        let Some(far) = wanting.next() else { return Ok(RawJson::empty_object()) };
-        let (result, from) = tell(far).await?;
-        translate_result(far, SetLevel::NAME, &result, from, job.revision)
+        let Some(upstream) = wanting.next() else { return Ok(RawJson::empty_object()) };
+        let (result, from) = tell(upstream).await?;
+        translate_result(upstream, SetLevel::NAME, &result, from, job.revision)
     }
 
+    /// Forwards a request of a client without a session.
     async fn forward_stateless(
         self: &Arc<Self>,
         method: &str,
@@ -232,56 +237,49 @@ impl Forwarder {
     ) -> Result<RawJson, RpcError> {
         if name_mapping::is_list(method) && !self.is_single() {
             let lent = Box::pin(upstream_pool::acquire_all(self, job)).await?;
-            let fars: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.upstream)).collect();
-            return Box::pin(name_mapping::merged_list(&fars, method, job, None)).await;
+            let upstreams: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.upstream)).collect();
+            return Box::pin(name_mapping::merged_list(&upstreams, method, job, None)).await;
         }
-        let foreign = match suspended_calls::resume(self, method, job)? {
-            Continuation::Suspended(parked) => {
-                return Box::pin(suspended_calls::wait_or_suspend(self, parked, method, job)).await;
+        let foreign_state = match pairing::resume(self, method, job)? {
+            Continuation::Suspended(call) => {
+                return Box::pin(pairing::wait_or_suspend(self, call, method, job)).await;
             }
-            Continuation::ForeignState(refusal) => Some(refusal),
+            Continuation::ForeignState(error) => Some(error),
             Continuation::None => None,
         };
         let (index, params) = name_mapping::route(&self.targets, method, &job.params, job.revision)?;
-        let lent = upstream_pool::acquire(self, index, method, job).await?;
-        let place = reply_target(job)?;
+        let lease = upstream_pool::acquire(self, index, method, job).await?;
+        let reply_target = reply_target(job)?;
         if method == Call::NAME && job.caller.headers.is_present() {
-            Box::pin(check_param_headers(&lent.upstream, &params, job)).await?;
+            Box::pin(check_param_headers(&lease.upstream, &params, job)).await?;
         }
-        if lent.upstream.connected_client().await?.revision().is_stateless() {
-            let flight = InFlightCall::new(job.revision, place);
-            let (result, from) =
-                lent.upstream.send(ForwardedRequest::new(method, &params, job.revision), &flight).await?;
-            return translate_result(&lent.upstream, method, &result, from, job.revision);
-        }
-        if let Some(refusal) = foreign {
-            return Err(refusal);
-        }
-        let parked = suspended_calls::start(lent, method, params.into_owned(), job, place)?;
-        suspended_calls::wait_or_suspend(self, parked, method, job).await
+        let relay = self;
+        let request = LeasedRequest { relay, lease, method, params, job, reply_target, foreign_state };
+        pairing::forward_leased(request).await
     }
 }
 
-/// What a server gave, as the client reads it.
+/// Translates a result of a server into the client's revision and names.
 pub(super) fn translate_result(
-    far: &Upstream,
+    upstream: &Upstream,
     method: &str,
     result: &RawJson,
     from: Revision,
     to: Revision,
 ) -> Result<RawJson, RpcError> {
-    let named = name_mapping::prefix_result(&far.target, method, result);
+    let named = name_mapping::prefix_result(&upstream.target, method, result);
     let result = named.as_ref().unwrap_or(result);
-    let server: Option<Implementation> = match to.is_stateless() && !from.is_stateless() {
-        true => far.client_if_connected().and_then(|client| client.server_info()),
-        false => None,
-    };
-    translate_raw_result(method, Raw::from(result), from, to, server.as_ref())
-        .map_err(|unsayable| unsupported_error(&unsayable, method))
+    let server_info = pairing::result_server_info(upstream, from, to);
+    translate_raw_result(method, Raw::from(result), from, to, server_info.as_ref())
+        .map_err(|error| unsupported_error(&error, method))
 }
 
-/// Fails unless the headers of a call repeat what its arguments say, where the tool wants that.
-async fn check_param_headers(far: &Upstream, params: &RawJson, job: &RequestParts) -> Result<(), RpcError> {
+/// Fails unless the headers of a call repeat the arguments that the tool marks for it.
+async fn check_param_headers(
+    upstream: &Upstream,
+    params: &RawJson,
+    job: &RequestParts,
+) -> Result<(), RpcError> {
     let peek = parse_request_meta(params)?;
     let Some(Some(name)) = peek.mcp_name(Call::NAME) else { return Ok(()) };
     let arguments = match peek.arguments() {
@@ -290,27 +288,24 @@ async fn check_param_headers(far: &Upstream, params: &RawJson, job: &RequestPart
     };
     let headers = &job.caller.headers;
     let lookup = |name: &str| headers.single(&format!("mcp-param-{name}"));
-    far.connected_client().await?.check_param_headers(name, arguments, lookup).await
+    upstream.connected_client().await?.check_param_headers(name, arguments, lookup).await
 }
 
-/// Where what is said before an answer goes.
+/// Where messages that belong to a request go.
 pub(super) fn reply_target(job: &RequestParts) -> Result<ReplyTarget, RpcError> {
-    let logs = match job.revision.is_stateless() {
-        true => parse_request_meta(&job.params)?.declared_client()?.log_level,
-        false => None,
+    let log_level = match Era::from(job.revision) {
+        Era::Handshake => None,
+        Era::Stateless => parse_request_meta(&job.params)?.declared_client()?.log_level,
     };
     Ok(ReplyTarget {
         id: job.id.clone(),
         outbox: job.outbox.clone(),
         progress_token: job.progress_token.clone(),
-        log_level: logs,
+        log_level,
     })
 }
 
-fn parse_request_meta(params: &RawJson) -> Result<RequestMeta<'_>, RpcError> {
+/// Scans the params of a request.
+pub(super) fn parse_request_meta(params: &RawJson) -> Result<RequestMeta<'_>, RpcError> {
     RequestMeta::from_params(Raw::from(params)).map_err(|error| RpcError::invalid_params(&error))
-}
-
-fn supports_logging(offered: Option<&tsugite_core::protocol::ServerCapabilities>) -> bool {
-    offered.is_none_or(|offered| offered.logging.is_some())
 }

@@ -1,4 +1,4 @@
-//! How a client is greeted: with what the server behind the bridge says of itself.
+//! `initialize` and `server/discover`: a client learns what the servers behind the bridge say of themselves.
 
 use std::sync::Arc;
 
@@ -6,21 +6,18 @@ use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::capabilities::{ListCapability, ResourcesCapability};
 use tsugite_core::protocol::discover::{Discover, DiscoverResult};
 use tsugite_core::protocol::lifecycle::{Initialize, InitializeResult};
-use tsugite_core::protocol::{Implementation, Method, Object, OrderedMap, ServerCapabilities};
-use tsugite_core::revision::{
-    Revision, RpcError, ServerInfoMeta, read_initialize_params, translate_raw_result,
-};
+use tsugite_core::protocol::{Implementation, Method, Object, ServerCapabilities};
+use tsugite_core::revision::{Revision, RpcError, ServerInfoMeta, read_initialize_params};
 
 use super::bridge_session::BridgeSession;
-use super::forward::{Forwarder, reply_target};
-use super::upstream::{ClientIdentity, InFlightCall, Upstream, unsupported_error};
-use super::upstream_pool;
+use super::forward::Forwarder;
+use super::upstream::{ClientIdentity, Upstream, unsupported_error};
+use super::{pairing, upstream_pool};
 use crate::client::Client;
-use crate::client::forwarded_request::ForwardedRequest;
 use crate::server::encode_result;
 use crate::server::layer::RequestParts;
 
-/// Begins a session, here and at the server.
+/// Answers `initialize`: opens a session here and at the servers.
 pub(super) async fn initialize(relay: &Arc<Forwarder>, job: &RequestParts) -> Result<RawJson, RpcError> {
     let params = read_initialize_params(Raw::from(&job.params), job.revision)?;
     let face = ClientIdentity { info: params.client_info, capabilities: params.capabilities };
@@ -30,13 +27,12 @@ pub(super) async fn initialize(relay: &Arc<Forwarder>, job: &RequestParts) -> Re
         all => merged_initialize_result(all, job)?,
     };
     job.connection.initialize_forwarded(&job.params, job.revision)?;
-    job.connection.set_extension(session.clone());
+    relay.insert_session(&job.connection, &session);
     session.listen().await;
     Ok(said)
 }
 
-/// A request that stands alone belongs to a session that nobody has opened; one of a session that began elsewhere, to one
-/// that was opened there.
+/// Opens a session for a request without a handshake here: it stands alone, or its session began on another replica.
 pub(super) async fn open_session_without_handshake(
     relay: &Arc<Forwarder>,
     job: &RequestParts,
@@ -45,105 +41,71 @@ pub(super) async fn open_session_without_handshake(
     let face =
         ClientIdentity { info: info.unwrap_or_else(|| Implementation::new("unknown", "0")), capabilities };
     let session = BridgeSession::open(relay, job, face).await?;
-    job.connection.set_extension(session.clone());
+    relay.insert_session(&job.connection, &session);
     Ok(session)
 }
 
-/// What the only server says of itself, as the client reads it.
-async fn single_initialize_result(far: &Arc<Upstream>, job: &RequestParts) -> Result<RawJson, RpcError> {
-    let client = far.connected_client().await?;
+/// The `initialize` result with the only server's name and capabilities.
+async fn single_initialize_result(upstream: &Arc<Upstream>, job: &RequestParts) -> Result<RawJson, RpcError> {
+    let client = upstream.connected_client().await?;
     let (from, to) = (client.revision(), job.revision);
-    let hello = match client.handshake_result() {
-        Some(hello) => hello,
-        None => fetch_discover_result(far, client, job).await?,
+    let result = match client.handshake_result() {
+        Some(result) => result,
+        None => fetch_discover_result(upstream, client, job).await?,
     };
-    let mut said: OrderedMap<RawJson> = match from.is_stateless() {
-        false => {
-            let carried = translate_raw_result(Initialize::NAME, Raw::from(&hello), from, to, None);
-            carried
-                .map_err(|unsayable| unsupported_error(&unsayable, Initialize::NAME))?
-                .read()
-                .map_err(|_| malformed_result_error(far))?
-        }
-        true => {
-            let found: DiscoverResult = hello.read().map_err(|_| malformed_result_error(far))?;
-            let server = found.meta.as_ref().and_then(|meta| meta.server_info());
-            let server = server.unwrap_or_else(|| Implementation::new("unknown", "0"));
-            let mut answer = InitializeResult::new(to.as_str(), found.capabilities, server);
-            answer.instructions = found.instructions;
-            let written = encode_result::<Initialize>(answer, to, &job.connection.config.stamp);
-            let written = written.map_err(|unsayable| unsupported_error(&unsayable, Initialize::NAME))?;
-            written.read().map_err(|_| RpcError::Internal)?
-        }
-    };
+    let mut said = pairing::initialize_result(upstream, &result, from, job)?;
     said.insert("protocolVersion", RawJson::from_value(to.as_str()).map_err(|_| RpcError::Internal)?);
     RawJson::from_value(&said).map_err(|_| RpcError::Internal)
 }
 
-/// A server that was not asked what it is yet, is.
+/// Asks a server for its capabilities, which it has not been asked for yet.
 async fn fetch_discover_result(
-    far: &Arc<Upstream>,
+    upstream: &Arc<Upstream>,
     client: &Client,
     job: &RequestParts,
 ) -> Result<RawJson, RpcError> {
     let found = client.request_raw(Discover::NAME, None).await;
-    found.map_err(|error| far.to_rpc_error(error, Discover::NAME, job.revision))
+    found.map_err(|error| upstream.to_rpc_error(error, Discover::NAME, job.revision))
 }
 
-/// Several servers are one that can do what any of them can.
-fn merged_initialize_result(fars: &[Arc<Upstream>], job: &RequestParts) -> Result<RawJson, RpcError> {
-    let (capabilities, instructions) = merge_capabilities(fars);
+/// The `initialize` result for several servers: the capabilities of all of them.
+fn merged_initialize_result(upstreams: &[Arc<Upstream>], job: &RequestParts) -> Result<RawJson, RpcError> {
+    let (capabilities, instructions) = merge_capabilities(upstreams);
     let info = job.connection.config.info.clone();
     let mut answer = InitializeResult::new(job.revision.as_str(), capabilities, info);
     answer.instructions = instructions;
     encode_result::<Initialize>(answer, job.revision, &job.connection.config.stamp)
-        .map_err(|unsayable| unsupported_error(&unsayable, Initialize::NAME))
+        .map_err(|error| unsupported_error(&error, Initialize::NAME))
 }
 
-/// Answers a client that asks what there is.
+/// Answers `server/discover`.
 pub(super) async fn discover(relay: &Arc<Forwarder>, job: &RequestParts) -> Result<RawJson, RpcError> {
     let served: Vec<String> =
         job.connection.config.revisions.names().into_iter().map(str::to_owned).collect();
     if !relay.is_single() {
         let lent = upstream_pool::acquire_all(relay, job).await?;
-        let fars: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.upstream)).collect();
-        let (capabilities, instructions) = merge_capabilities(&fars);
+        let upstreams: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.upstream)).collect();
+        let (capabilities, instructions) = merge_capabilities(&upstreams);
         let mut found = DiscoverResult::new(served, capabilities);
         found.instructions = instructions;
         return encode_discover_result(found, job.revision, &job.connection.config.stamp);
     }
     let lent = upstream_pool::acquire(relay, 0, Discover::NAME, job).await?;
     let client = lent.upstream.connected_client().await?;
-    if client.revision().is_stateless() {
-        let flight = InFlightCall::new(job.revision, reply_target(job)?);
-        let (result, _) = lent
-            .upstream
-            .send(ForwardedRequest::new(Discover::NAME, &job.params, job.revision), &flight)
-            .await?;
-        let mut said: OrderedMap<RawJson> =
-            result.read().map_err(|_| malformed_result_error(&lent.upstream))?;
-        said.insert("supportedVersions", RawJson::from_value(&served).map_err(|_| RpcError::Internal)?);
-        return RawJson::from_value(&said).map_err(|_| RpcError::Internal);
-    }
-    let capabilities = client.server_capabilities().unwrap_or_default();
-    let mut found = DiscoverResult::new(served, capabilities);
-    found.instructions = client.instructions();
-    let server = client.server_info().unwrap_or_else(|| Implementation::new("unknown", "0"));
-    encode_discover_result(found, job.revision, &ServerInfoMeta::new(server))
+    pairing::discover_result(&lent.upstream, client, served, job).await
 }
 
-fn encode_discover_result(
+pub(super) fn encode_discover_result(
     found: DiscoverResult,
     to: Revision,
     stamp: &ServerInfoMeta,
 ) -> Result<RawJson, RpcError> {
-    encode_result::<Discover>(found, to, stamp)
-        .map_err(|unsayable| unsupported_error(&unsayable, Discover::NAME))
+    encode_result::<Discover>(found, to, stamp).map_err(|error| unsupported_error(&error, Discover::NAME))
 }
 
-/// What several servers can do together, and how they want to be used.
-fn merge_capabilities(fars: &[Arc<Upstream>]) -> (ServerCapabilities, Option<String>) {
-    // Those that are away come back, and with them what they offer.
+/// The capabilities and instructions of several servers together.
+fn merge_capabilities(upstreams: &[Arc<Upstream>]) -> (ServerCapabilities, Option<String>) {
+    // A server that is away may return and offer any of these.
     let list = || ListCapability::new().list_changed(true);
     let mut all = ServerCapabilities::new()
         .tools(list())
@@ -151,21 +113,21 @@ fn merge_capabilities(fars: &[Arc<Upstream>]) -> (ServerCapabilities, Option<Str
         .resources(ResourcesCapability::new().subscribe(true).list_changed(true))
         .logging(Object::new());
     let mut instructions = String::new();
-    for far in fars {
-        let Some(client) = far.client_if_connected() else { continue };
+    for upstream in upstreams {
+        let Some(client) = upstream.client_if_connected() else { continue };
         if client.server_capabilities().is_some_and(|offered| offered.completions.is_some()) {
             all.completions = Some(Object::new());
         }
-        if let (Some(text), Some(prefix)) = (client.instructions(), &far.target.prefix) {
+        if let (Some(text), Some(prefix)) = (client.instructions(), &upstream.target.prefix) {
             instructions.push_str(&format!("## {prefix}\n\n{}\n\n", text.trim_end()));
         }
     }
     (all, (!instructions.is_empty()).then(|| instructions.trim_end().to_owned()))
 }
 
-fn malformed_result_error(far: &Upstream) -> RpcError {
+pub(super) fn malformed_result_error(upstream: &Upstream) -> RpcError {
     RpcError::internal_with_message(format!(
         "{} does not say what it is in a way that can be read",
-        far.target.display_name()
+        upstream.target.display_name()
     ))
 }

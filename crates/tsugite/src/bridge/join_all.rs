@@ -1,9 +1,9 @@
-//! Several servers are asked at the same time.
+//! Runs several futures at the same time. `futures-util` has this, but nothing else here depends on it.
 
 use std::future::{Future, poll_fn};
 use std::task::Poll;
 
-/// Waits for all of them, and gives what came of each in their order.
+/// Waits for all futures, and returns their outputs in order.
 pub(super) async fn join_all<F: Future>(all: impl Iterator<Item = F>) -> Vec<F::Output> {
     let mut all: Vec<_> = all.map(|one| (Box::pin(one), None)).collect();
     poll_fn(|cx| {

@@ -1,22 +1,24 @@
-//! `subscriptions/listen`, and what stands for it where one side has none.
+//! `subscriptions/listen` of a client, for several servers or for one that has no such method.
 
 use std::sync::Arc;
 
 use tsugite_core::jsonrpc::{Raw, RawJson};
-use tsugite_core::protocol::subscriptions::{Acknowledged, AcknowledgedParams, Filter, Listen, ListenResult};
+use tsugite_core::protocol::subscriptions::{
+    Acknowledged, AcknowledgedParams, Listen, ListenResult, SubscriptionFilter,
+};
 use tsugite_core::protocol::{
     HasMeta, Meta, Method, NotificationMethod, ServerCapabilities, prompts, resources, tools,
 };
 use tsugite_core::revision::{Revision, RpcError, read_params, write_notification};
 
 use super::forward::Forwarder;
+use super::in_flight::ReplyTarget;
 use super::join_all::join_all;
-use super::upstream::{InFlightCall, ReplyTarget, Upstream};
-use super::upstream_events::set_subscription_id;
+use super::upstream::Upstream;
 use super::upstream_pool::UpstreamLease;
-use super::{name_mapping, upstream_pool};
-use crate::client::forwarded_request::ForwardedRequest;
+use super::{name_mapping, pairing, upstream_pool};
 use crate::client::{ChangeFilter, Client, Subscription};
+use crate::era::Era;
 use crate::lock::lock;
 use crate::server::encode_result;
 use crate::server::layer::RequestParts;
@@ -25,7 +27,7 @@ use crate::server::layer::RequestParts;
 pub(super) struct UpstreamListener {
     pub(super) reply_target: ReplyTarget,
     pub(super) revision: Revision,
-    filter: Filter,
+    filter: SubscriptionFilter,
 }
 
 impl UpstreamListener {
@@ -56,7 +58,7 @@ fn is_within(uri: &str, watched: &str) -> bool {
     })
 }
 
-/// Tells a client without a session of changes until it, or the bridge, ends that.
+/// Reports changes to a client without a session until the client or the bridge ends the subscription.
 pub(super) async fn listen(
     relay: &Arc<Forwarder>,
     job: &RequestParts,
@@ -73,42 +75,42 @@ pub(super) async fn listen(
     let lent = upstream_pool::acquire_all(relay, job).await?;
     if let [UpstreamLease { upstream: only, .. }] = lent.as_slice()
         && only.target.prefix.is_none()
-        && only.connected_client().await?.revision().is_stateless()
+        && only.connected_era().await? == Era::Stateless
     {
-        return forward_listen(only, job, place).await;
+        return pairing::forward_listen(only, job, place).await;
     }
-    let mut granted = Filter::new();
+    let mut granted = SubscriptionFilter::new();
     let mut open = Vec::new();
     let mut kept: Vec<(Arc<Upstream>, Subscription)> = Vec::new();
     let mut watched = Vec::with_capacity(lent.len());
     let mut away = Vec::new();
-    for far in lent.iter().map(|lent| Arc::clone(&lent.upstream)) {
-        let Some(client) = far.client_if_connected().cloned() else {
-            away.push(far);
+    for upstream in lent.iter().map(|lent| Arc::clone(&lent.upstream)) {
+        let Some(client) = upstream.client_if_connected().cloned() else {
+            away.push(upstream);
             continue;
         };
-        let watch = grant(&far, &client, &wish, &mut granted);
-        watched.push((far, client, watch));
+        let watch = grant(&upstream, &client, &wish, &mut granted);
+        watched.push((upstream, client, watch));
     }
-    let begun = join_all(watched.into_iter().map(|(far, client, watch)| async move {
+    let begun = join_all(watched.into_iter().map(|(upstream, client, watch)| async move {
         let listening = async {
             let begun = client.listen(watch).await;
-            begun.map_err(|error| far.to_rpc_error(error, Listen::NAME, job.revision))
+            begun.map_err(|error| upstream.to_rpc_error(error, Listen::NAME, job.revision))
         };
         let begun = match relay.is_single() {
             true => listening.await,
-            false => far.with_timeout(listening).await,
+            false => upstream.with_timeout(listening).await,
         };
-        (far, begun)
+        (upstream, begun)
     }));
-    for (far, begun) in begun.await {
+    for (upstream, begun) in begun.await {
         match begun {
             Ok(subscription) => {
-                kept.push((Arc::clone(&far), subscription));
-                open.push(far);
+                kept.push((Arc::clone(&upstream), subscription));
+                open.push(upstream);
             }
             Err(refusal) if relay.is_single() => return Err(refusal),
-            Err(refusal) => far.not_subscribed(&refusal),
+            Err(refusal) => upstream.not_subscribed(&refusal),
         }
     }
     if !relay.is_single() {
@@ -127,20 +129,20 @@ pub(super) async fn listen(
     // Only now, so that nothing comes before the acknowledgement.
     let listening =
         Arc::new(UpstreamListener { reply_target: place, revision: job.revision, filter: granted });
-    for far in open.iter().chain(&away) {
-        let mut all = lock(&far.listeners);
+    for upstream in open.iter().chain(&away) {
+        let mut all = lock(&upstream.listeners);
         all.retain(|one| one.strong_count() > 0);
         all.push(Arc::downgrade(&listening));
     }
     // One that was away is asked when it comes.
-    let later = join_all(away.into_iter().map(|far| {
+    let later = join_all(away.into_iter().map(|upstream| {
         let wish = &wish;
         async move {
-            far.wait_connected().await;
-            let client = far.client_if_connected().cloned()?;
-            let watch = grant(&far, &client, wish, &mut Filter::new());
+            upstream.wait_connected().await;
+            let client = upstream.client_if_connected().cloned()?;
+            let watch = grant(&upstream, &client, wish, &mut SubscriptionFilter::new());
             let begun = client.listen(watch).await;
-            begun.inspect_err(|error| far.not_subscribed(error)).ok()
+            begun.inspect_err(|error| upstream.not_subscribed(error)).ok()
         }
     }));
     let lasting = async {
@@ -156,34 +158,21 @@ pub(super) async fn listen(
     listen_result(job, meta)
 }
 
-/// The server has the same subscription.
-async fn forward_listen(
-    far: &Arc<Upstream>,
-    job: &RequestParts,
-    place: ReplyTarget,
-) -> Result<RawJson, RpcError> {
-    let flight = InFlightCall::subscription(job.revision, place.clone());
-    let result = tokio::select! {
-        biased;
-        result = far.send(ForwardedRequest::new(Listen::NAME, &job.params, job.revision), &flight) => result?.0,
-        () = job.connection.closed() => {
-            let mut meta = Meta::new();
-            meta.set_subscription_id(&place.id);
-            return listen_result(job, meta);
-        }
-    };
-    Ok(set_subscription_id(Raw::from(&result), &place).unwrap_or(result))
-}
-
-fn listen_result(job: &RequestParts, meta: Meta) -> Result<RawJson, RpcError> {
+/// The result of a subscription that has ended.
+pub(super) fn listen_result(job: &RequestParts, meta: Meta) -> Result<RawJson, RpcError> {
     let mut result = ListenResult::new();
     *result.meta_mut() = Some(meta);
     encode_result::<Listen>(result, job.revision, &job.connection.config.stamp)
         .map_err(|_| RpcError::Internal)
 }
 
-/// What of a wish this server can grant; added to what the others do.
-fn grant(far: &Upstream, client: &Client, wish: &Filter, granted: &mut Filter) -> ChangeFilter {
+/// The part of a filter that this server supports. It is also added to `granted`.
+fn grant(
+    upstream: &Upstream,
+    client: &Client,
+    wish: &SubscriptionFilter,
+    granted: &mut SubscriptionFilter,
+) -> ChangeFilter {
     let offered = client.server_capabilities();
     let mut watch = supported_lists(offered.as_ref());
     let yes = |wish: Option<bool>| wish == Some(true);
@@ -199,12 +188,12 @@ fn grant(far: &Upstream, client: &Client, wish: &Filter, granted: &mut Filter) -
     add(&mut granted.prompts_list_changed, watch.prompts);
     add(&mut granted.resources_list_changed, watch.resources);
     let subscribes = offered.is_none_or(|offered| {
-        offered
-            .resources
-            .is_some_and(|resources| resources.subscribe == Some(true) || client.revision().is_stateless())
+        offered.resources.is_some_and(|resources| {
+            resources.subscribe == Some(true) || upstream.era() == Some(Era::Stateless)
+        })
     });
     for uri in wish.resource_subscriptions.iter().flatten().filter(|_| subscribes) {
-        if let Some(inner) = name_mapping::upstream_uri(&far.target, uri) {
+        if let Some(inner) = name_mapping::upstream_uri(&upstream.target, uri) {
             watch = watch.resource(inner);
             granted.resource_subscriptions.get_or_insert_default().push(uri.clone());
         }
@@ -212,22 +201,12 @@ fn grant(far: &Upstream, client: &Client, wish: &Filter, granted: &mut Filter) -
     watch
 }
 
-/// The lists whose changes a server tells.
-fn supported_lists(offered: Option<&ServerCapabilities>) -> ChangeFilter {
+/// The lists whose changes a server reports.
+pub(super) fn supported_lists(offered: Option<&ServerCapabilities>) -> ChangeFilter {
     let Some(offered) = offered else { return ChangeFilter::lists() };
     let mut watch = ChangeFilter::new();
     watch.tools = offered.tools.as_ref().is_some_and(|list| list.list_changed == Some(true));
     watch.prompts = offered.prompts.as_ref().is_some_and(|list| list.list_changed == Some(true));
     watch.resources = offered.resources.as_ref().is_some_and(|list| list.list_changed == Some(true));
     watch
-}
-
-/// A client with a session is told of changes unasked; a server without asks to be asked.
-pub(super) async fn listen_for_session(far: &Arc<Upstream>) -> Option<Subscription> {
-    let client = far.client_if_connected().filter(|client| client.revision().is_stateless())?;
-    let watch = supported_lists(client.server_capabilities().as_ref());
-    if watch == ChangeFilter::new() {
-        return None;
-    }
-    client.listen(watch).await.inspect_err(|error| far.not_subscribed(error)).ok()
 }

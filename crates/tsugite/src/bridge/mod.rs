@@ -12,21 +12,24 @@
 //! # Ok(()) }
 //! ```
 //!
-//! What crosses is what was said: only what the other side's revision writes differently is changed, and what nobody here
-//! knows (methods, members, `_meta`) stays as it is.
+//! Messages are translated only where the other side's revision writes them differently. Unknown methods, members and
+//! `_meta` are forwarded unchanged.
 //!
-//! - `relay`: the walk of a request. `far`: one connection to one server, kept up. `tap`: what the server says and asks.
-//! - `hello`: how clients are greeted. `session` and `told`: clients with one; `lend`: clients without.
-//! - `rounds` and `parked`: questions where the two sides are of two eras. `listening`: changes, likewise.
-//! - `target`, `names` and `together`: which server, and what its things are called where there are several.
+//! - `forward`: dispatches a request. `pairing`: forwards it, one file for each pair of eras.
+//! - `upstream`, `reconnect`, `in_flight`: one connection to one server. `upstream_events`: what the server sends on it.
+//! - `initialize`, `listen`: handshakes and subscriptions.
+//! - `bridge_session`, `session_state`: clients with a session. `upstream_pool`, `suspended_calls`: clients without.
+//! - `target`, `name_mapping`, `join_all`: several servers behind one bridge.
 
 mod bridge_session;
 mod forward;
+mod in_flight;
 mod initialize;
-mod input_rounds;
 mod join_all;
 mod listen;
 mod name_mapping;
+mod pairing;
+mod reconnect;
 mod session_state;
 mod suspended_calls;
 mod target;
@@ -52,12 +55,22 @@ pub struct Bridge {
     forwarder: OnceLock<Arc<Forwarder>>,
 }
 
-/// How a bridge behaves.
+/// The error of the last attempt to connect to one server of a [`Bridge`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TargetError {
+    /// The prefix the server was added under; none if the bridge has one server under its own names.
+    pub prefix: Option<String>,
+    /// The error, as text.
+    pub message: String,
+}
+
+/// The settings of a bridge.
 #[derive(Debug, Clone)]
 struct BridgeSettings {
-    /// How long a call may take; the client decides, unless told otherwise.
+    /// How long a call may take.
     call_timeout: Duration,
-    /// Calls that may wait for their clients to come back, and for how long.
+    /// Calls that may be suspended, and for how long.
     max_suspended_calls: usize,
     suspended_call_ttl: Duration,
     /// Connections in all, and to each server for clients without sessions.
@@ -96,7 +109,7 @@ impl Bridge {
         self
     }
 
-    /// What the bridge calls itself where it stands before several servers.
+    /// Sets the name of the bridge, which clients see if there are several servers.
     #[must_use]
     pub fn info(mut self, info: Implementation) -> Self {
         self.info = info;
@@ -110,11 +123,19 @@ impl Bridge {
         self
     }
 
-    /// How many calls may wait for a client of 2026-07-28 to come back with an answer, and for how long; 256 and 10
-    /// minutes, unless told otherwise.
+    /// Limits the calls that wait for a client of 2026-07-28 to call again with an answer; 256 unless set. A further call
+    /// fails.
     #[must_use]
-    pub fn park(mut self, calls: usize, time: Duration) -> Self {
-        (self.settings.max_suspended_calls, self.settings.suspended_call_ttl) = (calls, time);
+    pub fn max_suspended_calls(mut self, calls: usize) -> Self {
+        self.settings.max_suspended_calls = calls;
+        self
+    }
+
+    /// Sets how long a suspended call waits for its client; 10 minutes unless set. Then the bridge cancels it at the
+    /// server.
+    #[must_use]
+    pub fn suspended_call_ttl(mut self, ttl: Duration) -> Self {
+        self.settings.suspended_call_ttl = ttl;
         self
     }
 
@@ -137,10 +158,12 @@ impl Bridge {
         })
     }
 
-    /// Why each server could not be reached when that was last tried; nothing for those that could, or were not needed yet.
-    pub fn target_errors(&self) -> Vec<(String, Option<String>)> {
-        let name = |target: &Target| target.prefix.clone().unwrap_or_default();
-        self.targets.iter().map(|target| (name(target), target.last_error())).collect()
+    /// Returns the servers whose last connection attempt failed, in the order they were added.
+    pub fn target_errors(&self) -> Vec<TargetError> {
+        let failed = |target: &Arc<Target>| {
+            Some(TargetError { prefix: target.prefix.clone(), message: target.last_error()? })
+        };
+        self.targets.iter().filter_map(failed).collect()
     }
 
     /// Ends the connections to all servers politely, and opens no more. Calls that are parked, or under way, end too.

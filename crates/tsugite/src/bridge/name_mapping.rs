@@ -9,10 +9,12 @@ use tsugite_core::protocol::{Method, NotificationMethod, OrderedMap, completion,
 use tsugite_core::revision::{Revision, RpcError, translate_raw_result};
 
 use super::forward::{reply_target, translate_result};
+use super::in_flight::InFlightCall;
 use super::join_all::join_all;
 use super::target::Target;
-use super::upstream::{InFlightCall, Upstream, unsupported_error};
+use super::upstream::{Upstream, unsupported_error};
 use crate::client::forwarded_request::ForwardedRequest;
+use crate::era::Era;
 use crate::server::ListKind;
 use crate::server::layer::RequestParts;
 use crate::server::registry::{inner_name, outer_name};
@@ -176,7 +178,7 @@ fn map_objects(
 
 /// The lists of all servers as one. One that is away, or fails, is left out.
 pub(super) async fn merged_list(
-    fars: &[Arc<Upstream>],
+    upstreams: &[Arc<Upstream>],
     method: &str,
     job: &RequestParts,
     level: Option<Level>,
@@ -189,11 +191,14 @@ pub(super) async fn merged_list(
     }
     let mut all: Vec<RawJson> = Vec::new();
     // All at once: one that is there and says nothing takes the others no time but its own.
-    let lists =
-        join_all(fars.iter().map(|far| far.with_timeout(read_all_pages(far, method, member, job, level))))
-            .await;
-    for (far, list) in fars.iter().zip(lists) {
-        let Some(prefix) = far.target.prefix.as_deref() else { continue };
+    let lists = join_all(
+        upstreams
+            .iter()
+            .map(|upstream| upstream.with_timeout(read_all_pages(upstream, method, member, job, level))),
+    )
+    .await;
+    for (upstream, list) in upstreams.iter().zip(lists) {
+        let Some(prefix) = upstream.target.prefix.as_deref() else { continue };
         match list {
             Ok(items) => all.extend(items.into_iter().filter_map(|item| {
                 let mut item: OrderedMap<RawJson> = item.read().ok()?;
@@ -201,30 +206,33 @@ pub(super) async fn merged_list(
                 RawJson::from_value(&item).ok()
             })),
             Err(refusal) => {
-                tracing::debug!(server = far.target.display_name(), %refusal, method, "a list is left out")
+                tracing::debug!(server = upstream.target.display_name(), %refusal, method, "a list is left out")
             }
         }
     }
     let mut result: OrderedMap<RawJson> = OrderedMap::new();
     result.insert(member, RawJson::from_value(&all).map_err(|_| RpcError::Internal)?);
     let result = RawJson::from_value(&result).map_err(|_| RpcError::Internal)?;
-    // The items are what the client reads already; a result of the stateless era says more than its items.
-    let from = if job.revision.is_stateless() { Revision::NEWEST_HANDSHAKE } else { job.revision };
+    // The items are in the client's revision already, but a result of the stateless era has more members than its items.
+    let from = match Era::from(job.revision) {
+        Era::Handshake => job.revision,
+        Era::Stateless => Revision::NEWEST_HANDSHAKE,
+    };
     let info = Some(&job.connection.config.info);
     translate_raw_result(method, Raw::from(&result), from, job.revision, info)
-        .map_err(|unsayable| unsupported_error(&unsayable, method))
+        .map_err(|error| unsupported_error(&error, method))
 }
 
 /// All pages of one server's list.
 async fn read_all_pages(
-    far: &Arc<Upstream>,
+    upstream: &Arc<Upstream>,
     method: &str,
     member: &str,
     job: &RequestParts,
     level: Option<Level>,
 ) -> Result<Vec<RawJson>, RpcError> {
-    // Nobody waits for a server that is away.
-    if far.client_if_connected().is_none() {
+    // Does not wait for a server that is away.
+    if upstream.client_if_connected().is_none() {
         return Err(RpcError::internal_with_message("it is not there"));
     }
     let flight = InFlightCall::new(job.revision, reply_target(job)?);
@@ -233,13 +241,14 @@ async fn read_all_pages(
     let (mut items, mut bytes) = (Vec::new(), 0);
     for _ in 0..MAX_PAGES {
         let page = RawJson::from_value(&params).map_err(|_| RpcError::Internal)?;
-        let (result, from) =
-            far.send(ForwardedRequest::new(method, &page, job.revision).log_level(level), &flight).await?;
+        let (result, from) = upstream
+            .send(ForwardedRequest::new(method, &page, job.revision).log_level(level), &flight)
+            .await?;
         bytes += result.text().len();
         if bytes > MAX_LIST_BYTES {
             return Err(RpcError::internal_with_message("its list is too long"));
         }
-        let result = translate_result(far, method, &result, from, job.revision)?;
+        let result = translate_result(upstream, method, &result, from, job.revision)?;
         let mut members: OrderedMap<RawJson> = result.read().map_err(|_| RpcError::Internal)?;
         if let Some(list) = members.remove(member) {
             items.extend(list.read::<Vec<RawJson>>().map_err(|_| RpcError::Internal)?);

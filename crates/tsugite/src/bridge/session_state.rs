@@ -1,6 +1,6 @@
-//! What a server with sessions was told for a client, and is told again when it is reached anew.
+//! Log level and resource subscriptions that a client has set at a server, to be set again after a reconnect.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use indexmap::IndexSet;
 use tsugite_core::jsonrpc::{Raw, RawJson};
@@ -9,11 +9,10 @@ use tsugite_core::protocol::logging::{Level, SetLevel};
 use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
 use tsugite_core::revision::{Revision, read_params};
 
-use super::upstream::Upstream;
 use crate::client::Client;
 use crate::lock::lock;
 
-/// What a server was told that it forgets with the connection.
+/// The state that a server of the handshake era forgets with the connection.
 #[derive(Default)]
 pub(super) struct UpstreamSessionState(Mutex<RestorableState>);
 
@@ -24,7 +23,7 @@ struct RestorableState {
 }
 
 impl UpstreamSessionState {
-    /// The server has agreed to a request.
+    /// Records a request that the server has accepted.
     pub(super) fn record(&self, method: &str, params: &RawJson, revision: Revision) {
         let params = Raw::from(params);
         let mut state = lock(&self.0);
@@ -49,8 +48,8 @@ impl UpstreamSessionState {
         }
     }
 
-    /// Tells all of it again.
-    async fn restore(&self, client: &Client) {
+    /// Sets all of it again.
+    pub(super) async fn restore(&self, client: &Client) {
         let (level, uris) = {
             let state = lock(&self.0);
             (state.log_level, state.uris.clone())
@@ -66,16 +65,6 @@ impl UpstreamSessionState {
             }
         }
     }
-}
-
-/// A server was reached anew, and knows nothing of what it was told before.
-pub(super) fn restore_session(far: &Arc<Upstream>) {
-    let Some(client) = far.client_if_connected().cloned().filter(|client| !client.revision().is_stateless())
-    else {
-        return;
-    };
-    let told = Arc::clone(&far.session_state);
-    tokio::spawn(async move { told.restore(&client).await });
 }
 
 /// Resources that are remembered.

@@ -1,4 +1,4 @@
-//! A server behind the bridge: how it is reached, what it is called, and how it is.
+//! A server behind the bridge: how it is reached, its name prefix, and its last error.
 
 use std::sync::Mutex;
 
@@ -9,13 +9,13 @@ use crate::lock::lock;
 
 /// A server behind the bridge.
 pub(super) struct Target {
-    /// What its names begin with; nothing where it is the only one.
+    /// The prefix of its names; `None` if it is the only server.
     pub(super) prefix: Option<String>,
     builder: ClientBuilder,
-    /// What was found out about it: the next connection need not ask again.
+    /// The revision and transport that were found: the next connection need not probe.
     probe_record: Mutex<Option<ProbeRecord>>,
     last_error: Mutex<Option<String>>,
-    /// Connections that are being ended politely.
+    /// Connections that are being closed.
     closing: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -37,19 +37,19 @@ impl Target {
         }
     }
 
-    /// What was found out about it; nothing when that turned out to be wrong.
+    /// Sets the revision and transport that were found; `None` if they turned out to be wrong.
     pub(super) fn set_probe_record(&self, verdict: Option<ProbeRecord>) {
         *lock(&self.probe_record) = verdict;
     }
 
-    /// A connection is being ended.
+    /// Registers a connection that is being closed.
     pub(super) fn register_closing(&self, leaving: JoinHandle<()>) {
         let mut all = lock(&self.closing);
         all.retain(|one| !one.is_finished());
         all.push(leaving);
     }
 
-    /// Waits until all of them are ended.
+    /// Waits until all of them are closed.
     pub(super) async fn wait_closed(&self) {
         let leaving = std::mem::take(&mut *lock(&self.closing));
         for one in leaving {
@@ -57,7 +57,7 @@ impl Target {
         }
     }
 
-    /// What it is called in messages.
+    /// Its name in messages.
     pub(super) fn display_name(&self) -> String {
         match &self.prefix {
             Some(prefix) => format!("the server `{prefix}`"),
@@ -73,7 +73,7 @@ impl Target {
         *lock(&self.last_error) = Some(why.to_owned());
     }
 
-    /// Why it could not be reached when that was last tried.
+    /// The reason why the last attempt to reach it failed.
     pub(super) fn last_error(&self) -> Option<String> {
         lock(&self.last_error).clone()
     }

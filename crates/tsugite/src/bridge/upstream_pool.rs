@@ -1,8 +1,8 @@
 //! Connections for clients without sessions.
 //!
-//! To a server without sessions one connection is enough: each request says who sends it. A server with sessions knows one
-//! client per connection, so there is one for each caller that can do the same. And it may ask in the middle of a call
-//! without saying which: so no two calls that may ask share one.
+//! A stateless server needs one connection: each request says who sends it. A server of the handshake era knows one client
+//! per connection, so each caller with the same capabilities gets one. Such a server may send a request during a call
+//! without saying for which, so no two calls that may be asked share a connection.
 
 use std::sync::{Arc, Mutex, Weak};
 
@@ -15,6 +15,7 @@ use tsugite_core::session::RequestMeta;
 use super::forward::Forwarder;
 use super::join_all::join_all;
 use super::upstream::{ClientIdentity, Downstream, Upstream};
+use crate::era::Era;
 use crate::lock::lock;
 use crate::server::connection::ServerConnection;
 use crate::server::layer::RequestParts;
@@ -27,16 +28,16 @@ pub(super) struct UpstreamPool {
 }
 
 struct PooledUpstream {
-    /// Who it is for.
+    /// The caller it is for, as text to compare.
     caller_key: String,
-    /// The peer it is for, where that is one client, as over stdio.
+    /// The client connection it is for, where that is one client, as over stdio.
     peer: Option<Weak<ServerConnection>>,
     upstream: Arc<Upstream>,
-    /// Whether a call that may ask runs on it.
+    /// Whether a call during which the server may send requests runs on it.
     in_exclusive_use: bool,
 }
 
-/// A connection for one request.
+/// A connection leased for one request.
 pub(super) struct UpstreamLease {
     pub(super) upstream: Arc<Upstream>,
     guard: Option<LeaseGuard>,
@@ -46,12 +47,12 @@ struct LeaseGuard {
     pool: Arc<UpstreamPool>,
     upstream: Arc<Upstream>,
     exclusive: bool,
-    /// Whether the next caller may be somebody else.
+    /// Whether the next caller may be another client.
     shared: bool,
     completed: bool,
 }
 
-/// A connection to one of the servers.
+/// Leases a connection to one of the servers. Waits if there are too many.
 pub(super) async fn acquire(
     relay: &Arc<Forwarder>,
     index: usize,
@@ -68,9 +69,9 @@ pub(super) async fn acquire(
     loop {
         let first = lock(&pool.entries).first().map(|entry| Arc::clone(&entry.upstream));
         if let Some(first) = first {
-            // What kind of server it is decides how it is shared.
+            // The era of the server decides how connections to it are shared.
             first.wait_while_connecting().await;
-            if first.revision().is_some_and(|revision| revision.is_stateless()) {
+            if first.era() == Some(Era::Stateless) {
                 return Ok(UpstreamLease { upstream: first, guard: None });
             }
         }
@@ -95,9 +96,8 @@ pub(super) async fn acquire(
                         relay.settings.call_timeout,
                     )
                 };
-                let far = relay.register_upstream(opening)?;
-                let mut entry =
-                    PooledUpstream { caller_key: key, peer, upstream: far, in_exclusive_use: false };
+                let upstream = relay.register_upstream(opening)?;
+                let mut entry = PooledUpstream { caller_key: key, peer, upstream, in_exclusive_use: false };
                 let lent = pool.lease(&mut entry, may_ask, shared);
                 entries.push(entry);
                 return Ok(lent);
@@ -107,7 +107,7 @@ pub(super) async fn acquire(
     }
 }
 
-/// A connection to each of the servers that are there.
+/// Leases a connection to each of the servers.
 pub(super) async fn acquire_all(
     relay: &Arc<Forwarder>,
     job: &RequestParts,
@@ -129,19 +129,19 @@ impl PooledUpstream {
         same && self.caller_key == key
     }
 
-    /// Whether the peer it was for is gone.
+    /// Whether the client it was for is gone.
     fn is_orphaned(&self) -> bool {
         self.peer.as_ref().is_some_and(|peer| peer.strong_count() == 0)
     }
 }
 
 impl UpstreamLease {
-    /// Whether it is lent to a call that may be asked something.
+    /// Whether the server may send requests during the call.
     pub(super) fn is_exclusive(&self) -> bool {
         self.guard.as_ref().is_some_and(|lease| lease.exclusive)
     }
 
-    /// The server has answered: whatever it says from now on is about something else.
+    /// Marks the call as answered: the server will not send requests about it any more.
     pub(super) fn mark_completed(&mut self) {
         if let Some(lease) = &mut self.guard {
             lease.completed = true;
@@ -151,16 +151,16 @@ impl UpstreamLease {
 
 impl UpstreamPool {
     fn lease(self: &Arc<Self>, entry: &mut PooledUpstream, may_ask: bool, shared: bool) -> UpstreamLease {
-        let far = Arc::clone(&entry.upstream);
+        let upstream = Arc::clone(&entry.upstream);
         entry.in_exclusive_use |= may_ask;
         let lease = LeaseGuard {
             pool: Arc::clone(self),
-            upstream: Arc::clone(&far),
+            upstream: Arc::clone(&upstream),
             exclusive: may_ask,
             shared,
             completed: false,
         };
-        UpstreamLease { upstream: far, guard: Some(lease) }
+        UpstreamLease { upstream, guard: Some(lease) }
     }
 }
 
@@ -173,8 +173,8 @@ impl Drop for LeaseGuard {
             if let Some(entry) = entries.get_mut(index) {
                 entry.in_exclusive_use = false;
                 let (key, peer) = (entry.caller_key.clone(), entry.peer.clone());
-                // One of its kind stays; what was opened beside it for a while goes. So does one whose server may still
-                // ask about a call that was given up: the next caller, who may be another, would be asked.
+                // One connection per caller stays; those opened beside it are closed. So is one whose server may still
+                // send a request about an abandoned call, which the next caller would get.
                 let mut others = entries.iter().enumerate().filter(|(at, _)| *at != index);
                 spare |= others
                     .any(|(_, other)| other.matches(&key, peer.as_ref()) && !other.in_exclusive_use)
@@ -185,12 +185,12 @@ impl Drop for LeaseGuard {
             }
         }
         drop(entries);
-        // Whether it has become idle or free, somebody may wait for it.
+        // A request may wait for a connection that is idle or free.
         self.pool.freed.notify_waiters();
     }
 }
 
-/// Who calls and what it can do: as text to compare, and as what a server is told.
+/// The identity of the caller: as text to compare, and as a server is told it.
 fn caller_identity(job: &RequestParts) -> Result<(String, ClientIdentity), RpcError> {
     let peek =
         RequestMeta::from_params(Raw::from(&job.params)).map_err(|error| RpcError::invalid_params(&error))?;
@@ -206,7 +206,7 @@ fn clone_identity(face: &ClientIdentity) -> ClientIdentity {
     ClientIdentity { info: face.info.clone(), capabilities: face.capabilities.clone() }
 }
 
-/// Whether a server may ask something before it answers this.
+/// Whether a server may send requests before it answers this method.
 pub(super) fn allows_input_requests(method: &str) -> bool {
     [tools::Call::NAME, prompts::Get::NAME, resources::Read::NAME].contains(&method)
 }

@@ -1,4 +1,4 @@
-//! Results that may be used again, as long as the server said so (2026-07-28).
+//! Results that may be reused as long as the server says (2026-07-28).
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -6,25 +6,25 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Raw, RawJson};
-use tsugite_core::protocol::{Method, prompts, resources, tools};
+use tsugite_core::protocol::{CacheSubject, Method, prompts, resources, tools};
 
 use super::client_handler::Change;
 use crate::lock::lock;
 
-/// Whether a call may be answered from memory.
+/// Whether a call may be answered from the cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Caching {
-    /// What is fresh is used, and what comes is kept.
+    /// Uses a fresh result, else asks the server and keeps its result.
     #[default]
     Use,
-    /// The server is asked, and what comes is kept.
+    /// Asks the server and keeps its result.
     Refresh,
-    /// The server is asked, and nothing is kept.
+    /// Asks the server and keeps nothing.
     Bypass,
 }
 
-/// What is kept. One client acts for one principal, so `private` and `public` results may both be kept for it.
+/// The cache of one client. It acts for one principal, so both `private` and `public` results may be kept.
 #[derive(Default)]
 pub(super) struct Cache {
     entries: Mutex<CacheEntries>,
@@ -34,15 +34,21 @@ pub(super) struct Cache {
 struct CacheEntries {
     results: HashMap<CacheKey, CacheEntry>,
     bytes: usize,
-    /// Grows with each change: what was asked before one must not be kept after it.
+    /// Grows with each change: a result requested before a change must not be kept after it.
     generation: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct CacheKey {
     method: &'static str,
-    /// A cursor, or an URI.
+    /// A cursor or a URI.
     subject: Option<String>,
+}
+
+impl CacheKey {
+    fn new(method: &'static str, subject: CacheSubject<'_>) -> Self {
+        Self { method, subject: subject.as_str().map(str::to_owned) }
+    }
 }
 
 struct CacheEntry {
@@ -50,19 +56,19 @@ struct CacheEntry {
     expires_at: Instant,
 }
 
-/// Says when a question was asked.
+/// The generation in which a result was requested.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CacheGeneration(u64);
 
 impl Cache {
-    /// Before the server is asked.
+    /// The current generation, to be taken before the request is sent.
     pub(super) fn generation(&self) -> CacheGeneration {
         CacheGeneration(lock(&self.entries).generation)
     }
 
-    /// What may be used instead of asking.
-    pub(super) fn get(&self, method: &'static str, subject: Option<&str>) -> Option<RawJson> {
-        let key = CacheKey { method, subject: subject.map(str::to_owned) };
+    /// A fresh result.
+    pub(super) fn get(&self, method: &'static str, subject: CacheSubject<'_>) -> Option<RawJson> {
+        let key = CacheKey::new(method, subject);
         let mut kept = lock(&self.entries);
         let entry = kept.results.get(&key)?;
         if entry.expires_at > Instant::now() {
@@ -72,11 +78,11 @@ impl Cache {
         None
     }
 
-    /// Keeps a result that says it may be kept. What was asked before the last change is not.
+    /// Keeps a result that may be kept, unless it was requested before the last change.
     pub(super) fn insert(
         &self,
         method: &'static str,
-        subject: Option<&str>,
+        subject: CacheSubject<'_>,
         result: &RawJson,
         asked: CacheGeneration,
     ) {
@@ -102,13 +108,13 @@ impl Cache {
             kept.results.clear();
             kept.bytes = 0;
         }
-        let key = CacheKey { method, subject: subject.map(str::to_owned) };
+        let key = CacheKey::new(method, subject);
         kept.remove(&key);
         kept.bytes += size;
         kept.results.insert(key, CacheEntry { result: result.clone(), expires_at: now + ttl });
     }
 
-    /// Something has changed: what depends on it is no longer true.
+    /// Removes the results that depend on a change.
     pub(super) fn invalidate(&self, change: &Change) {
         let mut kept = lock(&self.entries);
         kept.generation += 1;
@@ -144,16 +150,18 @@ impl CacheEntries {
     }
 }
 
-/// Results that are kept.
+/// Results in the cache.
 const MAX_ENTRIES: usize = 512;
-/// Their bytes.
+/// Bytes of all results in the cache.
 const MAX_BYTES: usize = 16 << 20;
-/// A day, in milliseconds: nobody believes a server for longer.
+/// The longest time a result is kept: a day, in milliseconds.
 const MAX_TTL_MS: f64 = 86_400_000.0;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const FIRST: CacheSubject<'static> = CacheSubject::Page(None);
 
     fn result(ttl: u64) -> RawJson {
         RawJson::parse(format!(r#"{{"tools":[],"ttlMs":{ttl},"cacheScope":"private"}}"#)).unwrap()
@@ -162,19 +170,19 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_result_is_used_until_its_time_is_over() {
         let cache = Cache::default();
-        cache.insert(tools::List::NAME, None, &result(1000), cache.generation());
-        assert!(cache.get(tools::List::NAME, None).is_some());
-        assert!(cache.get(tools::List::NAME, Some("page2")).is_none());
+        cache.insert(tools::List::NAME, FIRST, &result(1000), cache.generation());
+        assert!(cache.get(tools::List::NAME, FIRST).is_some());
+        assert!(cache.get(tools::List::NAME, CacheSubject::Page(Some("page2"))).is_none());
         tokio::time::advance(Duration::from_millis(1000)).await;
-        assert!(cache.get(tools::List::NAME, None).is_none());
+        assert!(cache.get(tools::List::NAME, FIRST).is_none());
     }
 
     #[tokio::test]
     async fn what_has_no_time_is_not_kept() {
         let cache = Cache::default();
         for result in [result(0), RawJson::empty_object()] {
-            cache.insert(tools::List::NAME, None, &result, cache.generation());
-            assert!(cache.get(tools::List::NAME, None).is_none());
+            cache.insert(tools::List::NAME, FIRST, &result, cache.generation());
+            assert!(cache.get(tools::List::NAME, FIRST).is_none());
         }
     }
 
@@ -182,14 +190,14 @@ mod tests {
     async fn a_change_forgets_what_depends_on_it_and_nothing_else() {
         let cache = Cache::default();
         let now = cache.generation();
-        cache.insert(tools::List::NAME, None, &result(9000), now);
-        cache.insert(resources::Read::NAME, Some("a:1"), &result(9000), now);
-        cache.insert(resources::Read::NAME, Some("a:2"), &result(9000), now);
+        cache.insert(tools::List::NAME, FIRST, &result(9000), now);
+        cache.insert(resources::Read::NAME, CacheSubject::Resource("a:1"), &result(9000), now);
+        cache.insert(resources::Read::NAME, CacheSubject::Resource("a:2"), &result(9000), now);
         cache.invalidate(&Change::Resource { uri: "a:1".to_owned() });
-        assert!(cache.get(resources::Read::NAME, Some("a:1")).is_none());
-        assert!(cache.get(resources::Read::NAME, Some("a:2")).is_some());
+        assert!(cache.get(resources::Read::NAME, CacheSubject::Resource("a:1")).is_none());
+        assert!(cache.get(resources::Read::NAME, CacheSubject::Resource("a:2")).is_some());
         cache.invalidate(&Change::Tools);
-        assert!(cache.get(tools::List::NAME, None).is_none());
+        assert!(cache.get(tools::List::NAME, FIRST).is_none());
     }
 
     #[tokio::test]
@@ -197,8 +205,8 @@ mod tests {
         let cache = Cache::default();
         let asked = cache.generation();
         cache.invalidate(&Change::Tools);
-        cache.insert(tools::List::NAME, None, &result(9000), asked);
-        assert!(cache.get(tools::List::NAME, None).is_none());
+        cache.insert(tools::List::NAME, FIRST, &result(9000), asked);
+        assert!(cache.get(tools::List::NAME, FIRST).is_none());
     }
 
     #[tokio::test]
@@ -207,7 +215,7 @@ mod tests {
         for number in 0..MAX_ENTRIES * 3 {
             cache.insert(
                 resources::Read::NAME,
-                Some(&format!("a:{number}")),
+                CacheSubject::Resource(&format!("a:{number}")),
                 &result(9000),
                 cache.generation(),
             );
@@ -215,7 +223,7 @@ mod tests {
         assert!(lock(&cache.entries).results.len() <= MAX_ENTRIES);
         let large =
             RawJson::from_value(&serde_json::json!({"ttlMs": 9000, "x": "y".repeat(MAX_BYTES / 2)})).unwrap();
-        cache.insert(tools::List::NAME, None, &large, cache.generation());
-        assert!(cache.get(tools::List::NAME, None).is_none());
+        cache.insert(tools::List::NAME, FIRST, &large, cache.generation());
+        assert!(cache.get(tools::List::NAME, FIRST).is_none());
     }
 }

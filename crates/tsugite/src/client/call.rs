@@ -1,4 +1,4 @@
-//! One call: what is asked, what it wants differently, and how its answer is read.
+//! One call: its params, its options, and how its result is read.
 
 use std::future::{Future, IntoFuture};
 use std::marker::PhantomData;
@@ -11,14 +11,14 @@ use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Id, RawJson};
 use tsugite_core::protocol::mrtr::{InputRequired, InputResponses, MaybeInputRequired};
 use tsugite_core::protocol::progress::ProgressParams;
-use tsugite_core::protocol::{HasMeta, Meta, Method, Output, prompts, resources, tasks, tools};
+use tsugite_core::protocol::{HasMeta, Meta, Method, Output, prompts, resources, tools};
 use tsugite_core::revision::{
     InferResultType, Translate, read_result, write_request, write_request_with_meta,
 };
 
 use super::Client;
 use super::cache::Caching;
-use super::client_error::{ClientError, ErrorKind, Result};
+use super::client_error::{ClientError, ErrorKind, Result, TimeoutKind};
 use super::connection::{ClientConnection, OutboundRequest};
 use super::options::Options;
 
@@ -136,7 +136,7 @@ impl<M: ClientMethod, T: Send + 'static> IntoFuture for Call<M, T> {
     }
 }
 
-/// One request, one answer: whatever it says.
+/// Sends one request and returns its result, complete or not.
 pub(super) fn send_single<M: ClientMethod>(
     client: Client,
     params: M::Params,
@@ -145,19 +145,19 @@ pub(super) fn send_single<M: ClientMethod>(
     Box::pin(async move { client.send_request::<M>(&params, &options).await })
 }
 
-/// A method whose answer may be a question (2026-07-28).
+/// A method whose result may ask for input (2026-07-28).
 pub(super) trait MultiRoundMethod: ClientMethod {
-    /// What it gives in the end.
+    /// The complete result.
     type Done: Send + 'static;
 
-    /// The result, or what is asked.
+    /// The complete result, or what the server returned instead.
     fn into_complete(output: Self::Output) -> Result<Self::Done, IncompleteResult>;
 
-    /// Puts the answers in.
+    /// Puts the answers and the state into the params of the next round.
     fn set_input_responses(params: &mut Self::Params, answers: Option<InputResponses>, state: Option<String>);
 }
 
-/// What came instead of a result.
+/// A result that is not complete.
 pub(super) enum IncompleteResult {
     InputRequired(InputRequired),
     Task,
@@ -230,7 +230,7 @@ fn complete_or_incomplete<T>(output: MaybeInputRequired<T>) -> Result<T, Incompl
     }
 }
 
-/// Asks, answers what is asked back, and asks again, until there is a result.
+/// Runs [`run_rounds`] in a box.
 pub(super) fn run_rounds_boxed<M: MultiRoundMethod>(
     client: Client,
     params: M::Params,
@@ -239,8 +239,8 @@ pub(super) fn run_rounds_boxed<M: MultiRoundMethod>(
     Box::pin(run_rounds::<M>(client, params, options))
 }
 
-/// The same for whoever has something to do with the result. What hardly any call needs has a box of its own, so that
-/// those that do not need it do not carry it.
+/// Sends a request, answers what the server asks with the client's handlers, and sends it again, until there is a complete
+/// result. Rare steps are boxed, so that the future of every call stays small.
 pub(super) async fn run_rounds<M: MultiRoundMethod>(
     client: Client,
     params: M::Params,
@@ -252,7 +252,7 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
     let mut pages_shown = false;
     let mut spent = Duration::ZERO;
     for round in 0..=rounds {
-        // The time of a person does not count, that of all rounds together does.
+        // The total timeout covers all rounds, without the time in which a person answers.
         options.total_timeout = total.map(|total| total.saturating_sub(spent));
         let start = Instant::now();
         let asked = client.send_request::<M>(&params, &options).await;
@@ -261,7 +261,7 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
             Ok(output) => output,
             Err(error) if total.is_some_and(|total| spent >= total) && error.is_timeout() => {
                 let limit = total.unwrap_or_default();
-                return Err(ErrorKind::TimedOut { limit, total: true }.into());
+                return Err(ErrorKind::TimedOut { limit, kind: TimeoutKind::Total }.into());
             }
             Err(error) => {
                 // 2025-11-25: the user has to visit web pages first.
@@ -282,7 +282,7 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
             Err(IncompleteResult::InputRequired(asked)) => {
                 let answers = match asked.input_requests {
                     Some(asked) => Some(Box::pin(client.handle_input_requests(asked)).await?),
-                    // "Come back": the server wants nothing but its state, and some time.
+                    // The server asks for nothing: it wants its state back, after a while.
                     None => {
                         tokio::time::sleep(INITIAL_RETRY_DELAY * 2_u32.pow((round as u32).min(5))).await;
                         None
@@ -296,10 +296,10 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
         .into())
 }
 
-/// How long a server that wants us to come back is left alone at first.
+/// The first delay before a server that asked for nothing gets its state back.
 const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// A request as its type says.
+/// A request of a method with typed params.
 pub(super) struct TypedRequest<'a, M: ClientMethod> {
     params: &'a M::Params,
     method: PhantomData<fn() -> M>,
@@ -317,7 +317,7 @@ impl<M: ClientMethod> OutboundRequest for TypedRequest<'_, M> {
     }
 
     fn name(&self) -> Option<&str> {
-        mcp_name::<M>(self.params)
+        M::subject(self.params)
     }
 
     fn encode(
@@ -337,9 +337,8 @@ impl<M: ClientMethod> OutboundRequest for TypedRequest<'_, M> {
     }
 
     fn param_headers(&self, link: &ClientConnection) -> Vec<(String, String)> {
-        let any: &dyn std::any::Any = self.params;
-        match any.downcast_ref::<tools::CallParams>() {
-            Some(call) if link.revision().is_stateless() => {
+        match M::tool_call(self.params) {
+            Some(call) if link.era().mirrors_headers() => {
                 link.shared.tools.param_headers(&call.name, call.arguments.as_ref().map(RawJson::text))
             }
             _ => Vec::new(),
@@ -347,17 +346,7 @@ impl<M: ClientMethod> OutboundRequest for TypedRequest<'_, M> {
     }
 }
 
-/// What a request is about: a name, an URI, a task; or where a list goes on.
-pub(super) fn mcp_name<M: ClientMethod>(params: &M::Params) -> Option<&str> {
-    let any: &dyn std::any::Any = params;
-    None.or_else(|| any.downcast_ref::<tools::CallParams>().map(|params| &*params.name))
-        .or_else(|| any.downcast_ref::<prompts::GetParams>().map(|params| &*params.name))
-        .or_else(|| any.downcast_ref::<resources::ReadParams>().map(|params| &*params.uri))
-        .or_else(|| any.downcast_ref::<tasks::TaskParams>().map(|params| &*params.task_id))
-        .or_else(|| any.downcast_ref::<tasks::UpdateParams>().map(|params| &*params.task_id))
-}
-
-/// Reads an answer as what the method gives.
+/// Reads a result as the output of the method.
 pub(super) fn decode_result<M: ClientMethod>(
     result: &RawJson,
     from: tsugite_core::revision::Revision,

@@ -56,12 +56,12 @@ pub enum ErrorKind {
     },
     /// The server's revision cannot say what was asked for.
     UnsupportedByRevision(UnsupportedByRevisionError),
-    /// No answer came in time. The server was told to stop.
+    /// No response arrived in time. The client sent a cancellation.
     TimedOut {
-        /// What was waited for.
+        /// The timeout that has passed.
         limit: Duration,
-        /// Whether the limit is for all of the call, not for silence.
-        total: bool,
+        /// Which of the two timeouts it is.
+        kind: TimeoutKind,
     },
     /// The connection, or the session, is gone, and the call was not repeated.
     ConnectionLost {
@@ -78,6 +78,15 @@ pub enum ErrorKind {
     Forbidden(String),
     /// The client was closed.
     Closed,
+}
+
+/// The timeout that ended a call, in [`ErrorKind::TimedOut`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TimeoutKind {
+    /// The idle timeout: no response and no progress for this long. Set by `timeout`.
+    Idle,
+    /// The total timeout: the whole call took this long. Set by `total_timeout`.
+    Total,
 }
 
 /// How far a connection came.
@@ -153,6 +162,14 @@ impl ClientError {
     pub fn as_rpc_error(&self) -> Option<&RpcError> {
         match &*self.0 {
             ErrorKind::ErrorResponse { rpc_error: refusal, .. } => Some(refusal),
+            _ => None,
+        }
+    }
+
+    /// The code of the server's error response, if it sent one.
+    pub(super) fn code(&self) -> Option<i64> {
+        match &*self.0 {
+            ErrorKind::ErrorResponse { error, .. } => Some(error.code),
             _ => None,
         }
     }
@@ -259,10 +276,12 @@ impl fmt::Display for ClientError {
                 write!(f, "the answer to `{method}` is malformed: {what}")
             }
             ErrorKind::UnsupportedByRevision(unsayable) => unsayable.fmt(f),
-            ErrorKind::TimedOut { limit, total: false } => {
+            ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle } => {
                 write!(f, "no sign of life for {}", Seconds(*limit))
             }
-            ErrorKind::TimedOut { limit, total: true } => write!(f, "not done within {}", Seconds(*limit)),
+            ErrorKind::TimedOut { limit, kind: TimeoutKind::Total } => {
+                write!(f, "not done within {}", Seconds(*limit))
+            }
             ErrorKind::ConnectionLost { may_have_run: true, reason: seen } => {
                 write!(f, "{seen}; the call may have run")
             }

@@ -1,26 +1,26 @@
-//! What outlives a single connection of a client.
+//! The state of a client that outlives a single connection.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use tsugite_core::jsonrpc::Id;
-use tsugite_core::revision::Revision;
 
 use super::cache::Cache;
 use super::client_error::truncate;
 use super::client_handler::{self, Change};
 use super::client_settings::{ClientSettings, Direction};
+use super::era::Era;
 use super::subscription::SubscriptionQueue;
 use super::tool_metadata::ToolMetadataCache;
 use crate::lock::lock;
 
-/// One client's memory.
+/// The settings, caches and subscriptions of one client.
 pub(super) struct ClientState {
     pub(super) settings: ClientSettings,
     pub(super) cache: Cache,
     pub(super) tools: ToolMetadataCache,
     subscription_queues: Mutex<Vec<Weak<SubscriptionQueue>>>,
-    /// How often something came that is no message.
+    /// The number of received lines and bodies that were not messages.
     invalid_message_count: AtomicU64,
 }
 
@@ -35,15 +35,15 @@ impl ClientState {
         })
     }
 
-    /// From now on changes reach this mailbox too.
+    /// Registers a subscription.
     pub(super) fn add_subscription(&self, mailbox: &Arc<SubscriptionQueue>) {
         let mut mailboxes = lock(&self.subscription_queues);
         mailboxes.retain(|mailbox| mailbox.strong_count() > 0);
         mailboxes.push(Arc::downgrade(mailbox));
     }
 
-    /// Something of the server has changed; `subscription` is the one that says so, where there are several.
-    pub(super) fn notify_change(&self, change: Change, subscription: Option<i64>, revision: Revision) {
+    /// Reports a change to the caches, to the subscriptions (to one of them, if `subscription` names it) and to the handler.
+    pub(super) fn notify_change(&self, change: Change, subscription: Option<i64>, era: Era) {
         self.cache.invalidate(&change);
         if change == Change::Tools {
             self.tools.invalidate();
@@ -52,15 +52,15 @@ impl ClientState {
         for mailbox in mailboxes {
             mailbox.push(&change, subscription);
         }
-        // On 2026-07-28 the handler has a subscription of its own.
-        if !revision.is_stateless()
+        // Otherwise the handler has a subscription of its own.
+        if era.pushes_changes()
             && let Some(told) = &self.settings.handlers.change
         {
             client_handler::invoke_callback(&**told, change);
         }
     }
 
-    /// The server has begun a subscription.
+    /// Marks a subscription as acknowledged by the server.
     pub(super) fn acknowledge_subscription(&self, id: &Id<'_>) {
         let mailboxes: Vec<_> = lock(&self.subscription_queues).iter().filter_map(Weak::upgrade).collect();
         for mailbox in mailboxes {
@@ -68,7 +68,7 @@ impl ClientState {
         }
     }
 
-    /// Whether this call is a subscription.
+    /// Whether the request with this id is a subscription.
     pub(super) fn is_subscription(&self, id: &Id<'_>) -> bool {
         lock(&self.subscription_queues)
             .iter()
@@ -76,7 +76,7 @@ impl ClientState {
             .any(|mailbox| mailbox.has_subscription_id(id))
     }
 
-    /// Nothing more will come.
+    /// Ends every subscription.
     pub(super) fn close_subscriptions(&self) {
         let mailboxes: Vec<_> =
             lock(&self.subscription_queues).drain(..).filter_map(|mailbox| mailbox.upgrade()).collect();
@@ -85,14 +85,14 @@ impl ClientState {
         }
     }
 
-    /// A message leaves, or something has arrived where messages arrive.
+    /// Reports sent and received bytes to the wire callback.
     pub(super) fn trace_message(&self, direction: Direction, bytes: &[u8]) {
         if let Some(told) = &self.settings.on_wire {
             told(direction, String::from_utf8_lossy(bytes).trim_end());
         }
     }
 
-    /// Something that is no message came where messages come.
+    /// Logs received bytes that are not a message.
     pub(super) fn report_invalid_message(&self, bytes: &[u8], wrong: &str) {
         let text = String::from_utf8_lossy(bytes.get(..MAX_EXCERPT_BYTES).unwrap_or(bytes));
         let line = truncate(&text, MAX_EXCERPT_BYTES);
@@ -108,8 +108,8 @@ impl ClientState {
     }
 }
 
-/// Lines of noise that are shown; of one that goes on and on nobody reads more.
+/// Warnings about invalid messages before they are logged at debug level.
 const MAX_INVALID_WARNINGS: u64 = 10;
 
-/// Bytes of noise that are shown.
+/// Bytes of an invalid message that are logged.
 const MAX_EXCERPT_BYTES: usize = 200;

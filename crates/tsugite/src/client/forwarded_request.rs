@@ -1,4 +1,4 @@
-//! Requests of another client, sent on as they are: only what the server's revision writes differently is changed.
+//! Requests of another client, forwarded unchanged except where the server's revision writes them differently.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tsugite_core::jsonrpc::{Id, Raw, RawJson, write};
 use tsugite_core::protocol::logging::Level;
-use tsugite_core::protocol::{Meta, Method, OrderedMap, meta, tools};
+use tsugite_core::protocol::{Meta, Method, OrderedMap, tools};
 use tsugite_core::revision::{Revision, RpcError, translate_raw_notification, translate_raw_params};
 use tsugite_core::session::http::OptionalHeader;
 use tsugite_core::session::{ClientMetaPresence, RequestMeta};
@@ -14,12 +14,23 @@ use tsugite_core::session::{ClientMetaPresence, RequestMeta};
 use super::Client;
 use super::client_error::{ClientError, Result};
 use super::connection::{ClientConnection, OutboundRequest};
+use super::era::Era;
 use super::options::Options;
-use crate::server::layer::RequestParts;
 
-/// Told the id of each attempt before it leaves.
+/// Is told the id of each attempt before it is sent.
 pub(crate) trait RequestIdObserver: Send + Sync {
     fn on_request_id(&self, id: i64);
+}
+
+/// A received request, with the parts of its params that were found when it was scanned.
+pub(crate) struct ScannedRequest<'a> {
+    pub(crate) params: &'a RawJson,
+    /// The revision it is written in.
+    pub(crate) from: Revision,
+    /// The tool, prompt, resource or task it is about.
+    pub(crate) name: Option<&'a str>,
+    pub(crate) meta_presence: ClientMetaPresence,
+    pub(crate) wants_progress: bool,
 }
 
 /// A request of a client that speaks `from`.
@@ -28,13 +39,19 @@ pub(crate) struct ForwardedRequest<'a> {
     pub(crate) params: &'a RawJson,
     from: Revision,
     name: Option<Cow<'a, str>>,
-    meta_state: ClientMetaPresence,
-    /// Which logs are wanted, where each request says so.
-    log_level: Option<Level>,
-    /// Whether whoever asked wants to hear of progress.
+    sender: ForwardedSender,
+    /// Whether the original sender wants progress notifications.
     wants_progress: bool,
-    /// Whether the connection is not the caller's own.
-    shared_connection: bool,
+}
+
+/// The original sender of a forwarded request, as far as its `_meta` depends on it.
+pub(super) struct ForwardedSender {
+    /// How completely `_meta` describes the sender.
+    pub(super) meta_presence: ClientMetaPresence,
+    /// The log level the sender wants, in an era where each request says so.
+    pub(super) log_level: Option<Level>,
+    /// Whether the connection also carries requests of other senders.
+    pub(super) shared_connection: bool,
 }
 
 impl<'a> ForwardedRequest<'a> {
@@ -44,44 +61,31 @@ impl<'a> ForwardedRequest<'a> {
         let name = name.map(|name| Cow::Owned(name.to_owned()));
         let meta_state = peek.as_ref().map_or(ClientMetaPresence::Partial, RequestMeta::client_meta_presence);
         let wants_progress = peek.is_some_and(|peek| peek.progress_token().is_some());
-        Self {
-            method,
-            params,
-            from,
-            name,
-            meta_state,
-            log_level: None,
-            wants_progress,
-            shared_connection: false,
-        }
+        Self { method, params, from, name, sender: ForwardedSender::new(meta_state), wants_progress }
     }
 
-    /// A request as it came, which was looked at already.
-    pub(crate) fn from_parsed(method: &'a str, job: &'a RequestParts) -> Self {
-        let RequestParts { params, revision: from, name, sender_meta: stamp, progress_token: token, .. } =
-            job;
-        let (name, wants_progress) = (name.as_deref().map(Cow::Borrowed), token.is_some());
-        Self {
-            method,
-            params,
-            from: *from,
-            name,
-            meta_state: *stamp,
-            log_level: None,
-            wants_progress,
-            shared_connection: false,
-        }
+    /// A request whose params were scanned when it was received.
+    pub(crate) fn from_scanned(method: &'a str, request: ScannedRequest<'a>) -> Self {
+        let ScannedRequest { params, from, name, meta_presence, wants_progress } = request;
+        let name = name.map(Cow::Borrowed);
+        Self { method, params, from, name, sender: ForwardedSender::new(meta_presence), wants_progress }
     }
 
-    /// Over a connection that carries the requests of others too.
+    /// Says whether the connection also carries requests of other senders.
     pub(crate) fn shared_connection(mut self, shared: bool) -> Self {
-        self.shared_connection = shared;
+        self.sender.shared_connection = shared;
         self
     }
 
     pub(crate) fn log_level(mut self, level: Option<Level>) -> Self {
-        self.log_level = level;
+        self.sender.log_level = level;
         self
+    }
+}
+
+impl ForwardedSender {
+    fn new(meta_presence: ClientMetaPresence) -> Self {
+        Self { meta_presence, log_level: None, shared_connection: false }
     }
 }
 
@@ -113,22 +117,7 @@ impl OutboundRequest for ForwardedRequest<'_> {
         let own: Option<Meta> = params.get("_meta").map(RawJson::read).transpose().map_err(unfit)?;
         let mut place = own.clone();
         link.add_request_meta(&mut place, id, options);
-        if to.is_stateless() {
-            let meta = place.get_or_insert_default();
-            if let Some(level) = &self.log_level {
-                meta.insert(meta::LOG_LEVEL, level);
-            }
-            // What the caller says of itself stands.
-            let claims =
-                [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::CLIENT_INFO, meta::LOG_LEVEL];
-            for (key, value) in claims.iter().filter_map(|key| Some((*key, own.as_ref()?.get(key)?))) {
-                meta.insert(key, value);
-            }
-            // The connection was opened in the name of another.
-            if self.shared_connection && own.as_ref().is_none_or(|own| own.get(meta::CLIENT_INFO).is_none()) {
-                meta.remove(meta::CLIENT_INFO);
-            }
-        }
+        link.era().set_forwarded_sender(&mut place, own.as_ref(), &self.sender);
         if let Some(place) = place {
             params.insert("_meta", RawJson::from_value(&place).map_err(unfit)?);
         }
@@ -137,7 +126,7 @@ impl OutboundRequest for ForwardedRequest<'_> {
 
     fn param_headers(&self, link: &ClientConnection) -> Vec<(String, String)> {
         match &self.name {
-            Some(name) if self.method == tools::Call::NAME && link.revision().is_stateless() => {
+            Some(name) if self.method == tools::Call::NAME && link.era().mirrors_headers() => {
                 let peek = RequestMeta::from_params(Raw::from(self.params)).ok();
                 let arguments = peek.as_ref().and_then(RequestMeta::arguments);
                 link.shared.tools.param_headers(name, arguments.map(Raw::text))
@@ -148,38 +137,19 @@ impl OutboundRequest for ForwardedRequest<'_> {
 }
 
 impl ForwardedRequest<'_> {
-    /// The member that is to be added to params that can be sent as they stand; nothing if there is none. `None` if what
-    /// they say in `_meta` must be changed.
+    /// The member to add to params that can otherwise be sent unchanged; empty if there is none to add. `None` if their
+    /// `_meta` must be rewritten.
     fn extra_member(&self, id: &Id<'_>, link: &ClientConnection, options: &Options) -> Option<String> {
         if options.wants_progress() || options.meta.is_some() {
             return None;
         }
-        if !link.revision().is_stateless() {
-            return Some(String::new());
-        }
-        match self.meta_state {
-            ClientMetaPresence::Complete if self.log_level.is_none() => Some(String::new()),
-            // A connection that was opened in the name of another would say who that is.
-            ClientMetaPresence::Absent
-                if !self.shared_connection && link.shared.settings.effective_log_level().is_none() =>
-            {
-                let claims = link.request_meta_json(id, options);
-                Some(match self.log_level.as_ref() {
-                    None => ["\"_meta\":{", &claims, "}"].concat(),
-                    Some(level) => {
-                        let level = RawJson::from_value(level).ok()?;
-                        format!("\"_meta\":{{{claims},\"{}\":{}}}", meta::LOG_LEVEL, level.text())
-                    }
-                })
-            }
-            _ => None,
-        }
+        link.era().forwarded_member(&self.sender, id, link, options)
     }
 }
 
 impl Client {
-    /// Sends a request on and gives what comes back, as it came, with the revision that says it. `on_request_id` is told the
-    /// id of each attempt before it leaves.
+    /// Forwards a request, and returns its result unchanged, with the revision it is written in. `started` is told the id of
+    /// each attempt before it is sent.
     pub(crate) async fn forward(
         &self,
         request: &ForwardedRequest<'_>,
@@ -194,13 +164,13 @@ impl Client {
             ..Options::default()
         };
         let (result, revision) = self.send_with_retry(request, &options).await?;
-        if request.method == tools::List::NAME && revision.is_stateless() {
+        if request.method == tools::List::NAME && Era::from(revision).mirrors_headers() {
             self.update_tool_metadata(&result, revision);
         }
         Ok((result, revision))
     }
 
-    /// Sends a notification of a client that speaks `from` on.
+    /// Forwards a notification of a client that speaks `from`.
     pub(crate) async fn forward_notification(
         &self,
         method: &str,
@@ -218,7 +188,7 @@ impl Client {
         link.transport.send_message(&link, bytes).await.map_err(ClientError::from)
     }
 
-    /// What the server said of itself when it was first asked, as it stood there.
+    /// The result of `initialize` or `server/discover`, unchanged.
     pub(crate) fn handshake_result(&self) -> Option<RawJson> {
         self.last_connection()?.handshake_result()
     }
@@ -228,15 +198,15 @@ impl Client {
         self.connection().await.map(drop)
     }
 
-    /// Fails unless the headers of a call repeat what its arguments say, where the tool wants that. The list of tools is
-    /// read if it has not shown this one.
+    /// Fails unless the headers of a call repeat the arguments that the tool marks for it. Reads the list of tools if it is
+    /// not known yet.
     pub(crate) async fn check_param_headers<'h>(
         &self,
         name: &str,
         arguments: Raw<'_>,
         lookup: impl Fn(&str) -> OptionalHeader<'h>,
     ) -> Result<(), RpcError> {
-        // Without a list the server itself is left to judge.
+        // Without a list the server itself checks the headers.
         let _ = self.ensure_tool_listed(name).await;
         let Some(params) = self.inner.shared.tools.header_params(name) else { return Ok(()) };
         let arguments: serde_json::Value =
@@ -246,8 +216,7 @@ impl Client {
 
     fn update_tool_metadata(&self, result: &RawJson, revision: Revision) {
         if let Ok(mut list) = super::call::decode_result::<tools::List>(result, revision) {
-            let over_http = matches!(self.inner.target, super::ConnectTarget::Http(_));
-            self.inner.shared.tools.update(&mut list.tools, revision, over_http);
+            self.record_tools(&mut list.tools, revision);
         }
     }
 }

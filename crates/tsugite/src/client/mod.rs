@@ -14,19 +14,23 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - `connecting`: what is settled before. `open`: which revision, and the handshake. `link`: one connection.
-//! - `carrier` and `http`: how messages travel. `calls`: what waits for an answer, and how long.
-//! - `requests`, `call`, `pages`: what one can ask. `handler`, `answer`: what the server asks. `subscription`: what it tells.
-//! - `cache`, `known_tools`: what is remembered. `host`: many servers at once. `servers`: files that list them.
+//! - `builder`, `client_settings`: settings. `negotiate`: probes the revision and opens a `connection`.
+//! - `era`: where the two eras of the protocol behave differently.
+//! - `transport` and `http`: send and receive messages. `pending_calls`: requests without a response, and their timeouts.
+//! - `requests`, `call`, `paginator`: requests of the client. `client_handler`, `server_requests`: requests of the server.
+//! - `subscription`: changes at the server. `cache`, `tool_metadata`: results that are kept.
+//! - `host`: many servers at once. `servers`: files that list them.
 
 mod builder;
 mod cache;
 mod call;
+mod call_error;
 mod client_error;
 mod client_handler;
 mod client_settings;
 mod client_state;
 mod connection;
+mod era;
 pub(crate) mod forwarded_request;
 pub mod host;
 #[cfg(feature = "http")]
@@ -34,6 +38,7 @@ mod http;
 #[cfg(not(feature = "http"))]
 #[path = "no_http.rs"]
 mod http;
+mod incoming;
 mod negotiate;
 mod options;
 mod output_validation;
@@ -47,7 +52,6 @@ mod tool_metadata;
 mod transport;
 pub(crate) mod upstream_observer;
 
-use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -55,27 +59,28 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::mrtr::{InputRequests, InputResponses};
-use tsugite_core::protocol::pagination::PageParams;
-use tsugite_core::protocol::{Implementation, Method, ServerCapabilities, prompts, resources, tasks, tools};
-use tsugite_core::revision::{Revision, RpcError, code};
+use tsugite_core::protocol::{Implementation, Method, ServerCapabilities, tasks, tools};
+use tsugite_core::revision::{Revision, RpcError};
 
 pub use crate::transport::child::{Command, Stderr};
 pub use builder::ClientBuilder;
 pub use cache::Caching;
 pub use call::{Call, ClientMethod};
-pub use client_error::{Challenge, ClientError, ConnectStep, ErrorKind, Result};
+pub use client_error::{Challenge, ClientError, ConnectStep, ErrorKind, Result, TimeoutKind};
 pub use client_handler::{Change, ClientHandler, FormResponse, HandlerCapabilities, UrlResponse};
 pub use client_settings::Direction;
 pub use host::{Host, Permissions};
 pub use http::Authorizer;
-pub use paginator::{Paginated, Paginator};
+pub use paginator::{ListPage, Paginated, Paginator};
 pub use subscription::{ChangeFilter, Subscription};
 pub use tsugite_core::session::probe::{ProbeRecord, TransportKind};
 
 use call::TypedRequest;
+use call_error::CallError;
 use client_handler::ClientHandlers;
 use client_state::ClientState;
-use connection::{CallError, ClientConnection, OutboundRequest};
+use connection::{ClientConnection, OutboundRequest};
+use era::{Attempts, Era, Recovery};
 use http::HttpConfig;
 use options::Options;
 use subscription::SubscriptionCounts;
@@ -96,14 +101,14 @@ struct ClientInner {
     shared: Arc<ClientState>,
     target: ConnectTarget,
     connection: Mutex<Option<Arc<ClientConnection>>>,
-    /// One opens at a time, and leaves behind why it could not.
+    /// Held while a connection is opened; holds the error of the last attempt.
     connect_lock: tokio::sync::Mutex<Option<ClientError>>,
-    /// How often it was tried.
+    /// The number of attempts to connect.
     connect_attempts: AtomicU64,
     probe_record: Mutex<Option<ProbeRecord>>,
-    /// Resources that are watched, up to 2025-11-25.
+    /// Resources subscribed to, in the handshake era.
     resource_subscriptions: Mutex<SubscriptionCounts>,
-    /// Keeps the stream of changes for the handler open, on 2026-07-28.
+    /// The task that keeps the listen stream of the change handler open, in the stateless era.
     listen_task: Mutex<Option<AbortHandle>>,
     closed: AtomicBool,
 }
@@ -155,12 +160,12 @@ impl Client {
         self.last_connection().map_or(Revision::NEWEST, |link| link.revision())
     }
 
-    /// What the server calls itself. On 2026-07-28 it need not.
+    /// The server's name and version, if it gave them.
     pub fn server_info(&self) -> Option<Implementation> {
         self.last_connection()?.negotiated()?.server_info.clone()
     }
 
-    /// What the server can do. `None` if it was not asked: on 2026-07-28 with a pinned revision, or a verdict. Then
+    /// The server's capabilities. `None` if it was not asked: on 2026-07-28 with a pinned revision or a probe record. Then
     /// [`Client::discover`] asks.
     pub fn server_capabilities(&self) -> Option<ServerCapabilities> {
         self.last_connection()?.negotiated()?.capabilities.clone()
@@ -171,7 +176,7 @@ impl Client {
         self.last_connection()?.negotiated()?.instructions.clone()
     }
 
-    /// What was found out about the server: with it the next connection needs no probe. It can be stored as JSON.
+    /// The revision and transport that were found. With them the next connection needs no probe. It can be stored as JSON.
     pub fn probe_record(&self) -> Option<ProbeRecord> {
         *lock(&self.inner.probe_record)
     }
@@ -237,7 +242,7 @@ impl Client {
         WeakClient(Arc::downgrade(&self.inner))
     }
 
-    /// The connection, as long as a call has time for it to be opened again.
+    /// The connection; opened again if it was lost, within the timeout of the call.
     async fn connection_with_timeout(&self, options: &Options) -> Result<Arc<ClientConnection>> {
         if let Some(link) = self.live_connection()? {
             return Ok(link);
@@ -245,7 +250,7 @@ impl Client {
         let limit = options.timeouts(&self.inner.shared.settings).idle_timeout;
         match tokio::time::timeout(limit, self.connection()).await {
             Ok(link) => link,
-            Err(_) => Err(ErrorKind::TimedOut { limit, total: false }.into()),
+            Err(_) => Err(ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle }.into()),
         }
     }
 
@@ -256,7 +261,7 @@ impl Client {
         }
         let attempts = self.inner.connect_attempts.load(Ordering::Acquire);
         let mut last_failure = self.inner.connect_lock.lock().await;
-        // Somebody else may have opened it meanwhile, or found that it cannot be.
+        // Another task may have opened it meanwhile, or failed to.
         if let Some(link) = self.live_connection()? {
             return Ok(link);
         }
@@ -265,7 +270,7 @@ impl Client {
         {
             return Err(failure.clone());
         }
-        // Large, and rare: whoever only looks for a connection has no room for it.
+        // Boxed because it is large and rarely runs.
         let opened = Box::pin(self.open_connection()).await;
         *last_failure = opened.as_ref().err().cloned();
         self.inner.connect_attempts.fetch_add(1, Ordering::AcqRel);
@@ -273,7 +278,7 @@ impl Client {
     }
 
     async fn open_connection(&self) -> Result<Arc<ClientConnection>> {
-        // The old one stays until there is a new one: what it knows of the server is still the best there is.
+        // The old connection stays until there is a new one: it knows the server's name and capabilities.
         let old = self.last_connection();
         if let Some(old) = &old {
             old.retire("the connection was lost");
@@ -291,7 +296,7 @@ impl Client {
         }
         let mut listening = lock(&self.inner.listen_task);
         if listening.as_ref().is_none_or(AbortHandle::is_finished) {
-            *listening = subscription::listen_for_handler(self, &link);
+            *listening = link.era().listen_for_handler(self, &link);
         }
         Ok(link)
     }
@@ -303,39 +308,27 @@ impl Client {
         Ok(self.last_connection().filter(|link| link.disconnect_reason().is_none()))
     }
 
-    /// A new connection knows nothing of what the old one was told.
+    /// Reports that everything may have changed, and subscribes again where the server has forgotten.
     async fn after_reconnect(&self, link: &Arc<ClientConnection>) {
-        self.inner.shared.notify_change(Change::All, None, link.revision());
+        self.inner.shared.notify_change(Change::All, None, link.era());
         if let Some(tap) = &self.inner.shared.settings.observer {
             tap.on_reconnect();
         }
-        if link.revision().is_stateless() {
-            return;
-        }
-        let watched: Vec<String> = lock(&self.inner.resource_subscriptions).keys().cloned().collect();
-        for uri in watched {
-            let params = resources::UriParams::new(uri);
-            let request = TypedRequest::<resources::Subscribe>::new(&params);
-            if let Err(trouble) = link.call(&request, &Options::default()).await
-                && !self.is_closed()
-            {
-                tracing::warn!(error = %ClientError::from(trouble), "a resource is no longer watched");
-            }
-        }
+        link.era().restore_subscriptions(self, link).await;
     }
 
-    /// One request and its answer, as its type says, from memory where that is allowed.
+    /// Sends a request and reads its result, or takes the result from the cache.
     async fn send_request<M: ClientMethod>(
         &self,
         params: &M::Params,
         options: &Options,
     ) -> Result<M::Output> {
         let shared = &self.inner.shared;
-        // What a header of its own says of a call may be who calls.
-        let cached = cache_key::<M>(params).filter(|_| options.headers.is_empty());
+        // A header set for one call may say who calls, so its result is not for others.
+        let cached = M::cache_subject(params).filter(|_| options.headers.is_empty());
         self.live_connection()?;
         if let (Some(key), Caching::Use) = (cached, options.caching)
-            && self.last_connection().is_some_and(|link| link.revision().is_stateless())
+            && self.last_connection().is_some_and(|link| link.era().caches_results())
             && let Some(result) = shared.cache.get(M::NAME, key)
         {
             return self.decode_result::<M>(&result, Revision::NEWEST);
@@ -343,7 +336,7 @@ impl Client {
         let asked = shared.cache.generation();
         let (result, revision) = self.send_with_retry(&TypedRequest::<M>::new(params), options).await?;
         if let (Some(key), Caching::Use | Caching::Refresh) = (cached, options.caching)
-            && revision.is_stateless()
+            && Era::from(revision).caches_results()
         {
             shared.cache.insert(M::NAME, key, &result, asked);
         }
@@ -352,34 +345,34 @@ impl Client {
 
     fn decode_result<M: ClientMethod>(&self, result: &RawJson, revision: Revision) -> Result<M::Output> {
         let mut output = call::decode_result::<M>(result, revision)?;
-        let any: &mut dyn Any = &mut output;
-        if let Some(list) = any.downcast_mut::<tools::ListResult>() {
-            let over_http = matches!(self.inner.target, ConnectTarget::Http(_));
-            self.inner.shared.tools.update(&mut list.tools, revision, over_http);
+        if let Some(tools) = M::listed_tools(&mut output) {
+            self.record_tools(tools, revision);
         }
         Ok(output)
     }
 
-    /// Sends a request until it is answered, as far as doing so again does no harm.
+    /// Records the tools of a list. A tool whose header marks are invalid cannot be called over HTTP and is removed.
+    fn record_tools(&self, tools: &mut Vec<tools::Tool>, revision: Revision) {
+        let over_http = matches!(self.inner.target, ConnectTarget::Http(_));
+        self.inner.shared.tools.update(tools, over_http && Era::from(revision).mirrors_headers());
+    }
+
+    /// Sends a request until it is answered, as often as sending it again is safe.
     async fn send_with_retry(
         &self,
         request: &dyn OutboundRequest,
         options: &Options,
     ) -> Result<(RawJson, Revision)> {
-        let (mut repeats, mut refreshed, mut insisted) = (0, false, false);
+        let (mut repeats, mut attempts) = (0, Attempts::default());
         loop {
             let link = self.connection_with_timeout(options).await?;
-            let outcome = link.call(request, options).await;
-            let (error, code) = match outcome {
+            let error = match link.call(request, options).await {
                 Ok(Ok(result)) => {
                     link.take_revision_unverified();
                     return Ok((result, link.revision()));
                 }
-                Ok(Err(error)) => {
-                    let code = error.code;
-                    (ClientError::from_error_response(error, request.method(), link.revision()), code)
-                }
-                Err(CallError::Fatal(error)) => (error, 0),
+                Ok(Err(error)) => ClientError::from_error_response(error, request.method(), link.revision()),
+                Err(CallError::Fatal(error)) => error,
                 Err(CallError::Disconnected { may_have_run, reason: seen }) => {
                     let safe = !may_have_run || options.idempotent || self.is_idempotent(request);
                     if !safe || repeats >= MAX_RETRIES || self.inner.closed.load(Ordering::Acquire) {
@@ -390,31 +383,17 @@ impl Client {
                     continue;
                 }
             };
-            if !link.revision().is_stateless() {
-                return Err(error);
-            }
-            match code {
-                // The list of tools may have changed, and with it what is mirrored in headers.
-                code::HEADER_MISMATCH if !refreshed && request.method() == tools::Call::NAME => {
-                    refreshed = true;
-                    Box::pin(self.refresh_tools()).await?;
-                }
-                // A server that speaks what was spoken may have meant something else.
-                code::UNSUPPORTED_VERSION if !insisted && server_supports(&error, link.revision()) => {
-                    insisted = true
-                }
-                // What was believed of the server may be wrong. It has refused, so nothing was done.
-                _ if link.take_revision_unverified()
-                    && !error.may_have_run()
-                    && !self.inner.shared.settings.pinned =>
-                {
+            match link.era().recover(&link, request, &error, &mut attempts) {
+                Recovery::Fail => return Err(error),
+                Recovery::Resend => {}
+                Recovery::RefreshTools => Box::pin(self.refresh_tools()).await?,
+                Recovery::Renegotiate => {
                     *lock(&self.inner.probe_record) = None;
                     link.abort("the server is asked again which revision it speaks");
-                    if self.connection().await?.revision().is_stateless() {
+                    if self.connection().await?.era() == link.era() {
                         return Err(error);
                     }
                 }
-                _ => return Err(error),
             }
         }
     }
@@ -464,26 +443,6 @@ impl Client {
         let _ = tokio::time::timeout(limit, link.wait_for_elicitations(&ids)).await;
         Ok(true)
     }
-}
-
-/// Under what a result is remembered; `None` if it is not.
-fn cache_key<M: ClientMethod>(params: &M::Params) -> Option<Option<&str>> {
-    let any: &dyn Any = params;
-    match M::NAME {
-        tools::List::NAME | prompts::List::NAME | resources::List::NAME | resources::ListTemplates::NAME => {
-            any.downcast_ref::<PageParams>().map(|page| page.cursor.as_deref())
-        }
-        resources::Read::NAME => any
-            .downcast_ref::<resources::ReadParams>()
-            .filter(|read| read.input_responses.is_none() && read.request_state.is_none())
-            .map(|read| Some(read.uri.as_str())),
-        _ => None,
-    }
-}
-
-/// Whether the server says that it speaks what it has just refused.
-fn server_supports(error: &ClientError, revision: Revision) -> bool {
-    matches!(error.as_rpc_error(), Some(RpcError::UnsupportedVersion { supported, .. }) if supported.contains(revision))
 }
 
 impl std::fmt::Debug for Client {

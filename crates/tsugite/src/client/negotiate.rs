@@ -6,7 +6,7 @@ use tsugite_core::jsonrpc::{Id, RawJson};
 use tsugite_core::protocol::discover::Discover;
 use tsugite_core::protocol::lifecycle::{Initialize, InitializeParams, Initialized};
 use tsugite_core::protocol::logging::{SetLevel, SetLevelParams};
-use tsugite_core::protocol::{Meta, Method, NoParams};
+use tsugite_core::protocol::{EmptyParams, Meta, Method};
 use tsugite_core::revision::{Revision, Revisions, write_request};
 use tsugite_core::session::probe::{
     ProbeError, ProbeMode, ProbeOutcome, ProbePolicy, ProbeRecord, ProbeRequest, StdioProbe, StdioProbeEvent,
@@ -15,9 +15,11 @@ use tsugite_core::session::probe::{
 
 use super::ConnectTarget;
 use super::call::TypedRequest;
+use super::call_error::CallError;
 use super::client_error::{ClientError, ConnectStep, ErrorKind, Result, truncate};
 use super::client_state::ClientState;
-use super::connection::{CallError, ClientConnection, OutboundRequest};
+use super::connection::{ClientConnection, OutboundRequest};
+use super::era::Era;
 use super::http;
 use super::options::Options;
 use super::transport::{self, Transport};
@@ -140,7 +142,7 @@ pub(super) async fn complete_negotiation(link: &Arc<ClientConnection>, settled: 
                 Some(answer.capabilities),
                 answer.instructions,
             );
-            link.notify::<Initialized>(NoParams::new()).await?;
+            link.notify::<Initialized>(EmptyParams::new()).await?;
             http::start_standalone_stream(link).await;
             if let (true, Some(level)) = (logs, link.shared.settings.log_level) {
                 let params = SetLevelParams::new(level);
@@ -206,7 +208,7 @@ impl ProbeCall {
             ProbeRequest::Discover(revision) => Self {
                 probe: ask,
                 initialize_params: None,
-                meta_entries: link.request_meta_entries(revision),
+                meta_entries: Era::from(revision).request_meta(revision, &link.shared.settings),
             },
             ProbeRequest::Initialize(offer) => {
                 let hello =
@@ -243,7 +245,7 @@ impl OutboundRequest for ProbeCall {
                 for (key, value) in &self.meta_entries {
                     meta.insert(*key, value);
                 }
-                write_request::<Discover>(out, id, NoParams::new().meta(meta), self.revision())?;
+                write_request::<Discover>(out, id, EmptyParams::new().meta(meta), self.revision())?;
             }
         }
         Ok(())

@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use tsugite_core::session::probe::ProbeRecord;
 
+use super::call_error::CallError;
 use super::client_error::{Challenge, ClientError, Result};
 use super::client_state::ClientState;
-use super::connection::{CallError, ClientConnection};
+use super::connection::ClientConnection;
 use super::pending_calls::PendingCall;
 use super::transport::{EncodedRequest, ServerReply};
 

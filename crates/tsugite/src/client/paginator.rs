@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
-use tsugite_core::protocol::pagination::PageParams;
+use tsugite_core::protocol::pagination::PaginatedParams;
 use tsugite_core::protocol::{prompts, resources, tasks, tools};
 
 use super::Client;
@@ -59,27 +59,36 @@ enum NextPage {
 }
 
 /// A list that comes in pages.
-pub trait Paginated: ClientMethod<Params = PageParams> {
+pub trait Paginated: ClientMethod<Params = PaginatedParams> {
     /// What it lists.
     type Item: Send + Unpin + 'static;
 
-    /// The items of a page, and where the next begins.
-    fn page(output: Self::Output) -> (Vec<Self::Item>, Option<String>);
+    /// Takes the page out of a result.
+    fn into_page(output: Self::Output) -> ListPage<Self::Item>;
 }
 
-macro_rules! pages {
+/// One page of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListPage<T> {
+    /// The items of this page.
+    pub items: Vec<T>,
+    /// The cursor of the next page; none if this is the last.
+    pub next_cursor: Option<String>,
+}
+
+macro_rules! paginated {
     ($($list:ty: $item:ty, $field:ident);* $(;)?) => {$(
         impl Paginated for $list {
             type Item = $item;
 
-            fn page(output: Self::Output) -> (Vec<$item>, Option<String>) {
-                (output.$field, output.next_cursor)
+            fn into_page(output: Self::Output) -> ListPage<$item> {
+                ListPage { items: output.$field, next_cursor: output.next_cursor }
             }
         }
     )*};
 }
 
-pages! {
+paginated! {
     tools::List: tools::Tool, tools;
     prompts::List: prompts::Prompt, prompts;
     resources::List: resources::Resource, resources;
@@ -137,7 +146,7 @@ impl<M: Paginated> Paginator<M> {
                 };
                 let (client, options) = (self.client.clone(), self.options.clone());
                 self.fetching = Some(Box::pin(async move {
-                    let mut params = PageParams::new();
+                    let mut params = PaginatedParams::new();
                     params.cursor = cursor;
                     client.send_request::<M>(&params, &options).await
                 }));
@@ -148,10 +157,10 @@ impl<M: Paginated> Paginator<M> {
             match page {
                 Err(error) => return Poll::Ready(Some(Err(error))),
                 Ok(page) => {
-                    let (items, next) = M::page(page);
+                    let ListPage { items, next_cursor } = M::into_page(page);
                     self.buffered.extend(items);
                     self.pages_read += 1;
-                    if let Some(cursor) = next {
+                    if let Some(cursor) = next_cursor {
                         self.next_page = if !self.seen_cursors.insert(cursor.clone()) {
                             NextPage::Failed(endless_list_error("a page comes again", self.pages_read))
                         } else if self.pages_read >= self.client.inner.shared.settings.max_pages {

@@ -12,6 +12,7 @@ use tsugite_core::jsonrpc::{ErrorObject, Id, RawJson};
 use tsugite_core::protocol::progress::ProgressParams;
 use tsugite_core::session::call_timer::{CallTimer, Timeouts};
 
+use super::client_error::TimeoutKind;
 use super::client_handler;
 use crate::int_map::IntMap;
 use crate::lock::lock;
@@ -55,7 +56,7 @@ struct PendingCallState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CallTimeoutError {
     pub(super) limit: Duration,
-    pub(super) total: bool,
+    pub(super) kind: TimeoutKind,
 }
 
 impl PendingCalls {
@@ -173,7 +174,8 @@ impl PendingCall {
                 if deadline <= Instant::now() {
                     let limit =
                         self.timeouts.total_timeout.filter(|_| total).unwrap_or(self.timeouts.idle_timeout);
-                    return Poll::Ready(Err(CallTimeoutError { limit, total }));
+                    let kind = if total { TimeoutKind::Total } else { TimeoutKind::Idle };
+                    return Poll::Ready(Err(CallTimeoutError { limit, kind }));
                 }
                 match clock.as_mut().as_pin_mut() {
                     None => clock.set(Some(sleep_until(deadline))),
@@ -267,7 +269,7 @@ mod tests {
             std::future::pending::<()>().await;
         };
         let timed_out = waiting.run_with_timeout(pin!(told)).await.unwrap_err();
-        assert_eq!((start.elapsed(), timed_out.total), (SECOND * 70, true));
+        assert_eq!((start.elapsed(), timed_out.kind), (SECOND * 70, TimeoutKind::Total));
     }
 
     #[tokio::test(start_paused = true)]
@@ -276,7 +278,7 @@ mod tests {
         let waiting = calls.register(timeouts(30, 70), None);
         let start = Instant::now();
         let timed_out = waiting.run_with_timeout(pin!(waiting.outcome())).await.unwrap_err();
-        assert_eq!((start.elapsed(), timed_out.total), (SECOND * 30, false));
+        assert_eq!((start.elapsed(), timed_out.kind), (SECOND * 30, TimeoutKind::Idle));
     }
 
     #[tokio::test(start_paused = true)]

@@ -10,14 +10,15 @@ use tsugite_core::protocol::logging::{Level, SetLevel, SetLevelParams};
 use tsugite_core::protocol::ping::Ping;
 use tsugite_core::protocol::prompts::{self, GetParams, GetResult};
 use tsugite_core::protocol::resources::{self, ReadParams, ReadResult, UriParams};
-use tsugite_core::protocol::result::Empty;
+use tsugite_core::protocol::result::EmptyResult;
 use tsugite_core::protocol::tasks::{self, TaskParams, UpdateParams};
 use tsugite_core::protocol::tools::{self, CallParams, CallResult};
-use tsugite_core::protocol::{Method, NoParams, OrderedMap, meta, roots};
+use tsugite_core::protocol::{EmptyParams, Method, OrderedMap};
 
 use super::call::{self, Call, ClientMethod};
 use super::client_error::{ClientError, ErrorKind, Result};
 use super::connection::{ClientConnection, OutboundRequest};
+use super::era::SENDER_KEYS;
 use super::options::Options;
 use super::paginator::Paginator;
 use super::{Client, output_validation};
@@ -155,27 +156,27 @@ impl Client {
 
     /// From which level on the server shall send logs (up to 2025-11-25; then each request says it, see
     /// [`ClientBuilder::log_level`](super::Connecting::log_level)).
-    pub fn set_log_level(&self, level: Level) -> Call<SetLevel, Empty> {
+    pub fn set_log_level(&self, level: Level) -> Call<SetLevel, EmptyResult> {
         self.request::<SetLevel>(SetLevelParams::new(level))
     }
 
     /// Is anybody there (up to 2025-11-25).
-    pub fn ping(&self) -> Call<Ping, Empty> {
-        self.request::<Ping>(NoParams::new())
+    pub fn ping(&self) -> Call<Ping, EmptyResult> {
+        self.request::<Ping>(EmptyParams::new())
     }
 
     /// What the server is and can do, asked again (2026-07-28).
     pub fn discover(&self) -> Call<Discover, DiscoverResult> {
-        self.request::<Discover>(NoParams::new())
+        self.request::<Discover>(EmptyParams::new())
     }
 
     /// Asks to be told when a resource changes (up to 2025-11-25). [`Client::listen`] does it on every revision.
-    pub fn subscribe(&self, uri: impl Into<String>) -> Call<resources::Subscribe, Empty> {
+    pub fn subscribe(&self, uri: impl Into<String>) -> Call<resources::Subscribe, EmptyResult> {
         self.request::<resources::Subscribe>(UriParams::new(uri))
     }
 
     /// Asks not to be told any more (up to 2025-11-25).
-    pub fn unsubscribe(&self, uri: impl Into<String>) -> Call<resources::Unsubscribe, Empty> {
+    pub fn unsubscribe(&self, uri: impl Into<String>) -> Call<resources::Unsubscribe, EmptyResult> {
         self.request::<resources::Unsubscribe>(UriParams::new(uri))
     }
 
@@ -200,17 +201,14 @@ impl Client {
     }
 
     /// Answers what a task asks (extension of 2026-07-28).
-    pub fn update_task(&self, params: UpdateParams) -> Call<tasks::Update, Empty> {
+    pub fn update_task(&self, params: UpdateParams) -> Call<tasks::Update, EmptyResult> {
         self.request::<tasks::Update>(params)
     }
 
     /// Tells the server that the roots have changed (up to 2025-11-25; later it asks when it needs them).
     pub async fn notify_roots_changed(&self) -> Result<()> {
         let link = self.connection().await?;
-        if link.revision().is_stateless() {
-            return Ok(());
-        }
-        link.notify::<roots::ListChanged>(NoParams::new()).await
+        link.era().notify_roots_changed(&link).await
     }
 
     /// Any method of the protocol, by its type: one request, one answer. A question in the answer is not followed but
@@ -259,8 +257,7 @@ impl OutboundRequest for UntypedRequest<'_> {
         link.add_request_meta(&mut place, id, options);
         // What the caller says of itself stands.
         if let (Some(place), Some(own)) = (&mut place, own) {
-            for key in [meta::PROTOCOL_VERSION, meta::CLIENT_CAPABILITIES, meta::CLIENT_INFO, meta::LOG_LEVEL]
-            {
+            for key in SENDER_KEYS {
                 if let Some(value) = own.get(key) {
                     place.insert(key, value);
                 }
@@ -285,7 +282,7 @@ impl OutboundRequest for UntypedRequest<'_> {
         let Some(about) = self.params.as_ref().and_then(|params| params.read::<RequestSubject>().ok()) else {
             return Vec::new();
         };
-        if !link.revision().is_stateless() {
+        if !link.era().mirrors_headers() {
             return Vec::new();
         }
         let mut headers = Vec::new();

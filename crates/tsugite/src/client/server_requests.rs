@@ -1,7 +1,9 @@
 //! Answers to what a server asks, the same for both eras.
 
 use tsugite_core::jsonrpc::{Raw, RawJson};
-use tsugite_core::protocol::elicitation::{self, Action, ElicitParams, ElicitResult, FormParams, UrlParams};
+use tsugite_core::protocol::elicitation::{
+    self, ElicitAction, ElicitParams, ElicitResult, FormParams, UrlParams,
+};
 use tsugite_core::protocol::mrtr::{InputRequest, InputRequests, InputResponses};
 use tsugite_core::protocol::sampling::{CreateMessage, CreateMessageParams, CreateMessageResult};
 use tsugite_core::protocol::tasks::MaybeTask;
@@ -74,9 +76,9 @@ async fn elicit(handlers: &ClientHandlers, params: ElicitParams) -> Result<Elici
     match params {
         ElicitParams::Form(form) => elicit_form(handlers, form).await,
         ElicitParams::Url(url) => Ok(match elicit_url(handlers, url).await? {
-            UrlResponse::Accept => ElicitResult::new(Action::Accept),
-            UrlResponse::Decline => ElicitResult::new(Action::Decline),
-            UrlResponse::Cancel => ElicitResult::new(Action::Cancel),
+            UrlResponse::Accept => ElicitResult::new(ElicitAction::Accept),
+            UrlResponse::Decline => ElicitResult::new(ElicitAction::Decline),
+            UrlResponse::Cancel => ElicitResult::new(ElicitAction::Cancel),
         }),
         _ => Err(RpcError::InvalidParams("this client knows forms and web pages only".into())),
     }
@@ -94,10 +96,10 @@ async fn elicit_form(handlers: &ClientHandlers, form: FormParams) -> Result<Elic
                     "the client's answer does not fit the form: {error}"
                 )));
             }
-            Ok(ElicitResult::new(Action::Accept).content(content))
+            Ok(ElicitResult::new(ElicitAction::Accept).content(content))
         }
-        FormResponse::Decline => Ok(ElicitResult::new(Action::Decline)),
-        FormResponse::Cancel => Ok(ElicitResult::new(Action::Cancel)),
+        FormResponse::Decline => Ok(ElicitResult::new(ElicitAction::Decline)),
+        FormResponse::Cancel => Ok(ElicitResult::new(ElicitAction::Cancel)),
     }
 }
 

@@ -1,7 +1,6 @@
-//! What changes at a server, as a stream.
+//! Changes at a server, as a stream.
 //!
-//! Up to 2025-11-25 a server tells changes unasked, and those of resources on request; on 2026-07-28 all of it comes on
-//! `subscriptions/listen`, which is sent again when its stream breaks.
+//! How the server is made to report them depends on the era, see `era`.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -9,25 +8,23 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use futures_core::Stream;
 use indexmap::IndexSet;
 use tokio::task::AbortHandle;
 use tsugite_core::jsonrpc::Id;
 use tsugite_core::protocol::resources::{Unsubscribe, UriParams};
-use tsugite_core::protocol::subscriptions::{Filter, Listen, ListenParams};
+use tsugite_core::protocol::subscriptions::SubscriptionFilter;
 
+use super::Client;
 use super::call::TypedRequest;
 use super::client_error::{ClientError, ErrorKind, Result};
 use super::client_handler::{self, Change};
-use super::connection::ClientConnection;
 use super::forwarded_request::RequestIdObserver;
 use super::options::Options;
-use super::{Client, WeakClient};
 use crate::lock::lock;
 
-/// What to be told about.
+/// The changes to report.
 ///
 /// ```
 /// use tsugite::client::ChangeFilter;
@@ -44,7 +41,7 @@ pub struct ChangeFilter {
     pub prompts: bool,
     /// The lists of resources and templates.
     pub resources: bool,
-    /// What these resources hold.
+    /// The contents of these resources.
     pub uris: Vec<String>,
 }
 
@@ -80,7 +77,7 @@ impl ChangeFilter {
         self
     }
 
-    /// What a resource holds.
+    /// Adds the contents of a resource.
     #[must_use]
     pub fn resource(mut self, uri: impl Into<String>) -> Self {
         self.uris.push(uri.into());
@@ -98,8 +95,8 @@ impl ChangeFilter {
         }
     }
 
-    fn to_listen_filter(&self) -> Filter {
-        let mut filter = Filter::new();
+    pub(super) fn to_listen_filter(&self) -> SubscriptionFilter {
+        let mut filter = SubscriptionFilter::new();
         if self.tools {
             filter = filter.tools_list_changed(true);
         }
@@ -120,18 +117,18 @@ impl ChangeFilter {
 ///
 /// A change that was not looked at yet is not told twice, so what waits here is bounded by what is watched.
 pub struct Subscription {
-    client: Client,
-    queue: Arc<SubscriptionQueue>,
-    /// Keeps the stream of 2026-07-28 open.
-    task: Option<AbortHandle>,
-    /// Subscribed for this, up to 2025-11-25.
-    uris: Vec<String>,
+    pub(super) client: Client,
+    pub(super) queue: Arc<SubscriptionQueue>,
+    /// The task that keeps a listen stream open, in the stateless era.
+    pub(super) task: Option<AbortHandle>,
+    /// The resources subscribed to, in the handshake era.
+    pub(super) uris: Vec<String>,
 }
 
 impl Subscription {
     /// Waits for the next change. `None` when the client was closed.
     ///
-    /// After a break in which changes may have been missed this is [`Translation::All`]. An error is the last word.
+    /// After an interruption in which changes may have been missed this is [`Change::All`]. Nothing follows an error.
     pub async fn next(&mut self) -> Option<Result<Change>> {
         poll_fn(|cx| self.queue.poll(cx)).await
     }
@@ -187,7 +184,7 @@ impl std::fmt::Debug for Subscription {
 }
 
 impl Client {
-    /// Tells what changes at the server, the way its revision does that. Returns when the server has begun to watch.
+    /// Subscribes to changes at the server, on every revision. Returns when the subscription has begun.
     ///
     /// ```
     /// use tsugite::client::{Change, Client, ChangeFilter};
@@ -207,120 +204,19 @@ impl Client {
         self.inner.shared.add_subscription(&mailbox);
         let mut subscription =
             Subscription { client: self.clone(), queue: Arc::clone(&mailbox), task: None, uris: Vec::new() };
-        if link.revision().is_stateless() {
-            let task = tokio::spawn(listen_with_retry(self.downgrade(), Arc::clone(&mailbox)));
-            subscription.task = Some(task.abort_handle());
-            let limit = self.inner.shared.settings.timeouts.idle_timeout;
-            let begun = tokio::time::timeout(limit, poll_fn(|cx| mailbox.poll_established(cx))).await;
-            begun.map_err(|_| ErrorKind::TimedOut { limit, total: false })??;
-            return Ok(subscription);
-        }
-        for uri in watch.uris {
-            if !lock(&self.inner.resource_subscriptions).contains_key(&uri) {
-                self.subscribe(uri.clone()).await?;
-            }
-            *lock(&self.inner.resource_subscriptions).entry(uri.clone()).or_insert(0) += 1;
-            subscription.uris.push(uri);
-        }
+        link.era().subscribe(&mut subscription, watch).await?;
         Ok(subscription)
     }
 }
 
-/// A handler that wants to know of changes has a subscription of its own on 2026-07-28.
-pub(super) fn listen_for_handler(client: &Client, link: &ClientConnection) -> Option<AbortHandle> {
-    let told = client.inner.shared.settings.handlers.change.clone()?;
-    let agreed = link.negotiated().filter(|agreed| agreed.revision.is_stateless())?;
-    let says = |list_changed: Option<bool>| list_changed == Some(true);
-    let watch = match &agreed.capabilities {
-        Some(offered) => ChangeFilter {
-            tools: offered.tools.as_ref().is_some_and(|list| says(list.list_changed)),
-            prompts: offered.prompts.as_ref().is_some_and(|list| says(list.list_changed)),
-            resources: offered.resources.as_ref().is_some_and(|list| says(list.list_changed)),
-            uris: Vec::new(),
-        },
-        // A server that was not asked what it has is asked for everything; it says what of that it tells.
-        None => ChangeFilter::lists(),
-    };
-    if watch == ChangeFilter::new() {
-        return None;
-    }
-    let mailbox = Arc::new(SubscriptionQueue::new(watch, Some(told)));
-    client.inner.shared.add_subscription(&mailbox);
-    Some(tokio::spawn(listen_with_retry(client.downgrade(), mailbox)).abort_handle())
-}
-
-/// Sends `subscriptions/listen` again and again, until nobody listens or the server refuses.
-async fn listen_with_retry(client: WeakClient, mailbox: Arc<SubscriptionQueue>) {
-    let mut failures = 0;
-    loop {
-        let Some(opened) = client.upgrade() else { return mailbox.close() };
-        let begun = lock(&mailbox.state).established;
-        let link = opened.connection().await;
-        // Whoever listens keeps the connection, but not the client: dropping that is what ends both.
-        drop(opened);
-        let result = match link {
-            Ok(link) => listen_once(&link, &mailbox).await,
-            Err(error) => Err(error),
-        };
-        // Without one the server has ended it: it may be going down, and be back soon.
-        let error = result.err();
-        let went_well = lock(&mailbox.state).acknowledged.take().is_some();
-        if went_well {
-            failures = 0;
-        }
-        failures += 1;
-        let hopeless = error.as_ref().is_some_and(|error| {
-            !matches!(
-                error.kind(),
-                ErrorKind::ConnectionLost { .. } | ErrorKind::Connect { .. } | ErrorKind::Status { .. }
-            )
-        });
-        if hopeless || failures > MAX_ATTEMPTS || !(begun || went_well) {
-            let error = error.unwrap_or_else(|| {
-                ErrorKind::ConnectionLost {
-                    may_have_run: false,
-                    reason: "the server ended the subscription".to_owned(),
-                }
-                .into()
-            });
-            return mailbox.fail(error);
-        }
-        tokio::time::sleep(backoff(failures)).await;
-        mailbox.enqueue(Change::All);
-    }
-}
-
-async fn listen_once(link: &Arc<ClientConnection>, mailbox: &Arc<SubscriptionQueue>) -> Result<()> {
-    let params = ListenParams::new(mailbox.filter.to_listen_filter());
-    let options = Options {
-        idle_timeout: Some(Duration::MAX),
-        total_timeout: Some(Duration::MAX),
-        request_id_observer: Some(Arc::clone(mailbox) as Arc<dyn RequestIdObserver>),
-        ..Options::default()
-    };
-    let request = TypedRequest::<Listen>::new(&params);
-    match link.call(&request, &options).await {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => {
-            Err(ClientError::from_error_response(error, "subscriptions/listen", link.revision()))
-        }
-        Err(trouble) => Err(trouble.into()),
-    }
-}
-
-/// Longer with each failure, and never longer than half a minute.
-fn backoff(failures: u32) -> Duration {
-    Duration::from_millis(250).saturating_mul(1 << failures.min(7)).min(Duration::from_secs(30))
-}
-
-/// Where changes wait for whoever watches.
+/// The changes of one subscription that were not taken yet.
 pub(super) struct SubscriptionQueue {
-    filter: ChangeFilter,
-    /// The subscription that fills it (2026-07-28).
+    pub(super) filter: ChangeFilter,
+    /// The id of the listen request that fills it, in the stateless era.
     subscription_id: AtomicI64,
-    /// Who is told at once, instead of looking.
+    /// Is called for each change, in place of the queue.
     callback: Option<Arc<dyn Fn(Change) + Send + Sync>>,
-    state: Mutex<SubscriptionState>,
+    pub(super) state: Mutex<SubscriptionState>,
 }
 
 impl RequestIdObserver for SubscriptionQueue {
@@ -329,23 +225,24 @@ impl RequestIdObserver for SubscriptionQueue {
     }
 }
 
+/// The changes that wait, and how the stream of the server stands.
 #[derive(Default)]
-struct SubscriptionState {
+pub(super) struct SubscriptionState {
     changes: IndexSet<Change>,
     error: Option<ClientError>,
     closed: bool,
     /// Whether the server watches, or has at least once.
-    established: bool,
-    acknowledged: Option<()>,
+    pub(super) established: bool,
+    pub(super) acknowledged: Option<()>,
     waker: Option<Waker>,
 }
 
 impl SubscriptionQueue {
-    fn new(filter: ChangeFilter, callback: Option<Arc<dyn Fn(Change) + Send + Sync>>) -> Self {
+    pub(super) fn new(filter: ChangeFilter, callback: Option<Arc<dyn Fn(Change) + Send + Sync>>) -> Self {
         Self { filter, subscription_id: AtomicI64::new(0), callback, state: Mutex::default() }
     }
 
-    /// Something has changed.
+    /// Adds a change, if it is for this subscription and in its filter.
     pub(super) fn push(&self, change: &Change, subscription: Option<i64>) {
         let mine = subscription.is_none_or(|id| self.subscription_id.load(Ordering::Acquire) == id);
         if mine && self.filter.matches(change) {
@@ -353,7 +250,7 @@ impl SubscriptionQueue {
         }
     }
 
-    fn enqueue(&self, change: Change) {
+    pub(super) fn enqueue(&self, change: Change) {
         if let Some(told) = &self.callback {
             return client_handler::invoke_callback(&**told, change);
         }
@@ -366,12 +263,12 @@ impl SubscriptionQueue {
         wake(state);
     }
 
-    /// Whether this is the subscription that fills it.
+    /// Whether this is the listen request that fills it.
     pub(super) fn has_subscription_id(&self, id: &Id<'_>) -> bool {
         id.as_i64() == Some(self.subscription_id.load(Ordering::Acquire))
     }
 
-    /// The server watches.
+    /// Records that the server has acknowledged the listen request.
     pub(super) fn acknowledge(&self, id: &Id<'_>) {
         if self.has_subscription_id(id) {
             let mut state = lock(&self.state);
@@ -387,7 +284,7 @@ impl SubscriptionQueue {
         wake(state);
     }
 
-    fn fail(&self, error: ClientError) {
+    pub(super) fn fail(&self, error: ClientError) {
         let mut state = lock(&self.state);
         state.error = Some(error);
         state.closed = true;
@@ -409,7 +306,7 @@ impl SubscriptionQueue {
         Poll::Pending
     }
 
-    fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+    pub(super) fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let mut state = lock(&self.state);
         if state.established {
             return Poll::Ready(Ok(()));
@@ -433,10 +330,8 @@ fn wake(mut state: std::sync::MutexGuard<'_, SubscriptionState>) {
     }
 }
 
-/// Which resources are watched, and by how many.
+/// Resources subscribed to, and by how many subscriptions.
 pub(super) type SubscriptionCounts = HashMap<String, usize>;
 
-/// Changes that may wait to be looked at.
+/// Changes that may be queued.
 const MAX_QUEUED_CHANGES: usize = 1_024;
-/// How often in a row a stream that breaks at once is opened again.
-const MAX_ATTEMPTS: u32 = 10;

@@ -1,4 +1,4 @@
-//! What is known of a server's tools: which arguments are mirrored in headers, and which calls may be repeated.
+//! Metadata of a server's tools: the arguments that headers repeat, whether a call is idempotent, and output schemas.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -6,12 +6,11 @@ use std::sync::Mutex;
 use serde_json::Value;
 use tsugite_core::protocol::Schema;
 use tsugite_core::protocol::tools::Tool;
-use tsugite_core::revision::Revision;
 use tsugite_core::session::header::{self, HeaderParams};
 
 use crate::lock::lock;
 
-/// The tools a list has shown.
+/// The metadata of listed tools.
 #[derive(Default)]
 pub(super) struct ToolMetadataCache {
     tools: Mutex<HashMap<String, ToolMetadata>>,
@@ -24,15 +23,14 @@ struct ToolMetadata {
 }
 
 impl ToolMetadataCache {
-    /// A list has come. On 2026-07-28 a tool whose marks for headers are invalid must not be used over HTTP; it is taken
-    /// out, with a warning.
-    pub(super) fn update(&self, tools: &mut Vec<Tool>, revision: Revision, over_http: bool) {
-        let judged = revision.is_stateless() && over_http;
+    /// Records the tools of a list. With `remove_invalid`, a tool whose `x-mcp-header` marks are invalid is removed from
+    /// the list, with a warning.
+    pub(super) fn update(&self, tools: &mut Vec<Tool>, remove_invalid: bool) {
         let mut known = lock(&self.tools);
         tools.retain(|tool| {
             let headers = match HeaderParams::from_schema(&tool.input_schema) {
                 Ok(headers) => headers,
-                Err(mark) if judged => {
+                Err(mark) if remove_invalid => {
                     tracing::warn!(tool = tool.name, %mark, "a tool with an invalid `x-mcp-header` is left out");
                     known.remove(&tool.name);
                     return false;
@@ -43,7 +41,7 @@ impl ToolMetadataCache {
             let repeatable = hints.is_some_and(|hints| {
                 hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
             });
-            // A hostile server cannot make this grow without end.
+            // Bounded, whatever the server lists.
             if known.len() < MAX_TOOLS || known.contains_key(&tool.name) {
                 known.insert(
                     tool.name.clone(),
@@ -54,30 +52,30 @@ impl ToolMetadataCache {
         });
     }
 
-    /// The list has changed.
+    /// Handles a change of the list.
     pub(super) fn invalidate(&self) {
-        // What is known stays true enough for headers until the next list; a wrong header is refused, and the list read.
+        // Header marks stay until the next list: the server refuses a wrong header, and then the list is read again.
         for known in lock(&self.tools).values_mut() {
             known.idempotent = false;
         }
     }
 
-    /// Whether a list has shown this tool.
+    /// Whether this tool was listed.
     pub(super) fn contains(&self, name: &str) -> bool {
         lock(&self.tools).contains_key(name)
     }
 
-    /// Whether calling this tool twice does no harm, as far as the server says.
+    /// Whether the server says that calling this tool twice is safe.
     pub(super) fn is_idempotent(&self, name: &str) -> bool {
         lock(&self.tools).get(name).is_some_and(|known| known.idempotent)
     }
 
-    /// What the tool says its output looks like.
+    /// The output schema of the tool.
     pub(super) fn output_schema(&self, name: &str) -> Option<Schema> {
         lock(&self.tools).get(name)?.output_schema.clone()
     }
 
-    /// The arguments of a tool that are mirrored in headers, if there are any.
+    /// The arguments of a tool that headers repeat, if there are any.
     pub(super) fn header_params(&self, name: &str) -> Option<HeaderParams> {
         lock(&self.tools)
             .get(name)
@@ -85,7 +83,7 @@ impl ToolMetadataCache {
             .map(|known| known.header_params.clone())
     }
 
-    /// The headers that mirror arguments of a call.
+    /// The headers that repeat arguments of a call.
     pub(super) fn param_headers(&self, name: &str, arguments: Option<&str>) -> Vec<(String, String)> {
         let known = lock(&self.tools);
         let Some(known) = known.get(name).filter(|known| !known.header_params.is_empty()) else {
@@ -100,5 +98,5 @@ impl ToolMetadataCache {
     }
 }
 
-/// Tools that are remembered.
+/// Tools whose metadata is kept.
 const MAX_TOOLS: usize = 10_000;

@@ -7,10 +7,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tsugite_core::jsonrpc::{ErrorObject, LineReader, RawJson};
 
-use super::client_error::{ClientError, ConnectStep, ErrorKind};
+use super::call_error::CallError;
+use super::client_error::{ClientError, ConnectStep, ErrorKind, TimeoutKind};
 use super::client_settings::Direction;
 use super::client_state::ClientState;
-use super::connection::{CallError, ClientConnection, encode_cancelled};
+use super::connection::ClientConnection;
 use super::http::{HttpSse, StreamableHttp};
 use super::pending_calls::{CallOutcome, PendingCall};
 use crate::server::connection::ServerConnection as ServerLink;
@@ -97,7 +98,7 @@ impl Transport {
         let limit = link.shared.settings.timeouts.idle_timeout;
         match tokio::time::timeout(limit, told).await {
             Ok(told) => told,
-            Err(_) => Err(ErrorKind::TimedOut { limit, total: false }.into()),
+            Err(_) => Err(ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle }.into()),
         }
     }
 
@@ -136,15 +137,6 @@ impl Transport {
                     drop(place);
                 }));
             }
-        }
-    }
-
-    /// Tells the server that a call is no longer wanted, the way its era wants it.
-    pub(super) fn cancel(&self, link: &Arc<ClientConnection>, id: i64) {
-        let revision = link.revision();
-        // Over HTTP, 2026-07-28 knows it by the closed stream.
-        if !(revision.is_stateless() && matches!(self, Transport::StreamableHttp(_))) {
-            self.send_message_detached(link, encode_cancelled(id, revision));
         }
     }
 
@@ -349,10 +341,7 @@ async fn read_in_process(link: Arc<ClientConnection>, server: Arc<ServerLink>) {
 }
 
 fn send_in_process(server: &Arc<ServerLink>, bytes: &[u8]) {
-    for work in server.receive(bytes) {
-        let task = tokio::spawn(work.future);
-        server.register_task(&work.id, work.serial, task.abort_handle());
-    }
+    server.spawn(server.receive(bytes));
 }
 
 /// Bytes that may wait for a child before whoever speaks to it does.

@@ -1,7 +1,7 @@
-//! What a handler was called with, read into its types.
+//! Deserializes the arguments of a call into the handler's types.
 //!
-//! Tools get JSON; prompts and templates get texts, which are read as what the parameter wants them to be. What does
-//! not fit is told in words a model can act on.
+//! Tools receive JSON; prompts and resource templates receive strings, which are parsed as the type of the parameter.
+//! Errors are worded so that a model can correct the call.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -22,18 +22,18 @@ use super::handler_error::{HandlerError, InvocationError};
 use super::json_path::{self, string_length};
 use super::schema::schema_of;
 
-/// What a handler was called with.
+/// The arguments of one call.
 #[derive(Clone, Copy)]
 pub(crate) enum Arguments<'a> {
-    /// JSON, an object.
+    /// A JSON object (tools).
     Json(Raw<'a>),
-    /// Texts by name.
+    /// Strings by name (prompts and resource templates).
     Strings(&'a Variables),
 }
 
-/// The arguments of a call, read into `T`; its schema is the tool's input schema.
+/// Extracts the arguments as `T`; the schema of `T` is the tool's input schema.
 ///
-/// Prompts and resource templates fill in the fields of `T` by name.
+/// For prompts and resource templates, the fields of `T` are filled by name.
 #[derive(Debug, Clone, Copy)]
 pub struct Args<T>(pub T);
 
@@ -47,7 +47,7 @@ impl<T: DeserializeOwned + JsonSchema> FromCall for Args<T> {
     }
 }
 
-/// Something that can be read from arguments, more than once if need be.
+/// A value that can be deserialized from arguments, more than once if needed.
 pub(crate) trait ArgumentReader {
     type Value;
 
@@ -65,7 +65,7 @@ impl<T: DeserializeOwned> ArgumentReader for WholeArguments<T> {
 }
 
 impl Arguments<'_> {
-    /// Reads the arguments, or says in words a model can act on what is wrong and where.
+    /// Deserializes the arguments. The error names the argument and what is wrong, so that a model can correct the call.
     pub(crate) fn read<R: ArgumentReader>(self, reading: &R) -> Result<R::Value, InvocationError> {
         match self {
             Arguments::Json(raw) => {
@@ -79,7 +79,7 @@ impl Arguments<'_> {
 }
 
 impl<'a> Arguments<'a> {
-    /// A text by its name.
+    /// Returns a string argument by name.
     pub(crate) fn text(self, name: &str) -> Option<&'a str> {
         match self {
             Arguments::Json(_) => None,
@@ -87,7 +87,7 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// An argument is not there.
+    /// The error for a missing argument.
     pub(crate) fn missing_error(self, name: &str) -> InvocationError {
         match self {
             Arguments::Json(_) => {
@@ -106,13 +106,13 @@ fn read_json<R: ArgumentReader>(arguments: Raw<'_>, reading: &R) -> Result<R::Va
         Ok(value) => return Ok(value),
         Err(error) => error,
     };
-    // `42.0` is an integer to JSON Schema; serde is stricter. Only what failed is read a second time, and as text, so that
-    // what stands there twice still does.
+    // JSON Schema accepts `42.0` as an integer; serde does not. Only failed input is parsed a second time, as text, so that
+    // duplicate members stay duplicates.
     let Some(text) = rewrite_whole_floats(text) else { return Err(describe_error(text, error)) };
     reading.read(&mut serde_json::Deserializer::from_str(&text)).map_err(|error| describe_error(&text, error))
 }
 
-/// What is wrong, and where.
+/// Formats the error with the path of the argument.
 fn describe_error(text: &str, error: serde_json::Error) -> String {
     let path = json_path::path_at(text, error.line(), error.column());
     let wrong = JsonError::from(error);
@@ -122,7 +122,7 @@ fn describe_error(text: &str, error: serde_json::Error) -> String {
     }
 }
 
-/// Writes whole numbers as integers; `None` if there were none that were not.
+/// Rewrites whole numbers such as `42.0` as integers; `None` if there are none.
 fn rewrite_whole_floats(json: &str) -> Option<String> {
     let mut out = String::with_capacity(json.len());
     let (mut rest, mut changed) = (json, false);
@@ -150,7 +150,7 @@ fn rewrite_whole_floats(json: &str) -> Option<String> {
     changed.then_some(out)
 }
 
-/// Texts by name, as something to read from.
+/// Deserializes strings by name.
 struct TextMap<'a> {
     rest: std::vec::IntoIter<(&'a str, &'a Text)>,
     value: Option<(&'a str, &'a Text)>,
@@ -190,7 +190,7 @@ impl<'de> MapAccess<'de> for TextMap<'de> {
     }
 }
 
-/// A text that becomes what is asked of it: a number if it spells one, JSON where a structure is wanted.
+/// Deserializes one string as the requested type: a number if it spells one, JSON where a structure is expected.
 struct TextValue<'a>(&'a Text);
 
 macro_rules! deserialize_parsed {
@@ -288,21 +288,21 @@ impl<'de> Deserializer<'de> for TextValue<'de> {
     forward_to_deserialize_any! { char str string bytes byte_buf unit unit_struct identifier ignored_any }
 }
 
-/// Reads named values into the slots of a function's parameters.
+/// Deserializes named values into the slots of a function's parameters.
 pub(crate) struct NamedArguments<'n, S> {
     pub(crate) names: &'n [&'n str],
     pub(crate) slots: fn() -> S,
 }
 
-/// The places of a function's parameters.
+/// The slots of a function's parameters.
 pub trait Slots {
-    /// Reads the value of the parameter at `index` into its place.
+    /// Deserializes the parameter at `index` into its slot.
     fn fill<'de, A: MapAccess<'de>>(&mut self, index: usize, map: &mut A) -> Result<(), A::Error>;
 }
 
-/// The place of one parameter.
+/// The slot of one parameter.
 pub trait Slot {
-    /// Reads its value.
+    /// Deserializes the value.
     fn fill<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error>;
 }
 
@@ -336,7 +336,7 @@ impl<'de, S: Slots> Visitor<'de> for NamedArgumentsVisitor<'_, S> {
     }
 }
 
-/// Which of the names a key is.
+/// The index of a key among the parameter names.
 struct KeyIndex<'n>(&'n [&'n str]);
 
 impl<'de> DeserializeSeed<'de> for KeyIndex<'_> {

@@ -1,4 +1,4 @@
-//! News of changes: who wants to hear of what, and how it reaches them.
+//! Change notifications: which listeners subscribed to which lists and resources, and how they are notified.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use tsugite_core::jsonrpc::Id;
 use tsugite_core::protocol::resources::{Updated, UriParams};
-use tsugite_core::protocol::{HasMeta, Meta, NoParams, NotificationMethod, prompts, resources, tools};
+use tsugite_core::protocol::{EmptyParams, HasMeta, Meta, NotificationMethod, prompts, resources, tools};
 use tsugite_core::revision::{Revision, Translate, write_notification};
 
 use super::ServerShared;
@@ -17,36 +17,36 @@ use crate::bus::{BusEvent, BusHandle};
 use crate::lock::lock;
 use crate::transport::outbound_queue::OutboundQueue;
 
-/// The news of one server.
+/// The change feed of one server.
 #[derive(Default)]
 pub(crate) struct ChangeFeed {
-    /// Counts the changes, so that whoever keeps something knows whether it still holds.
+    /// The number of changes so far; caches compare it to find out whether they are stale.
     version: AtomicU64,
     listeners: Mutex<Vec<Weak<ChangeListener>>>,
-    /// Servers this one is mounted in, and under which prefix.
+    /// The servers in which this one is mounted, with the prefix.
     outer_servers: Mutex<Vec<(Weak<ServerShared>, String)>>,
-    /// Other replicas.
+    /// Forwards changes to other replicas.
     pub(crate) bus: BusHandle,
 }
 
-/// Somebody who wants to hear of changes: a session, or one `subscriptions/add_listener`.
+/// A subscriber to changes: a session, or one `subscriptions/listen` request.
 pub(crate) struct ChangeListener {
     outbox: Arc<OutboundQueue>,
     revision: Revision,
-    /// Names the subscription, on 2026-07-28.
+    /// The id of the subscription (2026-07-28).
     id: Option<Id<'static>>,
     principal: Option<Principal>,
     lists: HashSet<ListKind>,
     uris: Mutex<HashSet<String>>,
-    /// Nothing is said before the handshake is over.
+    /// Notifications are held back until the handshake is complete.
     active: AtomicBool,
-    /// A subscription that was cancelled says nothing more, even if its task is still there.
+    /// Set when the subscription is cancelled: it sends nothing more, even if its task still runs.
     cancellation: CancellationToken,
 }
 
 impl ChangeListener {
-    /// A session of the handshake era: hears of the lists that were declared to it, and of the resources it subscribes
-    /// to.
+    /// Creates a listener for a handshake-era session: it receives changes of the lists declared to the client and of the
+    /// resources the session subscribes to.
     pub(crate) fn for_session(
         outbox: Arc<OutboundQueue>,
         revision: Revision,
@@ -65,7 +65,7 @@ impl ChangeListener {
         }
     }
 
-    /// A subscription of 2026-07-28.
+    /// Creates a listener for a `subscriptions/listen` request (2026-07-28).
     pub(crate) fn for_subscription(
         outbox: Arc<OutboundQueue>,
         revision: Revision,
@@ -91,7 +91,7 @@ impl ChangeListener {
         self.active.store(true, Ordering::Release);
     }
 
-    /// Subscribes to a resource; false if there are too many already.
+    /// Subscribes to a resource. Returns false if the subscription limit is reached.
     pub(crate) fn subscribe(&self, uri: String, most: usize) -> bool {
         let mut uris = self.uris();
         if !uris.contains(&uri) && uris.len() >= most {
@@ -108,14 +108,14 @@ impl ChangeListener {
     fn list_changed(&self, kind: ListKind) {
         if self.lists.contains(&kind) {
             match kind {
-                ListKind::Tool => self.notify::<tools::ListChanged>(NoParams::new()),
-                ListKind::Prompt => self.notify::<prompts::ListChanged>(NoParams::new()),
-                ListKind::Resource => self.notify::<resources::ListChanged>(NoParams::new()),
+                ListKind::Tool => self.notify::<tools::ListChanged>(EmptyParams::new()),
+                ListKind::Prompt => self.notify::<prompts::ListChanged>(EmptyParams::new()),
+                ListKind::Resource => self.notify::<resources::ListChanged>(EmptyParams::new()),
             }
         }
     }
 
-    /// Who may no longer read a resource no longer hears of it.
+    /// A caller who may no longer read a resource is no longer notified about it.
     fn resource_updated(&self, shared: &ServerShared, uri: &str) {
         let config = shared.config();
         let may_read = || {
@@ -154,24 +154,25 @@ impl ChangeFeed {
         self.version.load(Ordering::Acquire)
     }
 
-    /// Somebody wants to hear of changes, for as long as they hold the listener.
+    /// Adds a listener, which stays subscribed until it is dropped.
     pub(crate) fn add_listener(&self, listener: &Arc<ChangeListener>) {
         let mut listeners = lock(&self.listeners);
-        // Those who are gone are taken out when they might be half of them, so that this costs nothing on the whole.
+        // Dropped listeners are removed when they may be half of the list, so the amortized cost is constant.
         if listeners.len() == listeners.capacity() {
             listeners.retain(|known| known.strong_count() > 0);
         }
         listeners.push(Arc::downgrade(listener));
     }
 
-    /// What changes here changes in `outer_servers` too.
+    /// Forwards changes of this server to the servers in which it is mounted.
     pub(crate) fn add_outer(&self, outer: &Arc<ServerShared>, prefix: String) {
         let mut known = lock(&self.outer_servers);
         known.retain(|(outer, _)| outer.strong_count() > 0);
         known.push((Arc::downgrade(outer), prefix));
     }
 
-    /// Lists have changed. Whoever holds this server is told once, by however many ways, and so are other replicas.
+    /// Announces changed lists. Each outer server is notified once, even if this server is mounted in it several times, and so
+    /// are other replicas.
     pub(crate) fn notify_list_changed(&self, kinds: &[ListKind]) {
         if self.bus.is_set() && !kinds.is_empty() {
             let has = |kind| kinds.contains(&kind);
@@ -204,7 +205,7 @@ impl ChangeFeed {
         }
     }
 
-    /// What another replica tells.
+    /// Applies a change that another replica announced.
     pub(crate) fn receive_bus_event(&self, shared: &ServerShared, news: &BusEvent) {
         match news {
             BusEvent::ListsChanged { tools, prompts, resources } => {
@@ -218,7 +219,7 @@ impl ChangeFeed {
         }
     }
 
-    /// A resource has changed.
+    /// Announces that a resource has changed.
     pub(crate) fn notify_resource_updated(&self, shared: &ServerShared, uri: &str) {
         if self.bus.is_set() {
             self.bus.publish(BusEvent::ResourceUpdated { uri: uri.to_owned() });

@@ -1,4 +1,4 @@
-//! What could stand in an argument, while a person is typing it.
+//! Completion of prompt arguments and template variables.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -11,15 +11,15 @@ use tsugite_core::protocol::completion::{Completion, MAX_VALUES};
 use super::context::Context;
 use super::handler_error::HandlerError;
 
-/// What is being typed.
+/// A completion request: the text typed so far and its context.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct CompletionRequest {
-    /// What was typed so far.
+    /// The text typed so far.
     pub value: String,
-    /// Arguments already filled in (from 2025-06-18).
+    /// Arguments that are already filled in (from 2025-06-18).
     pub arguments: OrderedMap<String>,
-    /// What may be done meanwhile. It cannot ask back.
+    /// The context of the request. A completer cannot ask the user.
     pub context: Context,
 }
 
@@ -28,16 +28,16 @@ impl CompletionRequest {
         Self { value, arguments, context }
     }
 
-    /// Another argument that was already filled in.
+    /// Returns another argument that is already filled in.
     pub fn argument(&self, name: &str) -> Option<&str> {
         self.arguments.get(name).map(String::as_str)
     }
 }
 
-/// Completers by argument.
+/// Completers by argument name.
 pub(crate) type Completers = HashMap<String, Completer>;
 
-/// Says what could stand in an argument.
+/// Completes one argument.
 #[derive(Clone)]
 pub struct Completer(CompleterKind);
 
@@ -68,21 +68,21 @@ impl std::fmt::Debug for Completer {
     }
 }
 
-/// At most 100 values; how many there are in all is said.
+/// Returns at most 100 values, and the total.
 fn to_completion(mut values: Vec<String>) -> Completion {
     let total = values.len();
     values.truncate(MAX_VALUES);
     Completion::new(values).total(total as u64).has_more(total > MAX_VALUES)
 }
 
-/// Values that complete an argument: an array or `Vec` of texts, of which those beginning with what was typed are
-/// offered, or an `async` function from [`CompletionRequest`] to a `Vec<String>` (or a `Result` of one), best first.
+/// A source of completions: an array or `Vec` of strings, which is filtered by the typed prefix, or an `async` function from
+/// [`CompletionRequest`] to a `Vec<String>` (or a `Result` of one), best match first.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot complete an argument",
-    note = "give an array or `Vec` of texts, or an `async` function that takes a `Typing` and gives a `Vec<String>`"
+    note = "use an array or `Vec` of strings, or an `async` function that takes a `CompletionRequest` and returns a `Vec<String>`"
 )]
 pub trait IntoCompleter<P> {
-    /// As a completer.
+    /// Converts into a completer.
     fn into_completer(self) -> Completer;
 }
 
@@ -112,9 +112,9 @@ where
     }
 }
 
-/// What a completing function may give.
+/// A return type of a completion function.
 pub trait IntoValues {
-    /// As values.
+    /// Converts into values.
     fn into_values(self) -> Result<Vec<String>, HandlerError>;
 }
 

@@ -6,12 +6,14 @@ use tsugite_core::protocol::completion::{Complete, CompleteResult, Completion, R
 use tsugite_core::revision::{RpcError, read_params};
 
 use super::completer::{Completer, CompletionRequest};
-use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
-use super::context::{CallContext, LazyContext};
+use super::connection::ServerConnection;
+use super::dispatch::IncomingRequest;
 use super::handler_error::InvocationError;
+use super::lazy_context::{CallContext, LazyContext};
+use super::pending::PendingRequest;
 use super::prompt::Prompt;
 
-/// Says what could stand in an argument.
+/// Responds with completions for an argument.
 pub(crate) fn complete(
     link: &Arc<ServerConnection>,
     asked: IncomingRequest<'_>,
@@ -31,7 +33,7 @@ pub(crate) fn complete(
     Ok(link.run_handler::<Complete>(asked, context, answer))
 }
 
-/// What completes the argument, if anything does. Fails when there is no such prompt, template or argument.
+/// Returns the completer of an argument, if it has one. Fails if the prompt, template or argument does not exist.
 fn find_completer(
     link: &ServerConnection,
     asked: IncomingRequest<'_>,
@@ -50,7 +52,7 @@ fn find_completer(
         }
         Reference::Resource { uri } => {
             let Some(family) = shared.find_template(config, who, uri).map(|found| found.item) else {
-                // A resource that is no family has nothing to complete, but it is there.
+                // A resource that is not a template exists, but has nothing to complete.
                 return match shared.find_resource(config, who, uri) {
                     Ok(Some(_)) => Ok(None),
                     _ => Err(bad(format!("there is no template `{}`", truncate(uri)))),

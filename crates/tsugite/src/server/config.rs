@@ -20,19 +20,19 @@ use super::{Server, ServerShared};
 use crate::bus::Bus;
 use crate::transport::HttpSettings;
 
-/// Whether what tools return is checked.
+/// Whether tool output is validated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum OutputValidation {
     Disabled,
-    /// Where the schema can be: a debug build must not refuse what a release build takes.
+    /// Only where the schema can be enforced: a debug build must not reject output that a release build accepts.
     BestEffort(CompileFn),
     Required(CompileFn),
 }
 
-/// Takes out of a log message what no client may read.
+/// Removes secrets from a log message before a client receives it.
 pub(crate) type RedactFn = Arc<dyn Fn(&mut serde_json::Value) + Send + Sync>;
 
-/// What is said once and looked up with every request. A link keeps the one it began with.
+/// The settings that every request reads. A connection keeps the settings it started with.
 #[derive(Clone)]
 pub(crate) struct Config {
     pub(crate) info: Implementation,
@@ -53,7 +53,7 @@ pub(crate) struct Config {
     pub(crate) redact: Option<RedactFn>,
     pub(crate) extensions: Object,
     pub(crate) layers: Option<Arc<dyn DynService>>,
-    /// Whoever hears what clients say that is no request.
+    /// Receives client notifications.
     pub(crate) notification_handler: Option<Arc<dyn NotificationHandler>>,
     pub(crate) key_ring: Arc<LazyKeyRing>,
     pub(crate) state_ttl: Duration,
@@ -66,12 +66,12 @@ pub(crate) struct Config {
 }
 
 impl Server {
-    /// A server that offers nothing yet.
+    /// Creates a server without any items.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self::from_info(Implementation::new(name, version))
     }
 
-    /// A server that presents itself with more than a name and a version: a title, icons, a web site.
+    /// Creates a server from a full `Implementation`: title, icons, web site.
     pub fn from_info(info: Implementation) -> Self {
         let config = Config {
             stamp: ServerInfoMeta::new(info.clone()),
@@ -116,63 +116,63 @@ impl Server {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Tells the model how to use the server.
+    /// Sets the instructions for the model.
     #[must_use]
     pub fn instructions(self, text: impl Into<String>) -> Self {
         self.configure(|config| config.instructions = Some(text.into()))
     }
 
-    /// Serves only these revisions; all unless told otherwise.
+    /// Serves only these revisions. Default: all.
     #[must_use]
     pub fn revisions(self, served: Revisions) -> Self {
         self.configure(|config| config.revisions = served)
     }
 
-    /// Sets how large a message may be.
+    /// Sets the size limits of messages.
     #[must_use]
     pub fn limits(self, limits: MessageLimits) -> Self {
         self.configure(|config| config.limits = limits)
     }
 
-    /// Sets how many handlers of one peer run at a time; 256 unless told otherwise. Further requests wait; reading
-    /// goes on, so that answers and cancellations are heard.
+    /// Sets how many handlers of one peer run at once. Default: 256. Further requests wait, while responses and
+    /// cancellations are still read.
     #[must_use]
     pub fn max_concurrent_handlers(self, handlers: usize) -> Self {
         self.configure(|config| config.max_concurrent_handlers = handlers.clamp(1, Semaphore::MAX_PERMITS))
     }
 
-    /// Sets how many requests of one peer may wait or run; 16,384 unless told otherwise. Further ones are refused.
+    /// Sets how many requests of one peer may be pending or running. Default: 16,384. Further requests are rejected.
     #[must_use]
     pub fn max_pending_requests(self, requests: usize) -> Self {
         self.configure(|config| config.max_pending_requests = requests.max(1))
     }
 
-    /// Sets how many resources, and how many streams of changes, one peer may subscribe to; 1,024 unless told otherwise.
+    /// Sets how many resources and how many change streams one peer may subscribe to. Default: 1,024.
     #[must_use]
     pub fn max_subscriptions(self, subscriptions: usize) -> Self {
         self.configure(|config| config.max_subscriptions = subscriptions)
     }
 
-    /// Sets how long what runs may take to finish when the client has gone; five seconds unless told otherwise.
+    /// Sets how long running requests may take to finish after the client disconnects. Default: 5 seconds.
     #[must_use]
     pub fn shutdown_grace(self, time: Duration) -> Self {
         self.configure(|config| config.shutdown_grace = time)
     }
 
-    /// Sets how many things stand on one page of a list; 1,000 unless told otherwise.
+    /// Sets how many items a page of a list has. Default: 1,000.
     #[must_use]
     pub fn page_size(self, things: usize) -> Self {
         self.configure(|config| config.page_size = things.max(1))
     }
 
-    /// Says for how long lists, and what the server says of itself, stay good, and for whom (2026-07-28). Lists that
-    /// depend on who asks are theirs alone, whatever is said here.
+    /// Sets how long clients may cache lists and the server's own description, and for whom (2026-07-28). Lists that depend
+    /// on the caller are always private.
     #[must_use]
     pub fn cache(self, time: Duration, scope: CacheScope) -> Self {
         self.configure(|config| config.cache = Some((time, scope)))
     }
 
-    /// Decides who sees what: what somebody may not see is neither listed for them nor found by its name.
+    /// Decides which callers see which items. A hidden item is neither listed nor found by its name.
     ///
     /// ```
     /// use tsugite::prelude::*;
@@ -190,8 +190,8 @@ impl Server {
         self.configure(|config| config.visibility_rule = Some(Arc::new(rule)))
     }
 
-    /// Checks what tools return against their output schema before it is sent; a mistake is logged and the client hears
-    /// of an internal error. On in debug builds unless told otherwise. Counts for tools registered afterwards.
+    /// Validates tool output against the output schema before sending it. A mismatch is logged and becomes an internal
+    /// error. Default: on in debug builds. Applies to tools registered afterwards.
     #[must_use]
     pub fn validate_output(self, yes: bool) -> Self {
         self.configure(|config| {
@@ -200,7 +200,7 @@ impl Server {
         })
     }
 
-    /// Tells other replicas of this server what changes here, and hears what changes there. Replicas have the same name.
+    /// Shares changes with other replicas of this server. Replicas have the same name.
     #[must_use]
     pub fn bus(self, bus: impl Bus) -> Self {
         let feed = &self.shared.feed;
@@ -214,19 +214,19 @@ impl Server {
         self
     }
 
-    /// Declares tools, prompts and resources although there are none yet: they come later, see [`Server::change`].
+    /// Declares tools, prompts and resources although none are registered yet; see [`Server::change`].
     #[must_use]
     pub fn declare_all_capabilities(self) -> Self {
         self.configure(|config| config.declare_all_capabilities = true)
     }
 
-    /// Looks at the data of every log message before a client gets it: the place to take secrets out.
+    /// Filters the data of every log message before a client receives it, to remove secrets.
     #[must_use]
     pub fn redact_logs(self, redact: impl Fn(&mut serde_json::Value) + Send + Sync + 'static) -> Self {
         self.configure(|config| config.redact = Some(Arc::new(redact)))
     }
 
-    /// Declares an extension, with its settings. Settings that have no JSON object are empty.
+    /// Declares an extension with its settings. Settings that do not serialize to a JSON object are empty.
     #[must_use]
     pub fn extension<T: Serialize>(self, name: impl Into<String>, settings: &T) -> Self {
         let settings = match serde_json::to_value(settings) {
@@ -235,61 +235,60 @@ impl Server {
         };
         let name = name.into();
         if !name.contains('/') || !tsugite_core::protocol::meta::is_valid_key(&name) {
-            let mistake = format!("the extension {name:?} is not called like `com.example/name`");
+            let mistake = format!("the extension {name:?} must have a name like `com.example/name`");
             self.shared.update_registry(|registry| registry.record_error(mistake));
         }
         self.configure(|config| drop(config.extensions.insert(name, settings.into())))
     }
 
-    /// Gives handlers a value they can ask for with [`State`](super::State). One for each type; the last one counts.
+    /// Adds a value that handlers extract with [`State`](super::State). One per type; the last one wins.
     #[must_use]
     pub fn state<T: Clone + Send + Sync + 'static>(self, state: T) -> Self {
         self.configure(|config| config.states.insert(state))
     }
 
-    /// Sets the keys that seal what clients carry for the server: the newest seals, all of them open. Replicas need the
-    /// same; a key that was rotated out stays until what it sealed is too old. Random for each server unless told
-    /// otherwise.
+    /// Sets the keys that seal state carried by clients: the newest seals, all of them open. Replicas need the same keys; a
+    /// rotated key stays until the state it sealed has expired. Default: a random key per server.
     #[must_use]
     pub fn seal_keys(self, newest: SealKey, older: impl IntoIterator<Item = SealKey>) -> Self {
         let ring = KeyRing::new(newest, older.into_iter().collect());
         self.configure(|config| config.key_ring = Arc::new(LazyKeyRing::from_ring(ring)))
     }
 
-    /// Sets for how long a call that asked back can be taken up again (2026-07-28); one hour unless told otherwise.
+    /// Sets how long a call that returned `input_required` can be resumed (2026-07-28). Default: 1 hour.
     #[must_use]
     pub fn state_ttl(self, time: Duration) -> Self {
         self.configure(|config| config.state_ttl = time)
     }
 
-    /// Sets how large the sealed state of such a call may be; 64 KiB unless told otherwise.
+    /// Sets the maximum size of the sealed state of such a call. Default: 64 KiB.
     #[must_use]
     pub fn max_state_bytes(self, bytes: usize) -> Self {
         self.configure(|config| config.max_state_bytes = bytes)
     }
 
-    /// Sets how often one call may ask back (2026-07-28); 16 times unless told otherwise.
+    /// Sets how many rounds one call may have (2026-07-28). Default: 16.
     #[must_use]
     pub fn max_rounds(self, rounds: u32) -> Self {
         self.configure(|config| config.max_rounds = rounds)
     }
 
-    /// Sets how long a handler that was asked to go on after a question may take until it comes to that question again
-    /// (2026-07-28); ten seconds unless told otherwise. One that does not come there has asked something else than before.
+    /// Sets how long a resumed handler may take to reach the question that was answered (2026-07-28). Default: 10 seconds.
+    /// A handler that does not reach it has diverged from its earlier round.
     #[must_use]
     pub fn round_timeout(self, time: Duration) -> Self {
         self.configure(|config| config.round_timeout = time)
     }
 
-    /// Sets how long a question to the client may take unless the question says otherwise (up to 2025-11-25); ten minutes
-    /// unless told otherwise.
+    /// Sets how long a question to the client may take unless the question sets its own limit (up to 2025-11-25). Default:
+    /// 10 minutes.
     #[must_use]
     pub fn ask_timeout(self, time: Duration) -> Self {
         self.configure(|config| config.ask_timeout = time)
     }
 
-    /// Sets how many bytes may wait for one peer before nothing more is read from it and its handlers wait; 256 KiB unless
-    /// told otherwise.
+    /// Sets how many bytes may be queued for one peer. Beyond that, nothing more is read from the peer and its handlers
+    /// wait. Default: 256 KiB.
     #[must_use]
     pub fn max_write_buffer_bytes(self, bytes: usize) -> Self {
         self.configure(|config| config.max_write_buffer_bytes = bytes.max(1))
@@ -299,7 +298,7 @@ impl Server {
         let mut config = self.shared.config.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         change(Arc::make_mut(&mut config));
         drop(config);
-        // Lists that were written already may look otherwise now.
+        // Cached list pages may differ now.
         self.shared.feed.notify_list_changed(&[]);
         self
     }

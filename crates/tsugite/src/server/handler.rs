@@ -1,4 +1,4 @@
-//! From a function to a handler: its parameters are asked for by type.
+//! Turns a function into a handler: parameters are extracted by type.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -13,21 +13,22 @@ use tsugite_core::protocol::Schema;
 use tsugite_core::protocol::tools::CallResult;
 
 use super::arguments::Arguments;
-use super::context::{CallContext, Context};
+use super::context::Context;
 use super::handler_error::InvocationError;
+use super::lazy_context::CallContext;
 use super::output::IntoOutput;
 use super::state::StateMap;
 
-/// What a handler's future gives.
+/// The future of a handler.
 pub type HandlerFuture<O> = Pin<Box<dyn Future<Output = Result<O, InvocationError>> + Send>>;
 
-/// Something that can be called; `O` is what a tool, a resource or a prompt gives.
+/// A callable handler; `O` is the result of a tool, a resource or a prompt.
 pub trait Handler<O>: Send + Sync {
-    /// Begins a call. The arguments are read before this returns; the future borrows nothing.
+    /// Starts a call. The arguments are deserialized before this returns; the future borrows nothing.
     fn call(&self, parts: &CallParts<'_>) -> HandlerFuture<O>;
 }
 
-/// What a call brings along.
+/// The parts of a call from which parameters are extracted.
 pub struct CallParts<'a> {
     pub(crate) arguments: Arguments<'a>,
     pub(crate) context: &'a (dyn CallContext + 'a),
@@ -35,7 +36,7 @@ pub struct CallParts<'a> {
 }
 
 impl CallParts<'_> {
-    /// What the handler may do meanwhile.
+    /// The context of the call.
     pub fn context(&self) -> Context {
         self.context.get()
     }
@@ -47,43 +48,43 @@ impl std::fmt::Debug for CallParts<'_> {
     }
 }
 
-/// A parameter of a handler, asked for by its type.
+/// A handler parameter, extracted by its type.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a parameter of a handler",
-    label = "not something a call brings along",
-    note = "take arguments with `Args<T>`, and anything else with `Context`, `State<T>`, `Principal`, `Headers` or `Cancelled`"
+    label = "not a parameter that can be extracted from a call",
+    note = "take arguments with `Args<T>`, and anything else with `Context`, `State<T>`, `Principal`, `Headers` or `CancellationToken`"
 )]
 pub trait FromCall: Sized {
-    /// Takes it from a call.
+    /// Extracts the parameter from a call.
     fn from_call(call: &CallParts<'_>) -> Result<Self, InvocationError>;
 
-    /// The schema of the arguments, if this parameter is the one that holds them.
+    /// The input schema, if this parameter holds the arguments.
     fn input_schema() -> Option<Schema> {
         None
     }
 }
 
-/// A function that can be a handler: `async`, with parameters that implement [`FromCall`] and a return type that
-/// implements [`IntoOutput`].
+/// A function usable as a handler: `async`, with parameters that implement [`FromCall`] and a return type that implements
+/// [`IntoOutput`].
 #[diagnostic::on_unimplemented(
     message = "this function cannot be a handler",
     note = "it must be `async` (or given to `blocking_handler`), each parameter one of `Args<T>`, `Context`, `State<T>`, …, \
             and what it returns text, content, `Json<T>` or a `Result` of these"
 )]
 pub trait IntoHandler<P, O> {
-    /// The schema of its arguments.
+    /// The schema of the arguments.
     fn input_schema(&self) -> Option<Schema>;
-    /// The schema of its structured content.
+    /// The schema of the structured content.
     fn output_schema(&self) -> Option<Schema>;
-    /// The handler.
+    /// Returns the handler.
     fn into_handler(self) -> Arc<dyn Handler<O>>;
 }
 
-/// A function that blocks, run where blocking harms nobody.
+/// A blocking function; it runs on its own thread.
 #[derive(Debug, Clone, Copy)]
 pub struct Blocking<F>(pub(crate) F);
 
-/// A handler over arguments as they came.
+/// A handler that receives the raw arguments.
 pub(crate) struct RawFn<F>(pub(crate) F);
 
 impl<F, A, R> Handler<CallResult> for RawFn<F>
@@ -102,17 +103,17 @@ where
     }
 }
 
-/// An answer that is known at once.
+/// A future that is ready immediately.
 pub fn ready_error<O: Send + 'static>(failure: InvocationError) -> HandlerFuture<O> {
     Box::pin(std::future::ready(Err(failure)))
 }
 
-/// Where handlers that block run.
+/// Limits how many blocking handlers run at once.
 #[derive(Debug, Clone)]
 pub struct BlockingPool(Arc<Semaphore>);
 
 impl CallParts<'_> {
-    /// Where a handler that blocks may run.
+    /// Creates the pool from the server's limits.
     pub fn blocking(&self) -> BlockingPool {
         BlockingPool(self.context.blocking_permits().clone())
     }
@@ -123,8 +124,8 @@ impl BlockingPool {
         Self(places)
     }
 
-    /// Runs `work` where blocking harms nobody. Its place is taken until it is done, also if nobody wants it any more by
-    /// then: a thread cannot be stopped.
+    /// Runs `work` on a thread for blocking work. The permit is held until the work is done, even if the caller is gone: a
+    /// thread cannot be stopped.
     pub async fn run<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let place = self.0.acquire_owned().await;
         run_blocking(move || {
@@ -135,24 +136,24 @@ impl BlockingPool {
     }
 }
 
-/// Runs `work` where blocking harms nobody: on a thread of its own, which the end of the process does not wait for, as it
-/// would for the runtime's. A panic goes on in the caller, which knows what to do with it.
+/// Runs `work` on a thread of its own. Unlike the runtime's blocking threads, it does not delay the end of the process. A
+/// panic is resumed in the caller.
 async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = oneshot::channel();
     let runtime = Handle::current();
     let thread = std::thread::Builder::new().name("tsugite-blocking".to_owned());
     let started = thread.spawn(move || {
         let _inside = runtime.enter();
-        // Whoever asked may be gone by now.
+        // The caller may be gone.
         drop(done.send(catch_unwind(AssertUnwindSafe(work))));
     });
     if let Err(error) = started {
-        resume_unwind(Box::new(format!("no thread for a handler that blocks: {error}")));
+        resume_unwind(Box::new(format!("failed to start a thread for a blocking handler: {error}")));
     }
     match result.await {
         Ok(Ok(value)) => value,
         Ok(Err(panic)) => resume_unwind(panic),
-        // A thread ends only by answering.
+        // The thread always sends before it ends.
         Err(_) => std::future::pending().await,
     }
 }

@@ -1,4 +1,4 @@
-//! What a handler may fail with, and what of it the peer hears.
+//! Errors that a handler returns, and how much of them the peer sees.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,12 +9,11 @@ use tsugite_core::revision::{Revision, RpcError};
 use super::ask::AskError;
 use crate::error::Chain;
 
-/// A handler's own failure. A tool's is told to the model as a result with `isError`, a prompt's or a resource's as an
-/// error.
+/// The error of a handler. A tool's error becomes a result with `isError`, a prompt's or a resource's a JSON-RPC error.
 ///
-/// `?` on any error makes one: the peer then hears only "tool failed" and a number that stands in the log beside the
-/// error. What the peer may read is said with [`HandlerError::new`]. An [`AskError`] and a
-/// [`RpcError`] keep their meaning, also as the source of another error.
+/// `?` converts any error: the peer then sees only "tool failed" and a number, under which the log has the error. Use
+/// [`HandlerError::new`] for a message the peer may read. An [`AskError`] and a [`RpcError`] keep their meaning, also as
+/// the source of another error.
 ///
 /// ```
 /// use tsugite::prelude::*;
@@ -39,22 +38,22 @@ enum HandlerErrorKind {
 }
 
 impl HandlerError {
-    /// A failure whose text the peer may read.
+    /// Creates an error whose message the peer may read.
     pub fn new(text: impl Into<String>) -> Self {
         Self(HandlerErrorKind::Message(text.into()))
     }
 
-    /// A failure told with more than a text. It is marked as one.
+    /// Creates an error with a whole result, for example with several content blocks. The result is marked as an error.
     pub fn from_result(result: CallResult) -> Self {
         Self(HandlerErrorKind::ToolResult(Box::new(result.is_error(true))))
     }
 
-    /// A failure of the protocol rather than of the tool: the peer gets an error instead of a result.
+    /// Creates a protocol error: the peer receives a JSON-RPC error instead of a result.
     pub fn from_rpc_error(refusal: RpcError) -> Self {
         Self(HandlerErrorKind::Rpc(Box::new(refusal)))
     }
 
-    /// The question that got no answer, if that is why.
+    /// The elicitation or sampling error that caused this error, if any.
     pub fn as_ask(&self) -> Option<&AskError> {
         match &self.0 {
             HandlerErrorKind::Ask(error) => Some(error),
@@ -80,7 +79,7 @@ impl fmt::Display for HandlerError {
     }
 }
 
-// `HandlerError` itself is no `std::error::ClientError`, so that this can take everything that is.
+// `HandlerError` does not implement `std::error::Error`, so that this conversion can accept every type that does.
 impl<E: std::error::Error + 'static> From<E> for HandlerError {
     fn from(error: E) -> Self {
         Self::hidden_from(&error)
@@ -88,8 +87,8 @@ impl<E: std::error::Error + 'static> From<E> for HandlerError {
 }
 
 impl HandlerError {
-    /// A failure of any kind: the peer hears only "tool failed" and a number that stands in the log beside the error.
-    /// For errors that `?` cannot take, such as a `Box<dyn ClientError>`.
+    /// Creates an error from any error: the peer sees only "tool failed" and a number, under which the log has the error.
+    /// For errors that `?` cannot convert, such as a `Box<dyn Error>`.
     pub fn hidden(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::hidden_from(&*error.into())
     }
@@ -113,15 +112,15 @@ impl HandlerError {
 
 static NEXT_ERROR_NUMBER: AtomicU64 = AtomicU64::new(1);
 
-/// How a handler ended without a result.
+/// The reason a handler did not return a result.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum InvocationError {
-    /// Told to the model, or to the client where there is no model to tell.
+    /// Shown to the model, or to the client where there is no model.
     Handler(HandlerError),
-    /// Told to the client as an error.
+    /// Sent to the client as a JSON-RPC error.
     Rpc(RpcError),
-    /// What was asked for is not there.
+    /// The requested item does not exist.
     NotFound,
 }
 
@@ -134,7 +133,7 @@ impl InvocationError {
         InvocationError::Rpc(RpcError::InvalidParams(format!("Invalid params: {text}").into()))
     }
 
-    /// As the result of a tool, or as the refusal it is.
+    /// Converts into the result of a tool, or into a protocol error.
     pub(crate) fn into_result(self, to: Revision) -> Result<CallResult, RpcError> {
         match self {
             InvocationError::Rpc(refusal) => Err(refusal),
@@ -151,7 +150,7 @@ impl InvocationError {
         }
     }
 
-    /// As an error: prompts and resources have no other way to fail.
+    /// Converts into a JSON-RPC error: prompts and resources have no other way to report a failure.
     pub(crate) fn into_rpc_error(self, to: Revision) -> RpcError {
         match self {
             InvocationError::Rpc(refusal) => refusal,

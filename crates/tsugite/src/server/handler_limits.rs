@@ -50,7 +50,7 @@ pub(crate) struct StreamPermit {
     limits: Arc<HandlerLimits>,
     /// The issuer and the subject.
     principal_key: Option<(String, String)>,
-    /// The link it belongs to, and how many resources it names.
+    /// The connection it belongs to, and how many resources it names.
     connection: Option<(Arc<ServerConnection>, usize)>,
 }
 
@@ -70,7 +70,7 @@ impl StreamPermit {
         Some(self)
     }
 
-    /// Lets a link know when it ends.
+    /// Tells a connection when the stream ends.
     pub(super) fn attach_connection(&mut self, link: &Arc<ServerConnection>, resources: usize) {
         self.connection = Some((link.clone(), resources));
     }

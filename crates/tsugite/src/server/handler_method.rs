@@ -1,4 +1,4 @@
-//! Requests a handler works on: what its result becomes, and what its failure.
+//! Methods that user handlers answer: how their output and errors become a result.
 
 use tsugite_core::protocol::Method;
 use tsugite_core::protocol::completion::{Complete, CompleteResult};
@@ -10,16 +10,16 @@ use tsugite_core::revision::{Revision, RpcError, Translate};
 
 use super::handler_error::InvocationError;
 
-/// A request a handler works on.
+/// A method answered by a user's handler.
 pub(crate) trait HandlerMethod: Method<Output: Translate> {
-    /// What its handler gives.
+    /// The output of the handler.
     type HandlerOutput: Send + 'static;
-    /// Whether the handler may ask back.
+    /// Whether the handler may ask the user.
     const MAY_REQUEST_INPUT: bool;
 
     fn output(done: Self::HandlerOutput) -> Self::Output;
     fn error_output(failure: InvocationError, to: Revision) -> Result<Self::Output, RpcError>;
-    /// Asking back; `None` where that cannot be.
+    /// Converts into an `input_required` result; `None` if the method cannot return one.
     fn input_required(asked: InputRequired) -> Option<Self::Output>;
 }
 

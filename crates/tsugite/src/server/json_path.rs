@@ -1,11 +1,11 @@
-//! Where in JSON reading it into a type has failed: a position in the text, told as names and numbers.
+//! Locates a deserialization error: converts a text position into a JSON path.
 
 use std::fmt::Write as _;
 
-/// The way to the value at a line and a column, both counted from one, as `items[2].name`; empty for the whole.
+/// Returns the path of the value at a line and column (both from one), such as `items[2].name`; empty for the whole value.
 ///
-/// The text is JSON. What was read last before the position is meant: a value, the name of a member, or what has just been
-/// opened.
+/// `text` is valid JSON. The path names the last element before the position: a value, a member name, or an opened
+/// container.
 pub(super) fn path_at(text: &str, line: usize, column: usize) -> String {
     let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let end = text.len().min(before.saturating_add(column));
@@ -43,7 +43,7 @@ pub(super) fn path_at(text: &str, line: usize, column: usize) -> String {
                 let name: String =
                     serde_json::from_str(quoted).unwrap_or_else(|_| quoted.trim_matches('"').to_owned());
                 let dot = if path.is_empty() { "" } else { "." };
-                // A text takes everything.
+                // Writing to a string cannot fail.
                 let _ = write!(path, "{dot}{name}");
             }
             PathStep::Item(true, number) => drop(write!(path, "[{number}]")),
@@ -53,15 +53,15 @@ pub(super) fn path_at(text: &str, line: usize, column: usize) -> String {
     path
 }
 
-/// Into what is open.
+/// An open container.
 enum PathStep<'a> {
-    /// A member, by its name in quotes.
+    /// An object, with the quoted name of the current member.
     Member(Option<&'a str>),
-    /// An item by its number; whether there was one yet.
+    /// An array, with the index of the current item and whether it has one.
     Item(bool, u64),
 }
 
-/// How long the string is that a text begins with, both quotes included.
+/// The length of the string literal at the start of `text`, with both quotes.
 pub(super) fn string_length(text: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {

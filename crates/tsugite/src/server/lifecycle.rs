@@ -1,4 +1,4 @@
-//! How a conversation begins: the handshake, and discover.
+//! `initialize` and `server/discover`.
 
 use tsugite_core::protocol::capabilities::{ListCapability, ResourcesCapability};
 use tsugite_core::protocol::discover::DiscoverResult;
@@ -10,7 +10,7 @@ use super::connection::ServerConnection;
 use super::registry::ListKind;
 use super::{Config, ServerShared, lists};
 
-/// The answer to `initialize`.
+/// The result of `initialize`.
 pub(crate) fn initialize_result(
     shared: &ServerShared,
     config: &Config,
@@ -22,7 +22,7 @@ pub(crate) fn initialize_result(
     answer
 }
 
-/// The answer to `server/discover`.
+/// The result of `server/discover`.
 pub(crate) fn discover_result(link: &ServerConnection) -> DiscoverResult {
     let (shared, config) = (&link.server.shared, &link.config);
     let versions: Vec<String> = config.revisions.names().into_iter().map(str::to_owned).collect();
@@ -32,7 +32,7 @@ pub(crate) fn discover_result(link: &ServerConnection) -> DiscoverResult {
     answer
 }
 
-/// What a handshake has declared: a session keeps to it, whatever comes or goes meanwhile.
+/// The capabilities declared in the handshake. A session keeps them even if the registry changes.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct DeclaredCapabilities {
     tools: bool,
@@ -60,7 +60,7 @@ impl DeclaredCapabilities {
     }
 }
 
-/// What needs a message that comes later is not offered where none can.
+/// Removes capabilities that need server-initiated messages.
 pub(crate) fn strip_push_capabilities(capabilities: &mut ServerCapabilities) {
     capabilities.logging = None;
     capabilities.tools = capabilities.tools.take().map(|_| ListCapability::new());
@@ -68,7 +68,7 @@ pub(crate) fn strip_push_capabilities(capabilities: &mut ServerCapabilities) {
     capabilities.resources = capabilities.resources.take().map(|_| ResourcesCapability::new());
 }
 
-/// What is offered is declared, and nothing else. All of it can change while it is served.
+/// Declares the capabilities of the registered items. All of them may change while the server runs.
 pub(crate) fn capabilities(shared: &ServerShared, config: &Config) -> ServerCapabilities {
     let registry = shared.registry();
     let has = |kind| config.declare_all_capabilities || registry.has(kind);

@@ -1,4 +1,4 @@
-//! The four lists: written once for each revision and audience, in pages, and kept until something changes.
+//! The four list methods. Pages are serialized once per revision and audience and cached until a change.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,27 +7,29 @@ use std::time::{Duration, SystemTime};
 
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::caching::{CacheScope, Cacheable};
-use tsugite_core::protocol::pagination::PageParams;
+use tsugite_core::protocol::pagination::PaginatedParams;
 use tsugite_core::protocol::{Method, prompts, resources, tools};
 use tsugite_core::revision::{Revision, RpcError, Translate};
 
-use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
-use super::context::LazyContext;
+use super::connection::ServerConnection;
+use super::dispatch::IncomingRequest;
 use super::files::{encode_path, mime_type};
 use super::handler::BlockingPool;
+use super::lazy_context::LazyContext;
+use super::pending::PendingRequest;
 use super::principal::Principal;
 use super::registry::{RegistryEntry, RegistryList};
 use super::resource::{Resource, ResourceLocation};
 use super::{Config, ServerShared, response_writer};
 use crate::lock::lock;
 
-/// A method that lists things.
-pub(crate) trait ListMethod: Method<Params = PageParams, Output: Translate + Cacheable> {
-    /// How a client sees one of them.
+/// A method that lists registered items.
+pub(crate) trait ListMethod: Method<Params = PaginatedParams, Output: Translate + Cacheable> {
+    /// The wire type of a listed item.
     type Definition;
     const LIST: RegistryList;
 
-    /// How a client sees it; `None` if it is of another kind.
+    /// Converts a registry entry; returns `None` for an entry of another kind.
     fn define(name: String, entry: &RegistryEntry) -> Option<Self::Definition>;
     fn build_result(definitions: Vec<Self::Definition>, next: Option<String>) -> Self::Output;
 }
@@ -91,23 +93,23 @@ fn definition_at(uri: String, resource: &Resource) -> resources::Resource {
     definition
 }
 
-/// Pages that were written already. Bounded; emptied when something changes.
+/// Serialized pages. Bounded in number; cleared on every change.
 #[derive(Default)]
 pub(crate) struct PageCache(Mutex<(u64, CachedPages)>);
 
-/// By a hash that is quick: nobody outside chooses the keys.
+/// The keys are not chosen by peers, so a fast hash is safe.
 type CachedPages = HashMap<PageKey, Arc<RawJson>, foldhash::fast::RandomState>;
 
 #[derive(PartialEq, Eq, Hash)]
 struct PageKey {
     list: &'static str,
     revision: Revision,
-    /// What the caller sees; `None` if everybody sees everything.
+    /// A hash of the items the caller sees; `None` if all callers see the same items.
     visibility_digest: Option<Vec<u8>>,
     start: usize,
 }
 
-/// Answers with a page of a list.
+/// Responds with one page of a list.
 pub(crate) fn list<L: ListMethod>(
     link: &ServerConnection,
     asked: IncomingRequest<'_>,
@@ -121,10 +123,10 @@ pub(crate) fn list<L: ListMethod>(
     })
 }
 
-/// Writes a page of what is seen, from a place on.
+/// Serializes one page of the visible items, from an index on.
 type WritePageFn<'a> = &'a dyn Fn(Vec<(String, RegistryEntry)>, usize, bool) -> RawJson;
 
-/// The same for every list, and so built once.
+/// Independent of the list method, so that it is compiled once.
 fn send_page(
     link: &ServerConnection,
     asked: IncomingRequest<'_>,
@@ -134,7 +136,7 @@ fn send_page(
 ) -> Result<(), RpcError> {
     let cursor = read_cursor(asked)?;
     let (shared, config, who) = (&link.server.shared, &link.config, asked.principal());
-    // Looked at before the list is, so that a change in between is not missed.
+    // Read before the registry, so that a change in between is not missed.
     let version = shared.feed.version();
     let has_rules = shared.has_visibility_rules(config);
     let whole = cursor.is_none() && !has_rules;
@@ -156,12 +158,12 @@ fn send_page(
     Ok(())
 }
 
-/// Where the page that is asked for begins. Nothing else in the params of a list says anything.
+/// Returns the index at which the requested page begins. `cursor` is the only parameter of a list.
 fn read_cursor<'a>(asked: IncomingRequest<'a>) -> Result<Option<Cow<'a, str>>, RpcError> {
     asked.meta.cursor().map_err(|error| RpcError::invalid_params(&error))
 }
 
-/// Answers with a page of resources, those of directories among them. Nothing of it is kept: files change unannounced.
+/// Responds with a page of resources including files of directories. Not cached, because files change without notice.
 pub(crate) fn list_with_files(
     link: &Arc<ServerConnection>,
     asked: IncomingRequest<'_>,
@@ -190,7 +192,7 @@ pub(crate) fn list_with_files(
     Ok(link.run_handler::<resources::List>(asked, context, answer))
 }
 
-/// Resources as they were registered, then the files of directories.
+/// Registered resources first, then the files of directories.
 fn resources_with_files(
     shared: &ServerShared,
     config: &Config,
@@ -210,7 +212,7 @@ fn resources_with_files(
                     tracing::warn!(
                         root,
                         most = MAX_LISTED_FILES,
-                        "a directory holds more files than are listed"
+                        "a directory contains more files than the listing limit"
                     );
                 }
                 all.extend(listed.files.into_iter().map(|file| {
@@ -222,7 +224,7 @@ fn resources_with_files(
                     (uri, definition)
                 }));
             }
-            Err(error) => tracing::warn!(%error, root, "a directory could not be listed"),
+            Err(error) => tracing::warn!(%error, root, "failed to list a directory"),
         }
     }
     all
@@ -250,7 +252,7 @@ fn build_page<L: ListMethod>(
     list
 }
 
-/// Says how long a result may be kept. One that depends on who asks is theirs alone.
+/// Sets the cache hints. A result that depends on the caller is private.
 pub(crate) fn set_cache_hint<R: Cacheable>(
     result: &mut R,
     cache: Option<(Duration, CacheScope)>,
@@ -262,17 +264,17 @@ pub(crate) fn set_cache_hint<R: Cacheable>(
     }
 }
 
-/// The result as it stands in a message, without the message around it and on one line.
+/// Serializes the result alone, without the message around it, on one line.
 fn encode_page<L: ListMethod>(list: L::Output, revision: Revision, config: &Config) -> RawJson {
-    // Lists can be said in every revision, so this cannot fail.
+    // Every revision can express lists, so this cannot fail.
     let list = response_writer::encode_result::<L>(list, revision, &config.stamp).unwrap_or_else(|error| {
-        tracing::error!(%error, list = L::NAME, "a list could not be written");
+        tracing::error!(%error, list = L::NAME, "failed to serialize a list");
         RawJson::empty_object()
     });
     to_single_line(list)
 }
 
-/// What somebody brought for `_meta` may go over several: between its tokens, where a blank says the same.
+/// User-supplied `_meta` may contain newlines between tokens; a space means the same.
 fn to_single_line(json: RawJson) -> RawJson {
     const ENDS: [char; 2] = ['\n', '\r'];
     match json.text().contains(ENDS) {
@@ -303,7 +305,7 @@ impl PageCache {
     }
 }
 
-/// What is seen, by its names and by which things they are: one name may be two things to two callers.
+/// Hashes the visible items by name and identity: the same name may be two different items for two callers.
 fn visibility_digest(seen: &[(String, RegistryEntry)]) -> Vec<u8> {
     let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
     for (name, entry) in seen {
@@ -314,7 +316,7 @@ fn visibility_digest(seen: &[(String, RegistryEntry)]) -> Vec<u8> {
     digest.finish().as_ref().to_vec()
 }
 
-/// Where the page after `name` begins: behind it if it is still there, and where it was otherwise.
+/// Returns the index after `name`, or the index `name` would have if it was removed.
 fn page_start<'a>(names: impl Iterator<Item = &'a str>, position: usize, name: &str) -> usize {
     let mut names = names.enumerate();
     names.find(|(_, known)| *known == name).map_or(position, |(at, _)| at + 1)
@@ -324,7 +326,7 @@ fn seal_cursor(config: &Config, list: &str, position: usize, name: &str) -> Opti
     let plain = format!("{position} {name}");
     let parts = cursor_binding(list);
     let sealed = config.key_ring.ring().and_then(|ring| ring.seal(plain.as_bytes(), &parts, never_expires()));
-    sealed.inspect_err(|error| tracing::error!(%error, "a cursor could not be sealed")).ok()
+    sealed.inspect_err(|error| tracing::error!(%error, "failed to seal a cursor")).ok()
 }
 
 fn open_cursor(config: &Config, list: &str, cursor: &str) -> Result<(usize, String), RpcError> {
@@ -333,28 +335,28 @@ fn open_cursor(config: &Config, list: &str, cursor: &str) -> Result<(usize, Stri
     let plain = ring.and_then(|ring| ring.open(cursor, &parts, SystemTime::now(), MAX_CURSOR_BYTES).ok());
     let plain = plain.and_then(|plain| String::from_utf8(plain).ok());
     let place = plain.as_deref().and_then(|plain| plain.split_once(' '));
-    place
-        .and_then(|(position, name)| Some((position.parse().ok()?, name.to_owned())))
-        .ok_or_else(|| RpcError::InvalidParams("Invalid params: `cursor` is none of this list".into()))
+    place.and_then(|(position, name)| Some((position.parse().ok()?, name.to_owned()))).ok_or_else(|| {
+        RpcError::InvalidParams("Invalid params: `cursor` does not belong to this list".into())
+    })
 }
 
-/// A cursor is a place in a list; whoever uses it sees of that list what they may.
+/// A cursor is bound to its list. Visibility is checked again for the caller who uses it.
 fn cursor_binding(list: &str) -> [&[u8]; 2] {
     [b"cursor", list.as_bytes()]
 }
 
-/// A cursor holds a place in a list and nothing that could grow old.
+/// A cursor holds only a position, so it does not expire.
 fn never_expires() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 40)
 }
 
-/// How many written pages are kept.
+/// The maximum number of cached pages.
 const MAX_CACHED_PAGES: usize = 256;
 
-/// How many files of one directory are listed.
+/// The maximum number of files listed per directory.
 const MAX_LISTED_FILES: usize = 10_000;
 
-/// How long a cursor may be.
+/// The maximum length of a cursor, in bytes.
 const MAX_CURSOR_BYTES: usize = 64 << 10;
 
 #[cfg(test)]

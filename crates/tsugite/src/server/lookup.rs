@@ -1,7 +1,7 @@
-//! Finding what is offered, through mounted servers, for whoever may see it.
+//! Finds registered items for a caller, through mounted servers.
 //!
-//! A list and a lookup agree: what is our own goes before what is mounted, a URI that stands there goes before a template
-//! that fits it, and what somebody may not see is passed over as if it were not there.
+//! Lists and lookups agree: own items come before mounted ones, a resource with the exact URI comes before a matching
+//! template, and an item the caller may not see is skipped as if it did not exist.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
@@ -15,41 +15,41 @@ use super::registry::{
 use super::resource::{Resource, ResourceLocation};
 use super::{Config, Server, ServerShared};
 
-/// Something that is offered, to decide whether somebody may see it.
+/// The facts about an item on which a visibility rule decides.
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct ItemInfo<'a> {
-    /// What it is.
+    /// The kind of the item.
     pub kind: ListKind,
-    /// Its name, URI or template.
+    /// The name, URI or URI template.
     pub name: &'a str,
-    /// Its tags.
+    /// The tags.
     pub tags: &'a [String],
 }
 
 impl ItemInfo<'_> {
-    /// Whether it has that tag.
+    /// Whether the item has this tag.
     pub fn has_tag(&self, tag: &str) -> bool {
         self.tags.iter().any(|known| known == tag)
     }
 }
 
-/// Decides whether somebody may see something.
+/// Decides whether a caller may see an item.
 pub(crate) type VisibilityRule = Arc<dyn Fn(Option<&Principal>, &ItemInfo<'_>) -> bool + Send + Sync>;
 
-/// Something that was found.
+/// An item that a lookup returned.
 pub(crate) struct FoundItem<'n, T> {
     pub(crate) item: Arc<T>,
-    /// What it is called here: a name, a URI or a template.
+    /// The name, URI or URI template under which the outer server knows the item.
     name: Cow<'n, str>,
-    /// The mounted server it belongs to.
+    /// The mounted server that owns the item.
     pub(crate) owner: Option<Arc<ServerShared>>,
-    /// What stood in the variables of its template.
+    /// The values of the template's variables.
     pub(crate) variables: Variables,
 }
 
 impl<'n, T> FoundItem<'n, T> {
-    /// The same, seen from the server it is mounted in.
+    /// The same item, as the server sees it in which this one is mounted.
     fn with_mount_prefix<'o>(self, kind: ListKind, mount: &Mount) -> FoundItem<'o, T> {
         FoundItem {
             item: self.item,
@@ -60,7 +60,7 @@ impl<'n, T> FoundItem<'n, T> {
     }
 }
 
-/// A value in a URI that no handler should see.
+/// A URI contains a value that must not reach a handler.
 #[derive(Debug)]
 pub(crate) struct UnsafeUriError;
 
@@ -75,7 +75,7 @@ impl Config {
 }
 
 impl ServerShared {
-    /// Finds a tool or prompt by its name, or a resource that stands at a URI.
+    /// Finds a tool or prompt by name, or a resource by its exact URI.
     pub(crate) fn find<'n, T: Item>(
         &self,
         config: &Config,
@@ -98,8 +98,7 @@ impl ServerShared {
         })
     }
 
-    /// Finds a resource: one that stands at the URI, or one that a template makes. Fails when a value in the URI is one no
-    /// handler should see.
+    /// Finds a resource by its exact URI or through a template. Fails if a template variable holds an unsafe value.
     pub(crate) fn find_resource<'n>(
         &self,
         config: &Config,
@@ -143,7 +142,7 @@ impl ServerShared {
         Ok(None)
     }
 
-    /// Finds a family by its template, for completion.
+    /// Finds a resource template by its text, for completion.
     pub(crate) fn find_template<'n>(
         &self,
         config: &Config,
@@ -165,7 +164,7 @@ impl ServerShared {
         })
     }
 
-    /// What somebody sees of a list, in order, under the names it has here.
+    /// The items of a list that the caller may see, in order, under their outer names.
     pub(crate) fn visible_entries(
         &self,
         config: &Config,
@@ -186,13 +185,13 @@ impl ServerShared {
         seen
     }
 
-    /// Whether anybody could see something else than somebody else.
+    /// Whether visibility can differ between callers.
     pub(crate) fn has_visibility_rules(&self, config: &Config) -> bool {
         let mounted = |mount: &Mount| mount.shared.has_visibility_rules(&mount.shared.config());
         config.visibility_rule.is_some() || self.has_mounts() && self.registry().mounts.iter().any(mounted)
     }
 
-    /// Whether files are listed, which change without anybody saying so.
+    /// Whether a directory is listed, whose files change without notification.
     pub(crate) fn has_directories(&self) -> bool {
         let registry = self.registry();
         registry
@@ -202,24 +201,23 @@ impl ServerShared {
             || registry.mounts.iter().any(|mount| mount.shared.has_directories())
     }
 
-    /// Whether `other` is this server or mounted somewhere inside it.
+    /// Whether `other` is this server or is mounted inside it.
     fn contains(self: &Arc<Self>, other: &Arc<ServerShared>) -> bool {
         Arc::ptr_eq(self, other) || self.registry().mounts.iter().any(|mount| mount.shared.contains(other))
     }
 }
 
 impl Server {
-    /// Offers everything another server offers, under a prefix: the tool `forecast` of a server mounted as `weather`
-    /// is `weather_forecast` here, the resource `config://app` is `config://weather/app`. The prefix is there from the
-    /// first server on, so no name changes when another is mounted. What changes there later changes here too. A name of
-    /// our own goes before the same name of a mounted server, and one mounted earlier before one mounted later.
+    /// Offers every item of another server under a prefix: the tool `forecast` of a server mounted as `weather` becomes
+    /// `weather_forecast`, and the resource `config://app` becomes `config://weather/app`. Later changes of the mounted
+    /// server apply here too. On a name conflict an own item wins over a mounted one, and the server mounted first wins.
     ///
-    /// Handlers see the state, and the rules of visibility, of the server they belong to; layers and settings are those
-    /// of the outer one.
+    /// Handlers use the state and the visibility rules of the server they belong to; layers and settings are those of the
+    /// outer server.
     #[must_use]
     pub fn mount(self, prefix: impl Into<String>, other: Server) -> Self {
         let prefix = prefix.into();
-        // One at a time, so that two servers cannot be mounted into each other at once.
+        // One mount at a time, so that two servers cannot be mounted into each other concurrently.
         let one_at_a_time = MOUNT_LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mistakes: Vec<String> = match self.mount_error(&prefix, &other) {
             Some(mistake) => vec![mistake],
@@ -248,20 +246,22 @@ impl Server {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
         if prefix.is_empty() || !prefix.bytes().all(plain) {
             return Some(format!(
-                "a server cannot be mounted as {prefix:?}: use letters, digits, `_`, `-` or `.`"
+                "a server cannot be mounted as {prefix:?}; use letters, digits, `_`, `-` or `.`"
             ));
         }
         if self.shared.registry().mounts.iter().any(|mount| mount.prefix == prefix) {
-            return Some(format!("two servers are mounted as {prefix:?}"));
+            return Some(format!(
+                "two servers are mounted under the prefix {prefix:?}; use distinct prefixes"
+            ));
         }
         other
             .shared
             .contains(&self.shared)
-            .then(|| format!("the server mounted as {prefix:?} would hold itself"))
+            .then(|| format!("the server mounted as {prefix:?} would contain itself"))
     }
 }
 
 static MOUNT_LOCK: Mutex<()> = Mutex::new(());
 
-/// How long the URI of a resource may be.
+/// The maximum length of a resource URI, in bytes.
 const MAX_URI_BYTES: usize = 8 << 10;

@@ -1,8 +1,8 @@
-//! What the macros write. Everything here can be written by hand with the builders; nothing here is promised.
+//! Support code for the macros. Everything here can be written by hand with the builders; this module is not a stable API.
 //!
-//! A macro sees the name of a type, never what it is. So it asks the compiler: `(&&&Param::<T>::NEW).kind()` finds the
-//! method with the fewest references taken away, which is the one for parts of a call if `T` is such a part, else the
-//! one for arguments if it is one, and else one that says what is wrong, once.
+//! A macro sees the name of a type, not the type. `(&&&Param::<T>::NEW).kind()` lets the compiler choose: method lookup
+//! takes the implementation with the fewest dereferences, which is the one for call parts if `T` is one, else the one for
+//! arguments, else one that reports the error once.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -24,19 +24,19 @@ use super::handler::FromCall;
 use super::handler_error::{HandlerError, InvocationError};
 use super::output::{IntoOutput, Json};
 
-/// An argument: something that is read from JSON and has a schema.
+/// An argument: a type that deserializes from JSON and has a schema.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument",
     label = "cannot be read from JSON",
     note = "for an argument, derive `serde::Deserialize` and `JsonSchema`",
-    note = "parts of a call are `Context`, `State<T>`, `Principal`, `Headers` and `Cancelled`; they take no `#[arg]`"
+    note = "parts of a call are `Context`, `State<T>`, `Principal`, `Headers` and `CancellationToken`; they take no `#[arg]`"
 )]
 pub trait Argument: DeserializeOwned + JsonSchema {}
 
 #[diagnostic::do_not_recommend]
 impl<T: DeserializeOwned + JsonSchema> Argument for T {}
 
-/// A value that is told as structured content.
+/// A return value that becomes structured content.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be returned by a tool",
     label = "no text, no content, and no value with a schema",
@@ -47,31 +47,31 @@ pub trait Structured: Serialize + JsonSchema {}
 #[diagnostic::do_not_recommend]
 impl<T: Serialize + JsonSchema> Structured for T {}
 
-/// The error of a tool.
+/// The error type of a tool.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the error of a tool",
-    label = "does not convert into `ToolError`",
-    note = "use `ToolError`, or a type that implements `std::error::Error`"
+    label = "does not convert into `HandlerError`",
+    note = "use `HandlerError`, or a type that implements `std::error::Error`"
 )]
 pub trait IntoHandlerError: Into<HandlerError> {}
 
 #[diagnostic::do_not_recommend]
 impl<E: Into<HandlerError>> IntoHandlerError for E {}
 
-/// A parameter whose kind is not known yet.
+/// A parameter whose kind the compiler has not chosen yet.
 #[derive(Debug)]
 pub struct Param<T>(PhantomData<T>);
 
 impl<T> Param<T> {
-    /// One.
+    /// Creates the marker.
     pub const NEW: Self = Self(PhantomData);
 }
 
-/// The way for parts of a call.
+/// Selects the kind for call parts.
 pub trait IsPart {
-    /// What it is.
+    /// The selected kind.
     type Of;
-    /// The kind.
+    /// Returns the kind.
     fn kind(&self) -> PartKind<Self::Of>;
 }
 
@@ -83,11 +83,11 @@ impl<T: FromCall> IsPart for &&Param<T> {
     }
 }
 
-/// The way for arguments.
+/// Selects the kind for arguments.
 pub trait IsArgument {
-    /// What it is.
+    /// The selected kind.
     type Of;
-    /// The kind.
+    /// Returns the kind.
     fn kind(&self) -> ArgumentKind<Self::Of>;
 }
 
@@ -99,11 +99,11 @@ impl<T: Argument> IsArgument for &Param<T> {
     }
 }
 
-/// The way for what is neither.
+/// Selects the kind for types that are neither.
 pub trait IsNeither {
-    /// What it is.
+    /// The selected kind.
     type Of;
-    /// The kind.
+    /// Returns the kind.
     fn kind(&self) -> NeitherKind<Self::Of>;
 }
 
@@ -115,35 +115,35 @@ impl<T> IsNeither for Param<T> {
     }
 }
 
-/// It is an argument.
+/// The parameter is an argument.
 #[derive(Debug)]
 pub struct ArgumentKind<T>(PhantomData<T>);
 
 impl<T: Argument> ArgumentKind<T> {
-    /// `#[arg]` says so too.
+    /// Accepts `#[arg]`.
     #[must_use]
     pub fn marked(self) -> Self {
         self
     }
 
-    /// Its place, empty.
+    /// Creates the empty slot.
     pub fn slot(self) -> ArgumentSlot<T> {
         ArgumentSlot { value: None, default: None }
     }
 
-    /// Adds it to the schema.
+    /// Adds the argument to the schema.
     pub fn describe(self, schema: &mut ArgumentsSchema, mut info: ArgumentInfo) {
         info.optional |= missing_value::<T>().is_some();
         schema.argument::<T>(info);
     }
 }
 
-/// It is a part of the call.
+/// The parameter is a part of the call.
 #[derive(Debug)]
 pub struct PartKind<T>(PhantomData<T>);
 
 impl<T: FromCall> PartKind<T> {
-    /// `#[arg]` says it is an argument, which it is not.
+    /// Reports `#[arg]` on a parameter that is not an argument.
     #[must_use]
     pub fn marked(self) -> Self
     where
@@ -152,12 +152,12 @@ impl<T: FromCall> PartKind<T> {
         self
     }
 
-    /// Its place; nothing is read into it.
+    /// Creates the slot; nothing is deserialized into it.
     pub fn slot(self) -> PartSlot<T> {
         PartSlot(PhantomData)
     }
 
-    /// Adds the arguments it holds, if any.
+    /// Adds the arguments that the parameter holds, if any.
     pub fn describe(self, schema: &mut ArgumentsSchema, _info: ArgumentInfo) {
         if let Some(own) = T::input_schema() {
             schema.merge(own);
@@ -165,18 +165,18 @@ impl<T: FromCall> PartKind<T> {
     }
 }
 
-/// It is neither: [`NeitherKind::slot`] says so, and everything else goes on as if nothing were wrong.
+/// The parameter is neither: [`NeitherKind::slot`] reports it, and the rest compiles so that the error appears once.
 #[derive(Debug)]
 pub struct NeitherKind<T>(PhantomData<T>);
 
 impl<T> NeitherKind<T> {
-    /// As it is.
+    /// Accepts `#[arg]`.
     #[must_use]
     pub fn marked(self) -> Self {
         self
     }
 
-    /// Has none.
+    /// Reports the error.
     pub fn slot(self) -> NeitherSlot<T>
     where
         T: Argument,
@@ -184,11 +184,11 @@ impl<T> NeitherKind<T> {
         NeitherSlot(PhantomData)
     }
 
-    /// Is in no schema.
+    /// Adds nothing to the schema.
     pub fn describe(self, _schema: &mut ArgumentsSchema, _info: ArgumentInfo) {}
 }
 
-/// The place of an argument.
+/// The slot of an argument.
 #[derive(Debug)]
 pub struct ArgumentSlot<T> {
     value: Option<T>,
@@ -196,14 +196,14 @@ pub struct ArgumentSlot<T> {
 }
 
 impl<T: DeserializeOwned> ArgumentSlot<T> {
-    /// What it is if it is not given.
+    /// Sets the default value.
     #[must_use]
     pub fn or(mut self, default: fn() -> T) -> Self {
         self.default = Some(default);
         self
     }
 
-    /// Takes the value out.
+    /// Takes the value.
     pub fn take(self, name: &str, call: &CallParts<'_>) -> Result<T, InvocationError> {
         let value = self.value.or_else(|| self.default.map(|default| default())).or_else(missing_value);
         value.ok_or_else(|| call.arguments.missing_error(name))
@@ -214,23 +214,23 @@ impl<T: DeserializeOwned> Slot for ArgumentSlot<T> {
     fn fill<'de, A: MapAccess<'de>>(&mut self, map: &mut A) -> Result<(), A::Error> {
         match self.value.replace(map.next_value()?) {
             None => Ok(()),
-            Some(_) => Err(A::Error::custom("the same argument stands there twice")),
+            Some(_) => Err(A::Error::custom("duplicate argument")),
         }
     }
 }
 
-/// The place of a part of the call.
+/// The slot of a call part.
 #[derive(Debug)]
 pub struct PartSlot<T>(PhantomData<T>);
 
 impl<T: FromCall> PartSlot<T> {
-    /// As it is; [`PartKind::marked`] has said what is wrong.
+    /// Ignores a default; [`PartKind::marked`] has reported the error.
     #[must_use]
     pub fn or(self, _default: fn() -> T) -> Self {
         self
     }
 
-    /// Takes it from the call.
+    /// Extracts the parameter from the call.
     pub fn take(self, _name: &str, call: &CallParts<'_>) -> Result<T, InvocationError> {
         T::from_call(call)
     }
@@ -242,18 +242,18 @@ impl<T> Slot for PartSlot<T> {
     }
 }
 
-/// No place.
+/// The slot of an invalid parameter.
 #[derive(Debug)]
 pub struct NeitherSlot<T>(PhantomData<T>);
 
 impl<T> NeitherSlot<T> {
-    /// As it is.
+    /// Ignores a default.
     #[must_use]
     pub fn or(self, _default: fn() -> T) -> Self {
         self
     }
 
-    /// Takes nothing.
+    /// Never produces a value.
     pub fn take(self, name: &str, call: &CallParts<'_>) -> Result<T, InvocationError> {
         Err(call.arguments.missing_error(name))
     }
@@ -265,7 +265,7 @@ impl<T> Slot for NeitherSlot<T> {
     }
 }
 
-/// The place of a parameter that is not compiled.
+/// The slot of a parameter that is compiled out.
 #[derive(Debug)]
 pub struct AbsentSlot;
 
@@ -275,30 +275,30 @@ impl Slot for AbsentSlot {
     }
 }
 
-/// Reads the arguments of a call into the places of the parameters.
+/// Deserializes the arguments of a call into the slots of the parameters.
 pub fn read<S: Slots>(call: &CallParts<'_>, names: &[&str], slots: fn() -> S) -> Result<S, InvocationError> {
     call.arguments.read(&NamedArguments { names, slots })
 }
 
-/// What an argument is that was not given, if that is something: `None` for an `Option`.
+/// The value of an absent argument, if there is one: `None` for an `Option`.
 fn missing_value<T: DeserializeOwned>() -> Option<T> {
     T::deserialize(UnitDeserializer::<serde::de::value::Error>::new()).ok()
 }
 
-/// What a tool returns, while its kind is not known yet.
+/// The return type of a tool, before its kind is chosen.
 #[derive(Debug)]
 pub struct ReturnType<T>(PhantomData<T>);
 
 impl<T> ReturnType<T> {
-    /// One.
+    /// Creates the marker.
     pub const NEW: Self = Self(PhantomData);
 }
 
-/// The way for what is a result already.
+/// Selects the kind for types that are results already.
 pub trait IsOutput {
-    /// What it is.
+    /// The selected kind.
     type Of;
-    /// The kind.
+    /// Returns the kind.
     fn kind(&self) -> OutputKind<Self::Of>;
 }
 
@@ -310,15 +310,15 @@ impl<T: IntoOutput<CallResult>> IsOutput for &&ReturnType<T> {
     }
 }
 
-/// The way for values that may fail.
+/// Selects the kind for fallible values.
 pub trait IsResult {
-    /// What it is.
+    /// The selected kind.
     type Of;
-    /// The kind.
+    /// Returns the kind.
     fn kind(&self) -> ResultKind<Self::Of>;
 }
 
-// Any error: one that is none of a tool's must not make the whole a value.
+// Any error type is accepted here, so that an unsuitable one is reported as such and not as an unsuitable value.
 impl<T, E> IsResult for &ReturnType<Result<T, E>> {
     type Of = Result<T, E>;
 
@@ -327,11 +327,11 @@ impl<T, E> IsResult for &ReturnType<Result<T, E>> {
     }
 }
 
-/// The way for values.
+/// Selects the kind for values.
 pub trait IsValue {
-    /// What it is.
+    /// The selected kind.
     type Of;
-    /// The kind.
+    /// Returns the kind.
     fn kind(&self) -> ValueKind<Self::Of>;
 }
 
@@ -343,32 +343,32 @@ impl<T> IsValue for ReturnType<T> {
     }
 }
 
-/// How what a tool returns becomes its result.
+/// Converts the return value of a tool into its result.
 #[derive(Debug)]
 pub struct OutputConversion<T> {
-    /// As a result.
+    /// Converts the value.
     pub convert: fn(T) -> Result<CallResult, InvocationError>,
-    /// Its schema.
+    /// Returns the output schema.
     pub schema: fn() -> Option<Schema>,
 }
 
-/// It is a result already.
+/// The return type is a result already.
 #[derive(Debug)]
 pub struct OutputKind<T>(PhantomData<T>);
 
 impl<T: IntoOutput<CallResult>> OutputKind<T> {
-    /// How.
+    /// Returns the conversion.
     pub fn conversion(self) -> OutputConversion<T> {
         OutputConversion { convert: T::into_output, schema: T::output_schema }
     }
 }
 
-/// It is a value, or a failure.
+/// The return type is a `Result` with a value.
 #[derive(Debug)]
 pub struct ResultKind<T>(PhantomData<T>);
 
 impl<T, E> ResultKind<Result<T, E>> {
-    /// How.
+    /// Returns the conversion.
     pub fn conversion(self) -> OutputConversion<Result<T, E>>
     where
         T: Structured,
@@ -381,12 +381,12 @@ impl<T, E> ResultKind<Result<T, E>> {
     }
 }
 
-/// It is a value.
+/// The return type is a value.
 #[derive(Debug)]
 pub struct ValueKind<T>(PhantomData<T>);
 
 impl<T> ValueKind<T> {
-    /// How.
+    /// Returns the conversion.
     pub fn conversion(self) -> OutputConversion<T>
     where
         T: Structured,
@@ -398,7 +398,7 @@ impl<T> ValueKind<T> {
     }
 }
 
-/// A handler made of a function over the whole call: what a macro makes of a function.
+/// A handler made from a function over the whole call, as the macros generate it.
 pub fn handler<O, F>(call: F) -> Arc<dyn Handler<O>>
 where
     F: Fn(&CallParts<'_>) -> Result<HandlerFuture<O>, InvocationError> + Send + Sync + 'static,
@@ -419,7 +419,7 @@ where
     }
 }
 
-/// Doc comments as a description: without the space that follows the slashes, and without blank lines around them.
+/// Joins doc comments into a description, without the space after the slashes and without surrounding blank lines.
 pub fn docs(comments: &[&str]) -> String {
     // A comment without lines is an empty line.
     let lines = comments.iter().flat_map(|text| text.split('\n'));

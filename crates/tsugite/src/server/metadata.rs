@@ -1,10 +1,10 @@
-//! What tools, resources and prompts say of themselves alike.
+//! Setters shared by tools, resources and prompts.
 
-/// Setters for what all three have: a title, a description, pictures, data beside the protocol, tags.
+/// Defines setters for the title, description, icons, `_meta` and tags.
 macro_rules! metadata_setters {
     ($name:ident, $description:literal) => {
         impl $name {
-            /// For people.
+            /// Sets the title shown to people.
             #[must_use]
             pub fn title(mut self, title: impl Into<String>) -> Self {
                 self.definition.title = Some(title.into());
@@ -18,21 +18,21 @@ macro_rules! metadata_setters {
                 self
             }
 
-            /// Pictures of it.
+            /// Sets the icons.
             #[must_use]
             pub fn icons(mut self, icons: impl Into<Vec<tsugite_core::protocol::Icon>>) -> Self {
                 self.definition.icons = Some(icons.into());
                 self
             }
 
-            /// Data beside the protocol.
+            /// Sets `_meta`.
             #[must_use]
             pub fn meta(mut self, meta: tsugite_core::protocol::Meta) -> Self {
                 self.definition.meta = Some(meta);
                 self
             }
 
-            /// A word to sort it by; see [`Server::visible`](super::Server::visible).
+            /// Adds a tag; see [`Server::visible`](super::Server::visible).
             #[must_use]
             pub fn tag(mut self, tag: impl Into<String>) -> Self {
                 self.tags.push(tag.into());

@@ -1,7 +1,8 @@
 //! What a server offers, and how a request finds its handler.
 //!
 //! - [`Server`]: what is offered, and its settings (`config`).
-//! - `link`: one peer; what arrives is decided here and answers leave from here.
+//! - `connection`: one connection; `dispatch`: the pipeline of a request; `in_flight`, `pending`: requests that are not
+//!   answered at once; `push`: what the server sends on its own.
 //! - `route`: the switchboard, one line per method; `layer`: what stands around it.
 //! - `lifecycle`, `lists`, `tools`, `resources`, `prompts`, `completion`, `subscriptions`: one file per family of methods.
 //! - [`Context`]: what a handler may do meanwhile; `ask`: what it may ask.
@@ -10,19 +11,24 @@
 
 mod arguments;
 pub(crate) mod ask;
+mod call_state;
 mod change_feed;
 mod completer;
 mod completion;
 mod config;
 pub(crate) mod connection;
 mod context;
+pub(crate) mod dispatch;
+mod era;
 mod files;
 mod handler;
 mod handler_error;
 pub(crate) mod handler_limits;
 mod handler_method;
+mod in_flight;
 mod json_path;
 pub mod layer;
+mod lazy_context;
 mod lifecycle;
 mod lists;
 mod lookup;
@@ -31,14 +37,17 @@ pub mod macro_support;
 mod metadata;
 mod output;
 pub(crate) mod panic;
+pub(crate) mod pending;
 mod principal;
+mod progress;
 mod prompt;
 mod prompts;
+mod push;
 pub(crate) mod registry;
 mod registry_changes;
 mod resource;
 mod resources;
-mod response_writer;
+pub(crate) mod response_writer;
 mod route;
 mod schema;
 mod seal;
@@ -62,6 +71,7 @@ pub use lookup::ItemInfo;
 pub use output::{IntoOutput, Json};
 pub(crate) use principal::HeaderSource;
 pub use principal::{Headers, Principal};
+pub use progress::{ProgressNumber, ProgressUpdate};
 pub use prompt::Prompt;
 pub use registry::{ListKind, Registration};
 pub use registry_changes::Changes;

@@ -1,4 +1,4 @@
-//! From what a handler returns to the result of a call, a resource or a prompt.
+//! Converts the return value of a handler into the result of a tool, a resource or a prompt.
 
 use std::borrow::Cow;
 
@@ -14,25 +14,25 @@ use tsugite_core::protocol::{ContentBlock, Role, Schema};
 use super::handler_error::{HandlerError, InvocationError};
 use super::schema::schema_of;
 
-/// What a handler may return: `O` is a [`CallResult`] for tools, a [`ReadResult`] for resources, a [`GetResult`] for
-/// prompts.
+/// A type that a handler may return: `O` is a [`CallResult`] for tools, a [`ReadResult`] for resources, a [`GetResult`]
+/// for prompts.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is nothing a handler can give as `{O}`",
+    message = "`{Self}` cannot be returned by a handler as `{O}`",
     label = "cannot be returned here",
-    note = "tools give text, numbers, content blocks, `Json<T>` or a `CallResult`; resources text, bytes, `Json<T>` or a `ReadResult`; prompts text, messages or a `GetResult`",
-    note = "a `Result` of these is fine if its error converts into `ToolError`"
+    note = "tools return text, numbers, content blocks, `Json<T>` or a `CallResult`; resources text, bytes, `Json<T>` or a `ReadResult`; prompts text, messages or a `GetResult`",
+    note = "a `Result` of these is fine if its error converts into `HandlerError`"
 )]
 pub trait IntoOutput<O> {
-    /// As the result.
+    /// Converts into the result.
     fn into_output(self) -> Result<O, InvocationError>;
 
-    /// What its `structuredContent` looks like; `None` if it has none.
+    /// The schema of `structuredContent`; `None` if there is none.
     fn output_schema() -> Option<Schema> {
         None
     }
 }
 
-/// A value told both ways: as structured content with a schema, and as text.
+/// Returns a value both as structured content with a schema and as text.
 #[derive(Debug, Clone, Copy)]
 pub struct Json<T>(pub T);
 
@@ -56,7 +56,7 @@ impl<T: Serialize> IntoOutput<ReadResult> for Json<T> {
 
 fn to_raw_json<T: Serialize>(value: &T) -> Result<RawJson, InvocationError> {
     RawJson::from_value(value).map_err(|error| {
-        tracing::error!(%error, "a handler returned a value that has no JSON");
+        tracing::error!(%error, "a handler returned a value that cannot be serialized as JSON");
         InvocationError::internal()
     })
 }
@@ -77,7 +77,7 @@ macro_rules! json_values {
 
 json_values!(bool, i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f32, f64);
 
-/// Says how a type becomes a result.
+/// Implements [`IntoOutput`] for types that convert into a result.
 macro_rules! impl_into_output {
     ($output:ty: $($name:ty = |$value:ident| $result:expr;)*) => {$(
         impl IntoOutput<$output> for $name {
@@ -104,7 +104,7 @@ impl_into_output! { CallResult:
     CallResult = |result| result;
 }
 
-// The URI and the type are filled in where they are known: by whoever looked the resource up.
+// The URI and the MIME type are filled in by the resource lookup.
 impl_into_output! { ReadResult:
     String = |text| ReadResult::new([ResourceContents::text("", text)]);
     &'static str = |text| ReadResult::new([ResourceContents::text("", text)]);
@@ -125,7 +125,7 @@ impl_into_output! { GetResult:
     GetResult = |result| result;
 }
 
-/// `None` is a resource that is not there.
+/// `None` means that the resource does not exist.
 impl<T: IntoOutput<ReadResult>> IntoOutput<ReadResult> for Option<T> {
     fn into_output(self) -> Result<ReadResult, InvocationError> {
         match self {

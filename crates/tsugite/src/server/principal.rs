@@ -1,4 +1,4 @@
-//! Who calls, and with which headers: known where the transport checks it, nowhere else.
+//! The authenticated caller and the headers of a request, where the transport provides them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use tsugite_core::session::http::OptionalHeader;
 use super::handler::{CallParts, FromCall};
 use super::handler_error::{HandlerError, InvocationError};
 
-/// Whoever the transport has authenticated. Cheap to clone.
+/// The caller that the transport authenticated. Cheap to clone.
 ///
-/// As a parameter it refuses calls of nobody; ask for an `Option<Principal>` to serve those too. Over stdio nobody is
-/// authenticated; over HTTP whoever stands among the extensions of the request, in memory whoever
-/// [`connect_as`](crate::transport::memory::connect_as) says.
+/// As a handler parameter it rejects unauthenticated calls; use `Option<Principal>` to accept them. Over stdio no caller
+/// is authenticated. Over HTTP the principal comes from the request extensions, in memory from
+/// [`connect_as`](crate::transport::memory::connect_as).
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Principal(Arc<PrincipalInner>);
 
-#[derive(PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct PrincipalInner {
     issuer: String,
     subject: String,
@@ -24,32 +24,44 @@ struct PrincipalInner {
 }
 
 impl Principal {
-    /// Somebody, by a name that is unique to them.
+    /// Creates a principal without an issuer or scopes. The subject identifies the caller among those of one issuer.
+    ///
+    /// ```
+    /// use tsugite::server::Principal;
+    ///
+    /// let ann = Principal::new("ann").with_issuer("https://login.example").with_scopes(["admin"]);
+    /// assert!(ann.has_scope("admin"));
+    /// ```
     pub fn new(subject: impl Into<String>) -> Self {
-        Self::from_issuer("", subject, [] as [&str; 0])
+        let subject = subject.into();
+        Self(Arc::new(PrincipalInner { issuer: String::new(), subject, scopes: Vec::new() }))
     }
 
-    /// Somebody known to `issuer`, with what they were allowed.
-    pub fn from_issuer<S: Into<String>>(
-        issuer: impl Into<String>,
-        subject: impl Into<String>,
-        scopes: impl IntoIterator<Item = S>,
-    ) -> Self {
-        let scopes = scopes.into_iter().map(Into::into).collect();
-        Self(Arc::new(PrincipalInner { issuer: issuer.into(), subject: subject.into(), scopes }))
+    /// Sets the issuer that authenticated the caller. Equal subjects of two issuers are two callers.
+    #[must_use]
+    pub fn with_issuer(mut self, issuer: impl Into<String>) -> Self {
+        Arc::make_mut(&mut self.0).issuer = issuer.into();
+        self
     }
 
-    /// Who they are to their issuer.
+    /// Sets the scopes the caller was granted, in place of earlier ones.
+    #[must_use]
+    pub fn with_scopes<S: Into<String>>(mut self, scopes: impl IntoIterator<Item = S>) -> Self {
+        Arc::make_mut(&mut self.0).scopes = scopes.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The identifier of the caller at the issuer.
     pub fn subject(&self) -> &str {
         &self.0.subject
     }
 
-    /// Who vouches for them; empty if nobody does.
+    /// The issuer; empty if there is none.
     pub fn issuer(&self) -> &str {
         &self.0.issuer
     }
 
-    /// Whether they were allowed `scope`.
+    /// Whether the caller was granted `scope`.
     pub fn has_scope(&self, scope: &str) -> bool {
         self.0.scopes.iter().any(|known| known == scope)
     }
@@ -75,19 +87,19 @@ impl FromCall for Principal {
     }
 }
 
-/// The headers of the request that brought the call; empty where there are none, as over stdio. Cheap to clone.
+/// The HTTP headers of the request; empty for other transports. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Headers(Option<Arc<dyn HeaderSource>>);
 
-/// Headers, in whatever form the transport has them.
+/// A source of headers, independent of the transport's representation.
 pub(crate) trait HeaderSource: Send + Sync {
-    /// All of that name, in order.
+    /// All values of a header, in order.
     fn values(&self, name: &str) -> Vec<&str>;
 
-    /// The one of that name: absent, once, or more than that or no text.
+    /// The single value of a header: absent, present once, or invalid (repeated or not text).
     fn single(&self, name: &str) -> OptionalHeader<'_>;
 
-    /// All of them, in order.
+    /// All headers, in order.
     fn pairs(&self) -> Vec<(&str, &str)>;
 }
 
@@ -111,32 +123,32 @@ impl HeaderSource for Vec<(String, String)> {
 }
 
 impl Headers {
-    /// The first header of that name, in whatever case it was written.
+    /// The first value of a header. Names are compared without case.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.values(name).first().copied()
     }
 
-    /// All headers of that name, in order.
+    /// All values of a header, in order.
     pub fn values(&self, name: &str) -> Vec<&str> {
         self.0.as_ref().map_or_else(Vec::new, |named| named.values(name))
     }
 
-    /// All of them, in order.
+    /// All headers, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.as_ref().map_or_else(Vec::new, |named| named.pairs()).into_iter()
     }
 
-    /// A header that may stand once.
+    /// The value of a header that may occur only once.
     pub(crate) fn single(&self, name: &str) -> OptionalHeader<'_> {
         self.0.as_ref().map_or(OptionalHeader::Absent, |named| named.single(name))
     }
 
-    /// Those of a transport.
+    /// Wraps the headers of a transport.
     pub(crate) fn from_source(named: Arc<dyn HeaderSource>) -> Self {
         Self(Some(named))
     }
 
-    /// Whether the transport has headers at all.
+    /// Whether the transport has headers.
     pub(crate) fn is_present(&self) -> bool {
         self.0.is_some()
     }
@@ -149,7 +161,7 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Headers {
     }
 }
 
-/// Names only: a value may be a secret.
+/// Prints names only: a value may be a secret.
 impl fmt::Debug for Headers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter().map(|(name, _)| name)).finish()

@@ -1,4 +1,4 @@
-//! A prompt, as it is put together.
+//! The builder of a prompt.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::completer::{Completer, Completers, IntoCompleter};
 use super::handler::{Blocking, Handler, IntoHandler};
 use super::metadata::metadata_setters;
 
-/// A prompt: what clients see of it, and what fills it in.
+/// A prompt: its definition and its handler.
 ///
 /// ```
 /// use tsugite::prelude::*;
@@ -35,17 +35,17 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// A prompt that is asked for by `name`.
+    /// Creates a prompt.
     pub fn new(name: impl Into<String>) -> Self {
         Self::from_definition(prompts::Prompt::new(name))
     }
 
-    /// A prompt known only at run time.
+    /// Creates a prompt from a definition known only at run time.
     pub fn from_definition(definition: prompts::Prompt) -> Self {
         Self { definition, handler: None, completers: Completers::default(), tags: Vec::new() }
     }
 
-    /// What fills it in. The arguments of its [`Args`](super::Args) are the prompt's.
+    /// Sets the handler. The fields of its [`Args`](super::Args) are the prompt's arguments.
     #[must_use]
     pub fn handler<P>(mut self, handler: impl IntoHandler<P, GetResult>) -> Self {
         if let Some(schema) = handler.input_schema() {
@@ -55,7 +55,7 @@ impl Prompt {
         self
     }
 
-    /// What fills it in, in a function that blocks: it runs off the threads that serve.
+    /// Sets a blocking handler. It runs on a thread for blocking work, not on the threads that serve requests.
     #[must_use]
     pub fn blocking_handler<F, P>(self, handler: F) -> Self
     where
@@ -64,7 +64,7 @@ impl Prompt {
         self.handler(Blocking(handler))
     }
 
-    /// Made by a macro: the arguments and the handler of a function.
+    /// Called by the macro: sets the arguments and the handler of a function.
     #[doc(hidden)]
     #[must_use]
     pub fn function(mut self, input: Schema, handler: Arc<dyn Handler<GetResult>>) -> Self {
@@ -74,14 +74,14 @@ impl Prompt {
         self
     }
 
-    /// Something it wants to know, where no type says it.
+    /// Adds an argument, where no Rust type defines it.
     #[must_use]
     pub fn argument(mut self, argument: PromptArgument) -> Self {
         self.definition.arguments.get_or_insert_default().push(argument);
         self
     }
 
-    /// What could stand in one of its arguments: fixed values, or a function.
+    /// Completes an argument from fixed values or a function.
     #[must_use]
     pub fn complete<P>(mut self, argument: impl Into<String>, values: impl IntoCompleter<P>) -> Self {
         self.completers.insert(argument.into(), values.into_completer());
@@ -93,9 +93,9 @@ impl Prompt {
     }
 }
 
-metadata_setters!(Prompt, "What it is for.");
+metadata_setters!(Prompt, "Sets the description.");
 
-/// The properties of a schema as a prompt's arguments, which know less of themselves.
+/// Converts the properties of a schema into prompt arguments, which carry less information.
 fn prompt_arguments(schema: &Schema) -> Vec<PromptArgument> {
     let keywords = schema.keywords();
     let required = keywords.get("required").and_then(Value::as_array);

@@ -7,14 +7,16 @@ use tsugite_core::revision::{RpcError, read_params};
 use tsugite_core::uri_template::{TemplateValue, Variables};
 
 use super::arguments::Arguments;
-use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
-use super::context::LazyContext;
+use super::connection::ServerConnection;
+use super::dispatch::IncomingRequest;
 use super::handler::CallParts;
 use super::handler_error::InvocationError;
+use super::lazy_context::LazyContext;
+use super::pending::PendingRequest;
 use super::prompt::Prompt;
 use super::tools::resume;
 
-/// Fills a prompt in.
+/// Responds to `prompts/get`.
 pub(crate) fn get(
     link: &Arc<ServerConnection>,
     asked: IncomingRequest<'_>,

@@ -1,4 +1,4 @@
-//! What is offered, in the order it was registered, own things first and then those of mounted servers.
+//! The registry of tools, prompts and resources, in registration order, and the mounted servers.
 
 use std::sync::Arc;
 
@@ -15,38 +15,38 @@ use super::schema;
 use super::tool::Tool;
 use super::validate::{self, ArgumentValidator, CompileFn, Validator};
 
-/// What is offered. Whoever looks takes a snapshot, so nothing is locked while somebody else's code runs.
+/// The items a server offers. Readers take a snapshot, so no lock is held while user code runs.
 #[derive(Clone, Default)]
 pub(crate) struct Registry {
     pub(crate) tools: Collection<ToolEntry>,
     pub(crate) prompts: Collection<Prompt>,
     pub(crate) resources: Collection<Resource>,
-    /// Families of resources, by their template.
+    /// Resource templates, by their template text.
     pub(crate) templates: Collection<Resource>,
     pub(crate) mounts: Vec<Mount>,
     errors: Vec<String>,
-    /// What was ever offered: its list stays there, if only empty.
+    /// The kinds that were ever registered. Their capability stays declared even if the list becomes empty.
     ever_registered: Vec<ListKind>,
 }
 
-/// Something that can be offered.
+/// The kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ListKind {
-    /// A tool, by its name.
+    /// A tool, identified by its name.
     Tool,
-    /// A prompt, by its name.
+    /// A prompt, identified by its name.
     Prompt,
-    /// A resource by its URI, or a family by its template.
+    /// A resource identified by its URI, or a resource template.
     Resource,
 }
 
 impl ListKind {
-    /// All of them.
+    /// All kinds.
     pub(crate) const ALL: [Self; 3] = [ListKind::Tool, ListKind::Prompt, ListKind::Resource];
 }
 
-/// A tool, a prompt or a resource.
+/// A tool, a prompt or a resource, ready to be registered.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum Registration {
@@ -54,7 +54,7 @@ pub enum Registration {
     Tool(Tool),
     /// A prompt.
     Prompt(Prompt),
-    /// A resource, or a family of them.
+    /// A resource or a resource template.
     Resource(Box<Resource>),
 }
 
@@ -86,26 +86,26 @@ impl From<Resource> for Registration {
     }
 }
 
-/// A server inside another.
+/// A server mounted inside another, and its prefix.
 #[derive(Clone)]
 pub(crate) struct Mount {
     pub(crate) prefix: String,
     pub(crate) shared: Arc<ServerShared>,
 }
 
-/// A tool that can be called.
+/// A registered tool with its handler.
 pub(crate) struct ToolEntry {
     pub(crate) tool: Tool,
-    /// Which arguments headers repeat.
+    /// The arguments that are mirrored in HTTP headers.
     pub(crate) header_params: HeaderParams,
-    /// Where reading the arguments into their type does not check all the schema says.
+    /// Validates arguments where deserializing them into their type does not enforce the whole schema.
     pub(crate) input_validator: Option<ArgumentValidator>,
-    /// For whoever wants the output checked.
+    /// Validates the output, if output validation is on.
     pub(crate) output_validator: Option<Validator>,
 }
 
-/// Things of one kind, in order, each switched on or off. Their names are the server's own, so that nobody can choose them to
-/// collide; every call looks one up.
+/// Items of one kind in registration order, each enabled or disabled. The keys are chosen by the server, so a fast hash
+/// is safe.
 pub(crate) struct Collection<T>(IndexMap<String, (Arc<T>, bool), foldhash::fast::RandomState>);
 
 impl<T> Clone for Collection<T> {
@@ -125,7 +125,7 @@ impl<T> Collection<T> {
         self.0.get(name).filter(|(_, on)| *on).map(|(item, _)| item)
     }
 
-    /// What is switched on, in order.
+    /// The enabled items, in registration order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Arc<T>)> {
         self.0.iter().filter(|(_, (_, on))| *on).map(|(name, (item, _))| (name.as_str(), item))
     }
@@ -142,14 +142,14 @@ impl<T> Collection<T> {
         self.0.shift_remove(name).is_some()
     }
 
-    /// True if that changed anything.
+    /// Enables or disables an item. Returns whether that changed anything.
     fn set_enabled(&mut self, name: &str, on: bool) -> bool {
         self.0.get_mut(name).is_some_and(|(_, is_on)| std::mem::replace(is_on, on) != on)
     }
 }
 
 impl Registry {
-    /// Adds something. Fails naming why it cannot be offered; nothing has changed then.
+    /// Adds an item. Fails with the reason if the item is invalid and then changes nothing.
     pub(crate) fn add(
         &mut self,
         offered: Registration,
@@ -167,7 +167,7 @@ impl Registry {
         Ok(())
     }
 
-    /// Adds something while the server is being put together; what cannot be offered is noted down.
+    /// Adds an item while the server is being built; the reason for an invalid item is kept for `Server::check`.
     pub(crate) fn add_or_record_error(&mut self, offered: Registration, checks_output: OutputValidation) {
         if let Err(mistake) = self.add(offered, checks_output) {
             self.errors.push(mistake);
@@ -182,7 +182,7 @@ impl Registry {
         &self.errors
     }
 
-    /// Takes something away; true if it was there.
+    /// Removes an item. Returns whether it was registered.
     pub(crate) fn remove(&mut self, kind: ListKind, name: &str) -> bool {
         match kind {
             ListKind::Tool => self.tools.remove(name),
@@ -191,7 +191,7 @@ impl Registry {
         }
     }
 
-    /// Switches something on or off; true if that changed anything.
+    /// Enables or disables an item by name. Returns whether that changed anything.
     pub(crate) fn set_enabled(&mut self, kind: ListKind, name: &str, on: bool) -> bool {
         match kind {
             ListKind::Tool => self.tools.set_enabled(name, on),
@@ -202,13 +202,13 @@ impl Registry {
         }
     }
 
-    /// Whether anything of the kind is there or was, here or in a mounted server.
+    /// Whether an item of this kind is or was registered, here or in a mounted server.
     pub(crate) fn has(&self, kind: ListKind) -> bool {
         self.ever_registered.contains(&kind)
             || self.mounts.iter().any(|mount| mount.shared.registry().has(kind))
     }
 
-    /// Whether any argument can be completed.
+    /// Whether any registered item completes arguments.
     pub(crate) fn has_completers(&self) -> bool {
         self.prompts.iter().any(|(_, prompt)| !prompt.completers.is_empty())
             || self.templates.iter().any(|(_, resource)| !resource.completers.is_empty())
@@ -224,12 +224,12 @@ impl Registry {
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
         if name.len() > 128 || !name.bytes().all(plain) {
             tracing::warn!(
-                "many clients take no tool called {name:?}: letters, digits, `_`, `-` and `.` are safe"
+                "many clients reject the tool name {name:?}; use letters, digits, `_`, `-` and `.`"
             );
         }
         let schema = &tool.definition.input_schema;
         if !schema.is_object_rooted() {
-            return Err(format!("the arguments of the tool {name:?} are not an object"));
+            return Err(format!("the input schema of the tool {name:?} must have the type object"));
         }
         let headers =
             HeaderParams::from_schema(schema).map_err(|mark| format!("the tool {name:?}: {mark}"))?;
@@ -266,7 +266,7 @@ impl Registry {
             prompt.completers.keys().find(|name| !known.iter().any(|known| known.name == **name))
         {
             return Err(format!(
-                "the prompt {name:?} completes {argument:?}, which is none of its arguments"
+                "the prompt {name:?} completes {argument:?}, which is not one of its arguments"
             ));
         }
         self.prompts.insert(name, prompt);
@@ -283,11 +283,13 @@ impl Registry {
         }
         check_name("resource", &uri, |uri| self.resources.contains(uri) || self.templates.contains(uri))?;
         if !has_scheme(&uri) {
-            return Err(format!("the resource {uri:?} has no scheme"));
+            return Err(format!("the resource {uri:?} has no URI scheme; use for example `file:///name`"));
         }
         let Some(template) = resource_template(&resource) else {
             if let Some(variable) = resource.completers.keys().next() {
-                return Err(format!("the resource {uri:?} completes {variable:?}, but is no template"));
+                return Err(format!(
+                    "the resource {uri:?} completes {variable:?}, but its URI is not a template"
+                ));
             }
             self.resources.insert(uri, resource);
             return Ok(());
@@ -296,7 +298,7 @@ impl Registry {
             resource.completers.keys().find(|name| !template.variables().any(|known| known == **name))
         {
             return Err(format!(
-                "the template {uri:?} completes {variable:?}, which is none of its variables"
+                "the template {uri:?} completes {variable:?}, which is not one of its variables"
             ));
         }
         let clash =
@@ -321,7 +323,7 @@ fn check_name(what: &str, name: &str, taken: impl Fn(&str) -> bool) -> Result<()
     Ok(())
 }
 
-/// What checks the output, if anything is to. A schema that no type vouches for must be one in any case.
+/// Returns the output validator if output validation is on. A schema that no Rust type backs is compiled in any case.
 fn compile_output_validator(
     schema: &Schema,
     unvouched: Option<CompileFn>,
@@ -338,14 +340,14 @@ fn compile_output_validator(
     }
 }
 
-/// A scheme is a letter, then letters, digits, `+`, `-` or `.` (RFC 3986, section 3.1).
+/// RFC 3986 §3.1: a scheme is a letter followed by letters, digits, `+`, `-` or `.`.
 fn has_scheme(uri: &str) -> bool {
     let Some((scheme, _)) = uri.split_once(':') else { return false };
     scheme.starts_with(|first: char| first.is_ascii_alphabetic())
         && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
 }
 
-/// The template of a family.
+/// Parses the URI template of a resource template.
 pub(crate) fn resource_template(resource: &Resource) -> Option<&UriTemplate> {
     match &resource.location {
         ResourceLocation::Uri => None,
@@ -353,7 +355,7 @@ pub(crate) fn resource_template(resource: &Resource) -> Option<&UriTemplate> {
     }
 }
 
-/// A thing of some kind: where it stands, and who may see it.
+/// An item of one kind, with its tags and its enabled state.
 pub(crate) trait Item: Sized + 'static {
     const KIND: ListKind;
 
@@ -361,7 +363,7 @@ pub(crate) trait Item: Sized + 'static {
     fn tags(&self) -> &[String];
 }
 
-/// A thing of any kind.
+/// An item of any kind.
 #[derive(Clone)]
 pub(crate) enum RegistryEntry {
     Tool(Arc<ToolEntry>),
@@ -386,7 +388,7 @@ impl RegistryEntry {
         }
     }
 
-    /// What tells two things with one name apart.
+    /// A number that tells apart two items of the same name.
     pub(crate) fn address(&self) -> usize {
         match self {
             RegistryEntry::Tool(tool) => Arc::as_ptr(tool).addr(),
@@ -396,7 +398,7 @@ impl RegistryEntry {
     }
 }
 
-/// What one list shows.
+/// Selects one of the four lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RegistryList {
     Tools,
@@ -416,7 +418,7 @@ impl RegistryList {
 }
 
 impl Registry {
-    /// What is our own, in order.
+    /// The items of this server, without mounted ones, in registration order.
     pub(crate) fn entries(&self, shown: RegistryList) -> Vec<(String, RegistryEntry)> {
         fn collect_entries<T>(
             shelf: &Collection<T>,
@@ -469,7 +471,7 @@ impl Item for Resource {
     }
 }
 
-/// A name as it is in an outer server.
+/// Returns the name that an item of a mounted server has in the outer server.
 pub(crate) fn outer_name(kind: ListKind, prefix: &str, name: &str) -> String {
     match kind {
         ListKind::Resource => match name.split_once("://").map(|parts| (parts, "://")) {
@@ -483,7 +485,7 @@ pub(crate) fn outer_name(kind: ListKind, prefix: &str, name: &str) -> String {
     }
 }
 
-/// The name inside the mounted server, if it is one of its.
+/// Returns the inner name if `name` belongs to the server mounted under `prefix`.
 pub(crate) fn inner_name(kind: ListKind, prefix: &str, name: &str) -> Option<String> {
     match kind {
         ListKind::Resource => {

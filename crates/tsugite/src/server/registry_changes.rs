@@ -1,4 +1,4 @@
-//! Changing what is offered while it is served: whoever may want to know is told, once for each list.
+//! Changes to the registry while the server runs. Each list that changed is announced once.
 
 use std::sync::Arc;
 
@@ -6,16 +6,16 @@ use super::Server;
 use super::config::OutputValidation;
 use super::registry::{ListKind, Registration, Registry};
 
-/// Changes to what a server offers, made together.
+/// A set of registry changes that take effect together.
 pub struct Changes {
-    /// What is offered with the changes made.
+    /// The registry with the changes applied.
     registry: Registry,
     output_validation: OutputValidation,
     operations: Vec<RegistryOperation>,
     changed_kinds: Vec<ListKind>,
 }
 
-/// A change, to be made again if somebody else was faster.
+/// One operation, kept so that it can be repeated if another thread changed the registry first.
 enum RegistryOperation {
     Add(Box<Registration>),
     Remove(ListKind, String),
@@ -27,7 +27,7 @@ impl RegistryOperation {
         match self {
             RegistryOperation::Add(offered) => {
                 if let Err(mistake) = registry.add(*offered, checks_output) {
-                    tracing::warn!("something was added twice at the same time: {mistake}");
+                    tracing::warn!("an item was added twice concurrently: {mistake}");
                 }
             }
             RegistryOperation::Remove(kind, name) => drop(registry.remove(kind, &name)),
@@ -37,17 +37,18 @@ impl RegistryOperation {
 }
 
 impl Server {
-    /// Changes what is offered, at any time. However much changes, each list that did is announced once.
+    /// Changes the registered items at any time. Each list that changed is announced once, however many items changed.
     ///
     /// ```
     /// use tsugite::prelude::*;
+    /// use tsugite::server::ListKind;
     ///
     /// let server = Server::new("shop", "1.0.0").tool(Tool::new("buy").handler(|| async { "bought" }));
     /// server.change(|changes| {
-    ///     changes.disable(Kind::ClientHandler, "buy");
+    ///     changes.disable(ListKind::Tool, "buy");
     ///     changes.add(Tool::new("browse").handler(|| async { "a hat" }))
     /// })?;
-    /// # Ok::<(), tsugite::ClientError>(())
+    /// # Ok::<(), tsugite::Error>(())
     /// ```
     pub fn change<T>(&self, change: impl FnOnce(&mut Changes) -> T) -> T {
         let before = self.shared.registry();
@@ -65,7 +66,7 @@ impl Server {
         }
         self.shared.replace_registry(|now| match Arc::ptr_eq(now, &before) {
             true => *now = Arc::new(changes.registry),
-            // Somebody else has changed it meanwhile: the same once more, on what there is now.
+            // Another thread changed the registry meanwhile: repeat the operations on its version.
             false => {
                 let registry = Arc::make_mut(now);
                 changes.operations.into_iter().for_each(|made| made.apply(registry, checks_output));
@@ -75,34 +76,34 @@ impl Server {
         result
     }
 
-    /// Offers something more. Fails, changing nothing, when it cannot be offered.
+    /// Registers an item. Fails and changes nothing if the item is invalid.
     pub fn add(&self, offered: impl Into<Registration>) -> crate::Result<()> {
         self.change(|changes| changes.add(offered))
     }
 
-    /// No longer offers something; true if it was there.
+    /// Removes an item. Returns whether it was registered.
     pub fn remove(&self, kind: ListKind, name: &str) -> bool {
         self.change(|changes| changes.remove(kind, name))
     }
 
-    /// Offers something again that was disabled; true if it was.
+    /// Enables a disabled item. Returns whether it was disabled.
     pub fn enable(&self, kind: ListKind, name: &str) -> bool {
         self.change(|changes| changes.enable(kind, name))
     }
 
-    /// Hides something until it is enabled again; true if it was not hidden.
+    /// Hides an item until it is enabled again. Returns whether it was enabled.
     pub fn disable(&self, kind: ListKind, name: &str) -> bool {
         self.change(|changes| changes.disable(kind, name))
     }
 
-    /// Tells whoever subscribed to it that a resource has changed.
+    /// Notifies subscribers that a resource has changed.
     pub fn notify_resource_updated(&self, uri: &str) {
         self.shared.feed.notify_resource_updated(&self.shared, uri);
     }
 }
 
 impl Changes {
-    /// Offers something more. Fails, changing nothing, when it cannot be offered.
+    /// Registers an item. Fails and changes nothing if the item is invalid.
     pub fn add(&mut self, offered: impl Into<Registration>) -> crate::Result<()> {
         let offered = offered.into();
         let kind = offered.kind();
@@ -112,7 +113,7 @@ impl Changes {
         Ok(())
     }
 
-    /// No longer offers something; true if it was there.
+    /// Removes an item. Returns whether it was registered.
     pub fn remove(&mut self, kind: ListKind, name: &str) -> bool {
         let removed = self.registry.remove(kind, name);
         if removed {
@@ -121,12 +122,12 @@ impl Changes {
         removed
     }
 
-    /// Offers something again that was disabled; true if it was.
+    /// Enables a disabled item. Returns whether it was disabled.
     pub fn enable(&mut self, kind: ListKind, name: &str) -> bool {
         self.set_enabled(kind, name, true)
     }
 
-    /// Hides something until it is enabled again; true if it was not hidden.
+    /// Hides an item until it is enabled again. Returns whether it was enabled.
     pub fn disable(&mut self, kind: ListKind, name: &str) -> bool {
         self.set_enabled(kind, name, false)
     }

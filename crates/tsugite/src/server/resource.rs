@@ -1,4 +1,4 @@
-//! A resource, or a family of them, as it is put together.
+//! The builder of a resource or a resource template.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use super::handler::{Blocking, CallParts, Handler, HandlerFuture, IntoHandler};
 use super::handler_error::{HandlerError, InvocationError};
 use super::metadata::metadata_setters;
 
-/// A resource, or by a template a family of them: what clients see, and what reads it.
+/// A resource or a resource template: its definition and its handler.
 ///
 /// ```
 /// use tsugite::prelude::*;
@@ -45,19 +45,19 @@ pub struct Resource {
     pub(crate) error: Option<String>,
 }
 
-/// Where it is.
+/// The location of a resource.
 #[derive(Clone)]
 pub(crate) enum ResourceLocation {
-    /// At one URI.
+    /// A fixed URI.
     Uri,
-    /// Wherever the template fits.
+    /// A URI template.
     Template(UriTemplate),
-    /// Below a directory.
+    /// A directory.
     Directory(UriTemplate, Arc<Directory>),
 }
 
 impl Resource {
-    /// A resource at one URI.
+    /// Creates a resource with a fixed URI.
     pub fn new(uri: impl Into<String>) -> Self {
         let uri = uri.into();
         let name = uri.rsplit('/').find(|part| !part.is_empty()).unwrap_or(&uri).to_owned();
@@ -72,8 +72,8 @@ impl Resource {
         }
     }
 
-    /// A family of resources by a template (RFC 6570); its variables are the arguments. A template that could be read in
-    /// two ways is reported when the server is served.
+    /// Creates a resource template (RFC 6570); its variables are the arguments. An ambiguous template is reported when the
+    /// server is served.
     pub fn template(template: impl Into<String>) -> Self {
         let template = template.into();
         let mut resource = Self::new(template.clone());
@@ -84,27 +84,27 @@ impl Resource {
         resource
     }
 
-    /// A resource at one URI, or a family if there are braces in it: what `#[resource("…")]` makes.
+    /// Creates a resource, or a template if `uri` contains braces, as `#[resource("…")]` does.
     pub fn from_uri_or_template(uri_or_template: impl Into<String>) -> Self {
         let text = uri_or_template.into();
         if text.contains('{') { Self::template(text) } else { Self::new(text) }
     }
 
-    /// A text that does not change.
+    /// Creates a resource with constant text.
     pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
         let text = text.into();
         let size = text.len();
         Self::new(uri).size(size as u64).with_fixed_contents(move || ResourceContents::text("", text.clone()))
     }
 
-    /// Bytes that do not change.
+    /// Creates a resource with constant bytes.
     pub fn bytes(uri: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
         let bytes = bytes.into();
         let size = bytes.len();
         Self::new(uri).size(size as u64).with_fixed_contents(move || ResourceContents::bytes("", &bytes))
     }
 
-    /// A file, read whenever the resource is. At most 16 MiB.
+    /// Creates a resource from a file, which is read on every request. Maximum size: 16 MiB.
     pub fn file(uri: impl Into<String>, path: impl Into<PathBuf>) -> Self {
         let path: PathBuf = path.into();
         let mut resource = Self::new(uri);
@@ -115,8 +115,8 @@ impl Resource {
         })
     }
 
-    /// The files below a directory: `uri` and the path of a file below it are its URI. They are listed as they are found;
-    /// hidden files, and links that lead out of the directory, are not there. At most 16 MiB a file.
+    /// Serves the files below a directory: the URI of a file is `uri` followed by its relative path. Files are listed as they
+    /// are found; hidden files and links that leave the directory are skipped. Maximum size of a file: 16 MiB.
     pub fn directory(uri: impl Into<String>, path: impl AsRef<Path>) -> Self {
         let uri = uri.into();
         let slash = if uri.ends_with('/') { "" } else { "/" };
@@ -139,14 +139,14 @@ impl Resource {
         })
     }
 
-    /// What reads it. For a template, the variables fill in the handler's [`Args`](super::Args).
+    /// Sets the handler that reads the resource. Template variables fill the handler's [`Args`](super::Args).
     #[must_use]
     pub fn handler<P>(mut self, handler: impl IntoHandler<P, ReadResult>) -> Self {
         self.handler = Some(handler.into_handler());
         self
     }
 
-    /// What reads it, in a function that blocks: it runs off the threads that serve.
+    /// Sets a blocking handler. It runs on a thread for blocking work, not on the threads that serve requests.
     #[must_use]
     pub fn blocking_handler<F, P>(self, handler: F) -> Self
     where
@@ -155,7 +155,7 @@ impl Resource {
         self.handler(Blocking(handler))
     }
 
-    /// Made by a macro: the handler of a function.
+    /// Called by the macro: sets the handler of a function.
     #[doc(hidden)]
     #[must_use]
     pub fn function(mut self, handler: Arc<dyn Handler<ReadResult>>) -> Self {
@@ -163,42 +163,42 @@ impl Resource {
         self
     }
 
-    /// What could stand in a variable of the template: fixed values, or a function.
+    /// Completes a template variable from fixed values or a function.
     #[must_use]
     pub fn complete<P>(mut self, variable: impl Into<String>, values: impl IntoCompleter<P>) -> Self {
         self.completers.insert(variable.into(), values.into_completer());
         self
     }
 
-    /// For programs; the last part of the URI unless told otherwise.
+    /// Sets the programmatic name. Default: the last segment of the URI.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.definition.name = name.into();
         self
     }
 
-    /// Its type. What its handler returns gets it too, unless that has its own.
+    /// Sets the MIME type. Contents without a type of their own get it too.
     #[must_use]
     pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
         self.definition.mime_type = Some(mime_type.into());
         self
     }
 
-    /// Its size in bytes; a family has none.
+    /// Sets the size in bytes. A template has none.
     #[must_use]
     pub fn size(mut self, bytes: u64) -> Self {
         self.definition.size = Some(bytes);
         self
     }
 
-    /// For whom it is, and how much it matters.
+    /// Sets the audience and the priority.
     #[must_use]
     pub fn annotations(mut self, annotations: Annotations) -> Self {
         self.definition.annotations = Some(annotations);
         self
     }
 
-    /// For how long what was read stays good, and for whom (2026-07-28).
+    /// Sets how long clients may cache the contents, and for whom (2026-07-28).
     #[must_use]
     pub fn cache(mut self, time: Duration, scope: CacheScope) -> Self {
         self.cache = Some((time, scope));
@@ -256,7 +256,7 @@ impl<F: Fn(Option<&str>) -> Result<ReadFileFn, InvocationError> + Send + Sync> H
     }
 }
 
-/// What the client hears of a file that cannot be read. Never where it is.
+/// The error for a file that cannot be read. It never contains the path.
 fn file_error(error: FileError) -> InvocationError {
     match error {
         FileError::NotFound | FileError::NotAFile => InvocationError::NotFound,
@@ -268,5 +268,5 @@ fn file_error(error: FileError) -> InvocationError {
     }
 }
 
-/// How large a file may be.
+/// The maximum size of a file.
 const MAX_FILE_BYTES: u64 = 16 << 20;

@@ -7,14 +7,16 @@ use tsugite_core::protocol::resources::Read;
 use tsugite_core::revision::{RpcError, read_params};
 
 use super::arguments::Arguments;
-use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
-use super::context::LazyContext;
+use super::connection::ServerConnection;
+use super::dispatch::IncomingRequest;
 use super::handler::CallParts;
 use super::handler_error::InvocationError;
+use super::lazy_context::LazyContext;
 use super::lists;
+use super::pending::PendingRequest;
 use super::tools::resume;
 
-/// Reads a resource.
+/// Responds to `resources/read`.
 pub(crate) fn read(
     link: &Arc<ServerConnection>,
     asked: IncomingRequest<'_>,
@@ -22,7 +24,7 @@ pub(crate) fn read(
 ) -> Result<Option<PendingRequest>, RpcError> {
     let uri = read_params::<Read>(asked.request.params(), asked.revision)?.uri;
     let not_found = |uri: String| RpcError::ResourceNotFound { uri };
-    // A URI with a value that no handler should see is not there, like any other that is not.
+    // A URI with an unsafe value is treated like an unknown resource.
     let found = link.server.shared.find_resource(&link.config, asked.principal(), &uri).ok().flatten();
     let Some(found) = found else { return Err(not_found(uri)) };
     let (resource, variables) = (found.item, found.variables);
@@ -49,10 +51,10 @@ pub(crate) fn read(
             }
         }
         if result.ttl_ms.is_none() {
-            // What came of an answer is nobody else's, and good for nothing but this call.
+            // A result that depends on an answer belongs to this call only.
             lists::set_cache_hint(&mut result, resource.cache.filter(|_| !answered), false);
         }
-        // What not everybody may see is for whoever asked, whatever else was said.
+        // A resource that not all callers may see is always private.
         if personal && result.cache_scope.is_some() {
             result.cache_scope = Some(CacheScope::Private);
         }

@@ -1,8 +1,9 @@
-//! Where the answer to a request goes: out by itself, or into the array of the batch it came in.
+//! Writes the response to a request: into the outbound queue of the connection, into a slot of its own (HTTP), or into
+//! the array of the batch that the request came in.
 
 use std::sync::{Arc, Mutex};
 
-use tsugite_core::jsonrpc::{BatchResponse, ErrorObject, Id, ParseError, RawJson, write};
+use tsugite_core::jsonrpc::{BatchResponse, ErrorObject, Id, ParseError, RawJson, end_line, write};
 use tsugite_core::protocol::Method;
 use tsugite_core::revision::{
     Revision, RpcError, ServerInfoMeta, Translate, UnsupportedByRevisionError, write_result_in_place,
@@ -11,28 +12,59 @@ use tsugite_core::revision::{
 use crate::lock::lock;
 use crate::transport::outbound_queue::OutboundQueue;
 
-/// Where an answer goes.
+/// Writes the response to one request, or the responses to one batch.
 #[derive(Clone)]
 pub(crate) struct ResponseWriter {
-    /// Where what is said before the answer goes.
+    /// The queue for messages that are sent before the response.
     pub(crate) outbox: Arc<OutboundQueue>,
     target: ResponseTarget,
 }
 
 #[derive(Clone)]
 enum ResponseTarget {
-    /// Out by itself.
-    Single,
+    /// Into the queue, after the messages before it.
+    Queue,
+    /// Into a slot, apart from the messages before it.
+    Slot(Arc<ResponseSlot>),
     /// Into an array.
     Batch(Arc<BatchWriter>),
-    /// To whoever stands around the request.
+    /// To the layer around the request.
     Captured(Arc<Mutex<Option<RpcResult>>>),
 }
 
-/// An answer before it is a message.
+/// The response to one HTTP request, kept apart from the messages before it: the transport sees whether there is a
+/// response, and whether it is an error, without reading bytes.
+#[derive(Debug, Default)]
+pub(crate) struct ResponseSlot(Mutex<Option<WrittenResponse>>);
+
+/// A response as a message on one line, without the end of the line.
+#[derive(Debug)]
+pub(crate) struct WrittenResponse {
+    pub(crate) body: Vec<u8>,
+    /// The code of the error that the response is, if it is one.
+    pub(crate) error_code: Option<i64>,
+}
+
+impl ResponseSlot {
+    /// Takes the response, if it was written.
+    pub(crate) fn take(&self) -> Option<WrittenResponse> {
+        lock(&self.0).take()
+    }
+
+    /// Whether no response was written, or it was taken.
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.0).is_none()
+    }
+
+    fn put(&self, response: WrittenResponse) {
+        *lock(&self.0) = Some(response);
+    }
+}
+
+/// A result or an error before it is a message.
 pub(crate) type RpcResult = Result<RawJson, RpcError>;
 
-/// A result alone, the way it stands in a message.
+/// Encodes a result alone, as it stands in a message.
 pub(crate) fn encode_result<M: Method>(
     mut output: M::Output,
     to: Revision,
@@ -52,55 +84,69 @@ fn extract_result(write: WriteResultFn<'_>) -> Result<RawJson, UnsupportedByRevi
     Ok(RawJson::parse(text)?)
 }
 
-/// Appends a result with an id. What happens to it then is the same for all and so built once.
+/// Appends a result with an id to a buffer. The rest is the same for all methods and compiled once.
 type WriteResultFn<'a> = &'a mut dyn FnMut(&mut Vec<u8>, &Id<'_>) -> Result<(), UnsupportedByRevisionError>;
 
-/// What stands before the result in a message with the id 0.
+/// The start of a response with the id 0, up to its result.
 const RESULT_PREFIX: &[u8] = br#"{"jsonrpc":"2.0","id":0,"result":"#;
 
-/// About how long a message is around its result.
+/// The initial capacity of a response in a slot. Most fit and are written without growing.
+const RESPONSE_CAPACITY: usize = 512;
+
+/// About how many bytes a response has besides its result.
 const MESSAGE_OVERHEAD: usize = 64;
 
-/// The answers to one batch. The array leaves when the last of its requests is answered, cancelled or dropped.
+/// The responses to one batch. The array is sent when the last of its requests is answered, cancelled or dropped.
 pub(crate) struct BatchWriter {
-    outbox: Arc<OutboundQueue>,
+    /// Sends the array.
+    writer: ResponseWriter,
     responses: Mutex<(BatchResponse, usize)>,
-    /// How many bytes the array may have; what would go beyond is refused.
+    /// The size limit of the array. A response beyond it is replaced by an error.
     max_bytes: usize,
 }
 
 impl ResponseWriter {
-    /// Out by itself.
+    /// Writes the response into the queue.
     pub(crate) fn single(outbox: Arc<OutboundQueue>) -> Self {
-        Self { outbox, target: ResponseTarget::Single }
+        Self { outbox, target: ResponseTarget::Queue }
     }
 
-    /// For a batch.
-    pub(crate) fn batch(outbox: Arc<OutboundQueue>, most: usize) -> Self {
-        let batch = BatchWriter { outbox: outbox.clone(), responses: Mutex::default(), max_bytes: most };
+    /// Writes the response into a slot. Messages before it go into the queue.
+    pub(crate) fn with_slot(outbox: Arc<OutboundQueue>, slot: Arc<ResponseSlot>) -> Self {
+        Self { outbox, target: ResponseTarget::Slot(slot) }
+    }
+
+    /// Collects the responses to a batch of at most so many bytes into one array.
+    pub(crate) fn batch(outbox: Arc<OutboundQueue>, max_bytes: usize) -> Self {
+        Self::batch_into(Self::single(outbox), max_bytes)
+    }
+
+    /// Collects the responses to a batch and hands the array to another writer.
+    pub(crate) fn batch_into(writer: Self, max_bytes: usize) -> Self {
+        let outbox = writer.outbox.clone();
+        let batch = BatchWriter { writer, responses: Mutex::default(), max_bytes };
         Self { outbox, target: ResponseTarget::Batch(Arc::new(batch)) }
     }
 
-    /// For whoever stands around the request. What comes before the answer goes out all the same.
+    /// Keeps the response for the layer around the request. Messages before it go into the queue.
     pub(crate) fn capture(outbox: Arc<OutboundQueue>) -> Self {
         Self { outbox, target: ResponseTarget::Captured(Arc::default()) }
     }
 
-    /// For what nobody waits for.
+    /// Drops responses and messages, for notifications.
     pub(crate) fn discard() -> Self {
         Self::capture(Arc::new(OutboundQueue::new(0)))
     }
 
-    /// What was captured, if there was an answer.
+    /// Takes the captured response, if there was one.
     pub(crate) fn take_captured(&self) -> Option<RpcResult> {
         match &self.target {
             ResponseTarget::Captured(outcome) => lock(outcome).take(),
-            _ => None,
+            ResponseTarget::Queue | ResponseTarget::Slot(_) | ResponseTarget::Batch(_) => None,
         }
     }
 
-    /// Answers with a result, which is of no other use then. One that cannot be written is our mistake and becomes an
-    /// internal error.
+    /// Sends a result, which cannot be used afterwards. A result that cannot be encoded becomes an internal error.
     pub(crate) fn send_result<M: Method>(
         &self,
         id: &Id<'_>,
@@ -117,51 +163,59 @@ impl ResponseWriter {
 
     fn write_result(&self, id: &Id<'_>, method: &'static str, to: Revision, write: WriteResultFn<'_>) {
         let could_not = |error: UnsupportedByRevisionError| {
-            tracing::error!(%error, method, revision = %to, "an answer could not be written");
+            tracing::error!(%error, method, revision = %to, "a result could not be encoded");
             RpcError::Internal
         };
         if let ResponseTarget::Captured(outcome) = &self.target {
             *lock(outcome) = Some(extract_result(write).map_err(could_not));
             return;
         }
-        self.push(Some(id), to, |out| {
-            if let Err(refusal) = write(out, id).map_err(could_not) {
-                write::error(out, Some(id), to.writes_null_id(), &refusal.to_error_object(to));
+        self.push(Some(id), to, |out| match write(out, id).map_err(could_not) {
+            Ok(()) => None,
+            Err(error) => {
+                let error = error.to_error_object(to);
+                write::error(out, Some(id), to.writes_null_id(), &error);
+                Some(error.code)
             }
         });
     }
 
-    /// Answers with a result that was written before.
+    /// Sends a result that is encoded already.
     pub(crate) fn send_raw_result(&self, id: &Id<'_>, result: &RawJson, to: Revision) {
         if let ResponseTarget::Captured(outcome) = &self.target {
             *lock(outcome) = Some(Ok(result.clone()));
             return;
         }
-        self.push(Some(id), to, |out| write::raw_result(out, id, result));
+        self.push(Some(id), to, |out| {
+            write::raw_result(out, id, result);
+            None
+        });
     }
 
-    /// The same with a result that has no newline in it.
+    /// The same for a result without newlines.
     pub(crate) fn send_raw_line(&self, id: &Id<'_>, result: &RawJson, to: Revision) {
+        let bytes = result.text().len() + MESSAGE_OVERHEAD;
         match &self.target {
-            // With room for what stands around it.
-            ResponseTarget::Single => {
-                let bytes = result.text().len() + MESSAGE_OVERHEAD;
-                self.outbox.push_line(bytes, |out| write::raw_result(out, id, result));
+            ResponseTarget::Queue => self.outbox.push_line(bytes, |out| write::raw_result(out, id, result)),
+            ResponseTarget::Slot(slot) => {
+                let mut body = Vec::with_capacity(bytes);
+                write::raw_result(&mut body, id, result);
+                slot.put(WrittenResponse { body, error_code: None });
             }
-            _ => self.send_raw_result(id, result, to),
+            ResponseTarget::Batch(_) | ResponseTarget::Captured(_) => self.send_raw_result(id, result, to),
         }
     }
 
-    /// Answers with an error.
-    pub(crate) fn send_error(&self, id: Option<&Id<'_>>, refusal: &RpcError, to: Revision) {
+    /// Sends an error.
+    pub(crate) fn send_error(&self, id: Option<&Id<'_>>, error: &RpcError, to: Revision) {
         if let ResponseTarget::Captured(outcome) = &self.target {
-            *lock(outcome) = Some(Err(refusal.clone()));
+            *lock(outcome) = Some(Err(error.clone()));
             return;
         }
-        self.send_error_object(id, &refusal.to_error_object(to), to);
+        self.send_error_object(id, &error.to_error_object(to), to);
     }
 
-    /// Answers what could not be read, if it wants an answer.
+    /// Sends the error for a message that could not be parsed, unless it was a notification or response.
     pub(crate) fn send_parse_error(&self, fault: &ParseError, to: Revision) {
         if let Some((id, error)) = fault.error_response() {
             self.send_error_object(id, &error, to);
@@ -169,16 +223,17 @@ impl ResponseWriter {
     }
 
     fn send_error_object(&self, id: Option<&Id<'_>>, error: &ErrorObject, to: Revision) {
-        if let ResponseTarget::Single = self.target {
-            self.outbox.set_error_code(i32::try_from(error.code).unwrap_or(i32::MIN));
-        }
-        self.push(id, to, |out| write::error(out, id, to.writes_null_id(), error));
+        self.push(id, to, |out| {
+            write::error(out, id, to.writes_null_id(), error);
+            Some(error.code)
+        });
     }
 
-    fn push(&self, id: Option<&Id<'_>>, to: Revision, write: impl FnOnce(&mut Vec<u8>)) {
+    /// Sends a response. `write` appends it and returns the code of the error that it is, if it is one.
+    fn push(&self, id: Option<&Id<'_>>, to: Revision, write: impl FnOnce(&mut Vec<u8>) -> Option<i64>) {
         match &self.target {
-            ResponseTarget::Single => self.outbox.push(write),
-            // Faults are found before anything stands around a request.
+            ResponseTarget::Queue | ResponseTarget::Slot(_) => self.push_message(write),
+            // A message that cannot be parsed never reaches a layer.
             ResponseTarget::Captured(_) => {}
             ResponseTarget::Batch(batch) => {
                 let mut message = Vec::new();
@@ -187,26 +242,44 @@ impl ResponseWriter {
             }
         }
     }
+
+    /// Sends a message by itself, not as a part of a batch.
+    fn push_message(&self, write: impl FnOnce(&mut Vec<u8>) -> Option<i64>) {
+        let ResponseTarget::Slot(slot) = &self.target else {
+            return self.outbox.push(|out| {
+                write(out);
+            });
+        };
+        let mut body = Vec::with_capacity(RESPONSE_CAPACITY);
+        let error_code = write(&mut body);
+        // The response may become an event, whose data is one line.
+        end_line(&mut body, 0);
+        body.pop();
+        slot.put(WrittenResponse { body, error_code });
+    }
 }
 
 impl BatchWriter {
     fn push(&self, id: Option<&Id<'_>>, to: Revision, mut message: Vec<u8>) {
-        let mut answers = lock(&self.responses);
-        if answers.1 + message.len() > self.max_bytes {
-            let refusal = RpcError::TooLarge("The answers to this batch are too large together".into());
+        let mut responses = lock(&self.responses);
+        if responses.1 + message.len() > self.max_bytes {
+            let error = RpcError::TooLarge("The answers to this batch are too large together".into());
             message.clear();
-            write::error(&mut message, id, to.writes_null_id(), &refusal.to_error_object(to));
+            write::error(&mut message, id, to.writes_null_id(), &error.to_error_object(to));
         }
-        answers.1 += message.len();
-        answers.0.push(&message);
+        responses.1 += message.len();
+        responses.0.push(&message);
     }
 }
 
 impl Drop for BatchWriter {
     fn drop(&mut self) {
-        let (answers, _) = self.responses.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if let Some(array) = std::mem::take(answers).finish() {
-            self.outbox.push(|out| out.extend_from_slice(&array));
+        let (responses, _) = self.responses.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(array) = std::mem::take(responses).finish() {
+            self.writer.push_message(|out| {
+                out.extend_from_slice(&array);
+                None
+            });
         }
     }
 }

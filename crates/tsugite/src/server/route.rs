@@ -1,21 +1,23 @@
-//! The switchboard: one line per method.
+//! The router: one line per method.
 
 use std::sync::Arc;
 
 use tsugite_core::protocol::{
-    Method, completion, discover, lifecycle, logging, ping, prompts, resources, result::Empty, subscriptions,
-    tools,
+    Method, completion, discover, lifecycle, logging, ping, prompts, resources, result::EmptyResult,
+    subscriptions, tools,
 };
 use tsugite_core::revision::{
     MessageSender as Side, MethodKind as Message, RpcError, canonical_method, read_params,
 };
 
-use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
-use super::context::LazyContext;
+use super::connection::ServerConnection;
+use super::dispatch::IncomingRequest;
+use super::lazy_context::LazyContext;
 use super::lists::{list, list_with_files};
+use super::pending::PendingRequest;
 use super::registry::ListKind;
 
-/// Finds what answers a request.
+/// Dispatches a request to its method.
 pub(crate) fn route(
     link: &Arc<ServerConnection>,
     asked: IncomingRequest<'_>,
@@ -45,7 +47,7 @@ pub(crate) fn route(
         resources::ListTemplates::NAME if has(ListKind::Resource) => {
             list::<resources::ListTemplates>(link, asked)?
         }
-        // Nothing can follow a request that stands alone.
+        // A single request without a session cannot have a subscription.
         resources::Subscribe::NAME | resources::Unsubscribe::NAME | logging::SetLevel::NAME
             if link.is_single_request() =>
         {
@@ -65,10 +67,10 @@ pub(crate) fn route(
         discover::Discover::NAME => {
             link.send_result::<discover::Discover>(asked, super::lifecycle::discover_result(link))
         }
-        ping::Ping::NAME => link.send_result::<ping::Ping>(asked, Empty::new()),
+        ping::Ping::NAME => link.send_result::<ping::Ping>(asked, EmptyResult::new()),
         logging::SetLevel::NAME => {
             link.set_log_level(read_params::<logging::SetLevel>(asked.request.params(), revision)?.level);
-            link.send_result::<logging::SetLevel>(asked, Empty::new());
+            link.send_result::<logging::SetLevel>(asked, EmptyResult::new());
         }
         _ => return Err(unknown()),
     }

@@ -1,14 +1,14 @@
-//! The schema of a type, in the 2020-12 dialect.
+//! JSON Schemas of Rust types, in the 2020-12 dialect.
 
 use schemars::JsonSchema;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Value, json};
 use tsugite_core::protocol::{Object, Schema};
 
-/// The schema of a type, with subschemas in place where they do not recurse.
+/// Generates the schema of a type. Subschemas are inlined unless they recurse.
 pub(crate) fn schema_of<T: JsonSchema>() -> Schema {
     let mut schema = settings().into_generator().into_root_schema_for::<T>();
-    // The name of a Rust type says nothing to a client.
+    // The name of a Rust type means nothing to a client.
     schema.remove("title");
     schema.remove("$schema");
     Schema::from(Value::from(schema))
@@ -18,7 +18,7 @@ fn settings() -> SchemaSettings {
     SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true)
 }
 
-/// Takes away the formats that only Rust knows: validators elsewhere complain about each of them.
+/// Removes formats that only Rust uses: other validators warn about them.
 pub(crate) fn strip_rust_formats(schema: &mut Schema) {
     let mut root = Value::Object(std::mem::take(schema.keywords_mut()));
     strip_formats(&mut root);
@@ -43,28 +43,28 @@ fn strip_formats(schema: &mut Value) {
     }
 }
 
-/// The schema of a function's arguments, put together one by one.
+/// Builds the schema of a function's arguments, one by one.
 #[derive(Debug)]
 pub struct ArgumentsSchema {
     generator: SchemaGenerator,
     properties: Object,
     required: Vec<Value>,
-    /// Of parameters that hold arguments of their own.
+    /// Definitions of parameters that hold arguments of their own.
     definitions: Object,
 }
 
-/// What a function says of one of its arguments.
+/// The properties of one argument.
 #[derive(Debug, Default)]
 pub struct ArgumentInfo {
-    /// What it is called by.
+    /// The name.
     pub name: &'static str,
-    /// What it means.
+    /// The description.
     pub description: Option<String>,
-    /// What it is if it is not given, where that can be said.
+    /// The default value, if it can be expressed as JSON.
     pub default: Option<Value>,
-    /// Whether it may be left out.
+    /// Whether the argument is optional.
     pub optional: bool,
-    /// The header that repeats it.
+    /// The HTTP header that mirrors the argument.
     pub header: Option<&'static str>,
 }
 
@@ -75,7 +75,7 @@ impl Default for ArgumentsSchema {
 }
 
 impl ArgumentsSchema {
-    /// Of no arguments.
+    /// Creates a schema without arguments.
     pub fn new() -> Self {
         let (properties, definitions) = (Object::new(), Object::new());
         Self { generator: settings().into_generator(), properties, required: Vec::new(), definitions }
@@ -118,7 +118,7 @@ impl ArgumentsSchema {
         }
     }
 
-    /// The schema.
+    /// Returns the schema.
     pub fn finish(mut self) -> Schema {
         self.definitions.extend(self.generator.take_definitions(true));
         let mut keywords = Object::from_iter([("type".to_owned(), json!("object"))]);

@@ -1,8 +1,7 @@
-//! Text that is handed to a peer and wanted back unchanged: sealed, so that it can be neither read nor altered, used
-//! elsewhere, nor used for ever.
+//! Sealed text: state that a client carries for the server, encrypted and authenticated.
 //!
-//! What is sealed is bound to whatever must be the same when it comes back (the principal, the method, the arguments)
-//! and ends at an instant. It reads, in the base64 of URLs:
+//! Sealed text is bound to a context that must be the same when it returns (principal, method, arguments) and expires.
+//! Its layout, in URL-safe base64:
 //!
 //! ```text
 //! version 1 | key id 4 | salt 24 | expiry 8 and the text, both encrypted | tag 16
@@ -17,7 +16,7 @@ use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use tsugite_core::base64;
 
-/// A secret to seal with. Replicas that must open each other's text share it.
+/// A secret key for sealing. Replicas that open each other's text share it.
 #[derive(Clone)]
 pub struct SealKey {
     id: [u8; 4],
@@ -25,23 +24,23 @@ pub struct SealKey {
 }
 
 impl SealKey {
-    /// A key of 32 bytes that nobody can guess.
+    /// Creates a key from 32 unpredictable bytes.
     pub fn new(bytes: [u8; 32]) -> Self {
         let root = hmac::Key::new(hmac::HMAC_SHA256, &bytes);
         let [a, b, c, d, ..] = sign(&root, ID_LABEL);
         Self { id: [a, b, c, d], root }
     }
 
-    /// A key from the generator of the operating system. It ends with the process.
+    /// Creates a random key, which is lost when the process ends.
     ///
-    /// Fails if there is no such generator.
+    /// Fails if the operating system provides no random bytes.
     pub fn random() -> Result<Self, SealKeyError> {
         random_bytes().map(Self::new).ok_or(SealKeyError::NoRandomness)
     }
 
-    /// A key made from a secret that is used for other things too.
+    /// Derives a key from a secret that is also used for other purposes.
     ///
-    /// Fails if the secret is shorter than 32 bytes. It is not stretched: a password is no such secret.
+    /// Fails if the secret is shorter than 32 bytes. The secret is not stretched, so a password is not suitable.
     pub fn derive(secret: &[u8]) -> Result<Self, SealKeyError> {
         if secret.len() < MIN_SECRET_LEN {
             return Err(SealKeyError::ShortSecret);
@@ -49,9 +48,9 @@ impl SealKey {
         Ok(Self::new(sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), DERIVE_LABEL)))
     }
 
-    /// Each text has a key of its own, made from a salt. Random nonces under one key would repeat after some 2^32
-    /// texts, which gives the key stream away and lets text be forged; a salt of 24 bytes does not repeat, and a key
-    /// that is used once may have a nonce of zeros.
+    /// Derives the key of one text from its salt. Random nonces under one key would repeat after about 2^32 texts, which
+    /// reveals the key stream and allows forgery. A salt of 24 bytes does not repeat, and a key that is used once may have a
+    /// zero nonce.
     fn single_use_key(&self, salt: &[u8; SALT_LEN]) -> Option<(LessSafeKey, Nonce)> {
         let key = UnboundKey::new(&CHACHA20_POLY1305, &sign(&self.root, salt)).ok()?;
         Some((LessSafeKey::new(key), Nonce::assume_unique_for_key([0; 12])))
@@ -64,7 +63,7 @@ impl fmt::Debug for SealKey {
     }
 }
 
-/// Why there is no key.
+/// The reason a key could not be created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SealKeyError {
@@ -85,7 +84,7 @@ impl fmt::Display for SealKeyError {
 
 impl std::error::Error for SealKeyError {}
 
-/// The keys of a server: those it was given, or one of its own that is made when it is first needed.
+/// The keys of a server: the configured ones, or a random one created on first use.
 #[derive(Debug, Default)]
 pub(crate) struct LazyKeyRing(OnceLock<Option<KeyRing>>);
 
@@ -94,20 +93,20 @@ impl LazyKeyRing {
         Self(OnceLock::from(Some(ring)))
     }
 
-    /// Fails if the operating system gave no random bytes to make a key of.
+    /// Fails if the operating system provides no random bytes.
     pub(crate) fn ring(&self) -> Result<&KeyRing, SealError> {
         let made = || SealKey::random().ok().map(|key| KeyRing::new(key, Vec::new()));
         self.0.get_or_init(made).as_ref().ok_or(SealError::NoRandomness)
     }
 }
 
-/// A name that nobody can guess, of 32 hexadecimal digits.
+/// Returns a random identifier of 32 hexadecimal digits.
 pub(crate) fn random_id() -> Option<String> {
     let bytes: [u8; 16] = random_bytes()?;
     Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The key that seals, and those that sealed before it and still open.
+/// The current key, and older keys that still open text.
 #[derive(Debug, Clone)]
 pub(crate) struct KeyRing {
     newest: SealKey,
@@ -135,7 +134,7 @@ impl KeyRing {
         let aad = associated_data(&sealed, bound_to);
         sealed.extend_from_slice(&millis(expires).to_be_bytes());
         sealed.extend_from_slice(plain);
-        // What the cipher refuses here is more than 256 GiB.
+        // The cipher rejects only text over 256 GiB.
         let (once, nonce) = key.single_use_key(&salt).ok_or(SealError::TooLarge)?;
         let (_, text) = sealed.split_at_mut_checked(HEADER_LEN).ok_or(SealError::TooLarge)?;
         let tag =
@@ -144,8 +143,8 @@ impl KeyRing {
         Ok(base64::encode_url(&sealed))
     }
 
-    /// What was sealed, if one of the keys did it, for the same parts, and it has not expired `now`. Text longer than
-    /// `most` is not looked at.
+    /// Opens sealed text if one of the keys sealed it for the same parts and it has not expired at `now`. Text longer than
+    /// `most` is rejected unread.
     pub(crate) fn open(
         &self,
         sealed: &str,
@@ -178,7 +177,7 @@ impl KeyRing {
     }
 }
 
-/// Why text was not sealed or not opened. Text that was sealed for something else is as forged as any.
+/// The reason text could not be sealed or opened. Text sealed for another context counts as forged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SealError {
     TooLarge,
@@ -194,7 +193,7 @@ impl fmt::Display for SealError {
         f.write_str(match self {
             SealError::TooLarge => "it is too large",
             SealError::Malformed => "it is malformed",
-            // The same for both: which keys there are is nobody's business.
+            // One message for both, so that it does not reveal which keys exist.
             SealError::UnknownKey | SealError::Forged => "it was not issued for this request",
             SealError::Expired => "it has expired",
             SealError::NoRandomness => "it cannot be made now",
@@ -204,7 +203,7 @@ impl fmt::Display for SealError {
 
 impl std::error::Error for SealError {}
 
-/// What is authenticated beside the text. Each part has its length before it, so that none can flow into the next.
+/// The additional authenticated data. Each part is preceded by its length, so that parts cannot run into each other.
 fn associated_data(head: &[u8], bound_to: &[&[u8]]) -> Vec<u8> {
     let mut data = head.to_vec();
     for part in bound_to {
@@ -226,7 +225,7 @@ fn random_bytes<const N: usize>() -> Option<[u8; N]> {
 }
 
 fn sign(key: &hmac::Key, message: &[u8]) -> [u8; 32] {
-    // Both are 32 bytes long. A panic is better than a key of zeros, should that ever change.
+    // Both are 32 bytes. A panic is better than an all-zero key, should that ever change.
     let mut tag = [0; 32];
     tag.copy_from_slice(hmac::sign(key, message).as_ref());
     tag
@@ -241,7 +240,7 @@ const TAG_LEN: usize = 16;
 const MIN_SECRET_LEN: usize = 32;
 const DERIVE_LABEL: &[u8] = b"tsugite: key to seal with";
 const ID_LABEL: &[u8] = b"tsugite: id of the key that seals";
-// The signature of a salt is a key, that of the label is public: a salt must never be the label.
+// The HMAC of a salt is a key, the HMAC of the label is public: a salt must never equal the label.
 const _: () = assert!(ID_LABEL.len() != SALT_LEN);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Values of the application that handlers can ask for, one for each type.
+//! Application values that handlers extract, one per type.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::handler::{CallParts, FromCall};
 use super::handler_error::InvocationError;
 
-/// A value given to [`Server::state`](super::Server::state), as a parameter of a handler.
+/// Extracts a value given to [`Server::state`](super::Server::state).
 ///
 /// ```
 /// use tsugite::prelude::*;
@@ -40,7 +40,10 @@ impl<T: Clone + Send + Sync + 'static> FromCall for State<T> {
         match call.states.get() {
             Some(state) => Ok(State(state)),
             None => {
-                tracing::error!("no state of type {} was given to the server", type_name::<T>());
+                tracing::error!(
+                    "the server has no state of type {}; add it with `Server::state`",
+                    type_name::<T>()
+                );
                 Err(InvocationError::internal())
             }
         }

@@ -1,19 +1,23 @@
-//! Who wants to hear of changes: `resources/subscribe` up to 2025-11-25, `subscriptions/listen` from then on.
+//! Subscriptions: `resources/subscribe` up to 2025-11-25, `subscriptions/listen` from 2026-07-28.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
-use tsugite_core::protocol::result::Empty;
-use tsugite_core::protocol::subscriptions::{Acknowledged, AcknowledgedParams, Filter, Listen, ListenResult};
+use tsugite_core::protocol::result::EmptyResult;
+use tsugite_core::protocol::subscriptions::{
+    Acknowledged, AcknowledgedParams, Listen, ListenResult, SubscriptionFilter,
+};
 use tsugite_core::protocol::{HasMeta, Meta};
 use tsugite_core::revision::{RpcError, read_params, write_notification};
 
 use super::change_feed::ChangeListener;
-use super::connection::{IncomingRequest, PendingRequest, ServerConnection};
+use super::connection::ServerConnection;
+use super::dispatch::IncomingRequest;
+use super::pending::PendingRequest;
 use super::registry::ListKind;
 
-/// The session wants to hear when a resource changes.
+/// Subscribes the session to a resource.
 pub(crate) fn subscribe(link: &ServerConnection, asked: IncomingRequest<'_>) -> Result<(), RpcError> {
     let uri = read_params::<Subscribe>(asked.request.params(), asked.revision)?.uri;
     if !can_read(link, asked, &uri) {
@@ -23,21 +27,21 @@ pub(crate) fn subscribe(link: &ServerConnection, asked: IncomingRequest<'_>) -> 
     if !listener.subscribe(uri, link.config.max_subscriptions) {
         return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
     }
-    link.send_result::<Subscribe>(asked, Empty::new());
+    link.send_result::<Subscribe>(asked, EmptyResult::new());
     Ok(())
 }
 
-/// The session no longer wants to hear of it.
+/// Unsubscribes the session from a resource.
 pub(crate) fn unsubscribe(link: &ServerConnection, asked: IncomingRequest<'_>) -> Result<(), RpcError> {
     let uri = read_params::<Unsubscribe>(asked.request.params(), asked.revision)?.uri;
     if let Some(listener) = link.listener() {
         listener.unsubscribe(&uri);
     }
-    link.send_result::<Unsubscribe>(asked, Empty::new());
+    link.send_result::<Unsubscribe>(asked, EmptyResult::new());
     Ok(())
 }
 
-/// Tells of changes until the client, or the server, ends it. First comes what of the wish is granted.
+/// Sends changes until the client or the server ends the stream. The acknowledgement with the granted filter comes first.
 pub(crate) fn listen(
     link: &Arc<ServerConnection>,
     asked: IncomingRequest<'_>,
@@ -92,17 +96,21 @@ pub(crate) fn listen(
     if work.is_some() {
         let (revision, params) = (asked.revision, AcknowledgedParams::new(granted).meta(meta));
         asked.writer.outbox.push(|out| drop(write_notification::<Acknowledged>(out, params, revision)));
-        // Only now, so that nothing comes before the acknowledgement.
+        // Listen only now, so that no notification precedes the acknowledgement.
         link.server.shared.feed.add_listener(&feed);
     }
     Ok(work)
 }
 
-/// What of a wish is granted: lists that are offered, resources that the caller may read.
-fn grant(link: &ServerConnection, asked: IncomingRequest<'_>, wish: Filter) -> Result<Filter, RpcError> {
+/// Returns the granted part of a filter: lists that are offered and resources that the caller may read.
+fn grant(
+    link: &ServerConnection,
+    asked: IncomingRequest<'_>,
+    wish: SubscriptionFilter,
+) -> Result<SubscriptionFilter, RpcError> {
     let has = |kind| link.supports_kind(asked, kind);
     let list = |wanted: Option<bool>, kind| wanted.filter(|wanted| *wanted && has(kind));
-    let mut granted = Filter::new();
+    let mut granted = SubscriptionFilter::new();
     granted.tools_list_changed = list(wish.tools_list_changed, ListKind::Tool);
     granted.prompts_list_changed = list(wish.prompts_list_changed, ListKind::Prompt);
     granted.resources_list_changed = list(wish.resources_list_changed, ListKind::Resource);

@@ -1,4 +1,4 @@
-//! A tool, as it is put together.
+//! The builder of a tool.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::metadata::metadata_setters;
 use super::output::IntoOutput;
 use super::validate::{CompileFn, Validator};
 
-/// A tool: what clients see of it, and what happens when it is called.
+/// A tool: its definition and its handler.
 ///
 /// ```
 /// use tsugite::prelude::*;
@@ -25,8 +25,8 @@ use super::validate::{CompileFn, Validator};
 /// }
 ///
 /// let greet = Tool::new("greet")
-///     .description("Greets somebody.")
-///     .handler(|Args(greet): Args<Greet>| async move { format!("Hello, {}!", greet.mcp_name) });
+///     .description("Greets a person.")
+///     .handler(|Args(greet): Args<Greet>| async move { format!("Hello, {}!", greet.name) });
 /// # let _ = greet;
 /// ```
 #[derive(Clone)]
@@ -35,19 +35,19 @@ pub struct Tool {
     pub(crate) handler: Option<Arc<dyn Handler<CallResult>>>,
     pub(crate) tags: Vec<String>,
     pub(crate) timeout: Option<Duration>,
-    /// Whether reading the arguments into their type checks them.
+    /// Whether deserializing the arguments into their type enforces the schema.
     pub(crate) typed: bool,
-    /// What checks what a type does not. Absent unless asked for, so that the validator is linked only where it has work.
+    /// Compiles the validator. Set only on request, so that the validator is linked only into servers that use it.
     pub(crate) compile: Option<CompileFn>,
 }
 
 impl Tool {
-    /// A tool that is called by `name`. It takes no arguments until it has a handler that asks for some.
+    /// Creates a tool. It takes no arguments until a handler asks for some.
     pub fn new(name: impl Into<String>) -> Self {
         Self::new_unvalidated(tools::Tool::new(name, Schema::object()))
     }
 
-    /// A tool whose schemas are known only at run time.
+    /// Creates a tool from a definition known only at run time.
     pub fn from_definition(definition: tools::Tool) -> Self {
         Self::new_unvalidated(definition).validated(true)
     }
@@ -56,18 +56,17 @@ impl Tool {
         Self { definition, handler: None, tags: Vec::new(), timeout: None, typed: false, compile: None }
     }
 
-    /// Checks the arguments with the validator of JSON Schema where their types say less than the schema, such as a
-    /// `pattern`. Bounds of numbers, lengths and counts are checked without it, and tools whose schema no type made are
-    /// validated in any case. It adds some megabytes to the executable.
+    /// Validates arguments with the full JSON Schema validator where their types enforce less than the schema says, for
+    /// example a `pattern`. Bounds of numbers, lengths and counts are checked without it, and tools whose schema comes from
+    /// no Rust type are always validated. The validator adds some megabytes to the executable.
     #[must_use]
     pub fn validated(mut self, yes: bool) -> Self {
         self.compile = yes.then_some(Validator::compile as CompileFn);
         self
     }
 
-    /// What happens when it is called. Parameters are asked for by type: [`Args`](super::Args), [`Context`],
-    /// [`State`](super::State), [`Principal`](super::Principal), [`Headers`](super::Headers),
-    /// [`CancellationToken`](super::Cancelled).
+    /// Sets the handler. Parameters are extracted by type: [`Args`](super::Args), [`Context`], [`State`](super::State),
+    /// [`Principal`](super::Principal), [`Headers`](super::Headers), [`CancellationToken`](super::CancellationToken).
     #[must_use]
     pub fn handler<P>(mut self, handler: impl IntoHandler<P, CallResult>) -> Self {
         if let Some(schema) = handler.input_schema() {
@@ -81,7 +80,7 @@ impl Tool {
         self
     }
 
-    /// What happens when it is called, in a function that blocks: it runs off the threads that serve.
+    /// Sets a blocking handler. It runs on a thread for blocking work, not on the threads that serve requests.
     #[must_use]
     pub fn blocking_handler<F, P>(self, handler: F) -> Self
     where
@@ -90,7 +89,7 @@ impl Tool {
         self.handler(Blocking(handler))
     }
 
-    /// What happens when it is called, over arguments as they came: for tools known only at run time.
+    /// Sets a handler that receives the raw arguments, for tools known only at run time.
     #[must_use]
     pub fn raw_handler<F, A, R>(mut self, handler: F) -> Self
     where
@@ -103,7 +102,7 @@ impl Tool {
         self.validated(true)
     }
 
-    /// Made by a macro: the schemas and the handler of a function.
+    /// Called by the macro: sets the schemas and the handler of a function.
     #[doc(hidden)]
     #[must_use]
     pub fn function(
@@ -119,7 +118,7 @@ impl Tool {
         self
     }
 
-    /// What arguments it takes, where no type says it.
+    /// Sets the input schema, where no Rust type defines it.
     #[must_use]
     pub fn input_schema(mut self, schema: impl Into<Schema>) -> Self {
         self.definition.input_schema = schema.into();
@@ -127,39 +126,39 @@ impl Tool {
         self.validated(true)
     }
 
-    /// What its structured content looks like, where no type says it.
+    /// Sets the output schema, where no Rust type defines it.
     #[must_use]
     pub fn output_schema(mut self, schema: impl Into<Schema>) -> Self {
         self.definition.output_schema = Some(schema.into());
         self.validated(true)
     }
 
-    /// It changes nothing.
+    /// Marks the tool as read-only.
     #[must_use]
     pub fn read_only(self, yes: bool) -> Self {
         self.hint(|hints| hints.read_only_hint = Some(yes))
     }
 
-    /// It may destroy something.
+    /// Marks the tool as destructive.
     #[must_use]
     pub fn destructive(self, yes: bool) -> Self {
         self.hint(|hints| hints.destructive_hint = Some(yes))
     }
 
-    /// Calling it again with the same arguments does nothing more.
+    /// Marks the tool as idempotent: repeating a call with the same arguments has no further effect.
     #[must_use]
     pub fn idempotent(self, yes: bool) -> Self {
         self.hint(|hints| hints.idempotent_hint = Some(yes))
     }
 
-    /// It touches a world that is not closed, such as the web.
+    /// Marks the tool as acting on an open world, such as the web.
     #[must_use]
     pub fn open_world(self, yes: bool) -> Self {
         self.hint(|hints| hints.open_world_hint = Some(yes))
     }
 
-    /// Ends a call that takes longer, with a result that says so. The time somebody takes to answer a question does not
-    /// count.
+    /// Limits the duration of a call. A call that takes longer ends with an error result. Time spent waiting for the user's
+    /// answer does not count.
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
         self.timeout = Some(limit);
@@ -172,4 +171,4 @@ impl Tool {
     }
 }
 
-metadata_setters!(Tool, "What it does, for the model.");
+metadata_setters!(Tool, "Sets the description that the model reads.");

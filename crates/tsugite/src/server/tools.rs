@@ -15,21 +15,25 @@ use tsugite_core::revision::{RpcError, read_params};
 
 use super::arguments::Arguments;
 use super::ask::resume_round;
-use super::connection::{IncomingRequest, PendingRequest, ServerConnection, state_binding};
-use super::context::{CallContext, Context, LazyContext};
+use super::call_state::CallState;
+use super::connection::ServerConnection;
+use super::dispatch::IncomingRequest;
 use super::handler::{CallParts, HandlerFuture, ready_error};
 use super::handler_error::{HandlerError, InvocationError};
+use super::lazy_context::LazyContext;
+use super::pending::PendingRequest;
 use super::principal::Headers;
 use super::registry::ToolEntry;
+use crate::era::Era;
 
-/// Begins a call: the tool is looked up and its arguments are read, both from what was looked at already.
+/// Starts a `tools/call`: finds the tool and reads the arguments from the request metadata that was already parsed.
 pub(crate) fn call(
     link: &Arc<ServerConnection>,
     asked: IncomingRequest<'_>,
     context: &LazyContext<'_>,
 ) -> Result<Option<PendingRequest>, RpcError> {
     let Some(Some(name)) = asked.meta.mcp_name(Call::NAME) else {
-        // The careful reading says what is wrong with it.
+        // Parsing again produces the precise error.
         read_params::<Call>(asked.request.params(), asked.revision)?;
         return Err(RpcError::Internal);
     };
@@ -44,7 +48,10 @@ pub(crate) fn call(
     let found = shared.find::<ToolEntry>(&link.config, asked.principal(), name);
     let found = found.ok_or_else(|| RpcError::UnknownTool { name: name.to_owned() })?;
     let entry = found.item;
-    if !entry.header_params.is_empty() && asked.revision.is_stateless() && asked.caller.headers.is_present() {
+    if !entry.header_params.is_empty()
+        && Era::from(asked.revision).mirrors_arguments()
+        && asked.caller.headers.is_present()
+    {
         check_header_params(&entry, arguments, &asked.caller.headers)?;
     }
     let owner = context.set_owner(found.owner);
@@ -53,7 +60,7 @@ pub(crate) fn call(
     let parts = CallParts { arguments: Arguments::Json(arguments), context, states };
     let answer = call_handler(&entry, arguments, &parts);
     let answer = match entry.tool.timeout {
-        Some(limit) => Box::pin(ToolTimeout::new(answer, context.get(), limit)) as HandlerFuture<_>,
+        Some(limit) => Box::pin(ToolTimeout::new(answer, context.state().clone(), limit)) as HandlerFuture<_>,
         None => answer,
     };
     let answer = match entry.output_validator {
@@ -63,24 +70,24 @@ pub(crate) fn call(
     Ok(link.run_handler::<Call>(asked, context, answer))
 }
 
-/// Takes a call up again that has asked before, if this is one.
+/// Restores the state of earlier rounds if this call answers an `input_required` result.
 pub(crate) fn resume<M: Method>(
     link: &ServerConnection,
     asked: IncomingRequest<'_>,
     context: &LazyContext<'_>,
 ) -> Result<(), RpcError> {
     let (state, answers) = (asked.meta.request_state(), asked.meta.input_responses());
-    if !asked.revision.is_stateless() || state.is_none() && answers.is_none() {
+    if !Era::from(asked.revision).repeats_handlers() || state.is_none() && answers.is_none() {
         return Ok(());
     }
-    let round = resume_round(&link.config, asked.principal(), &state_binding::<M>(asked), state, answers)?;
+    let round = resume_round(&link.config, asked.principal(), &asked.state_binding::<M>(), state, answers)?;
     if let Some(round) = round {
         context.resume(round);
     }
     Ok(())
 }
 
-/// Fails unless the headers repeat what the arguments say.
+/// Checks that the mirrored HTTP headers match the arguments.
 fn check_header_params(entry: &ToolEntry, arguments: Raw<'_>, headers: &Headers) -> Result<(), RpcError> {
     let value: Value = arguments.read().map_err(|error| RpcError::invalid_params(&error))?;
     entry.header_params.check(&value, |name| headers.single(&format!("mcp-param-{name}")))
@@ -102,7 +109,7 @@ fn call_handler(entry: &ToolEntry, arguments: Raw<'_>, parts: &CallParts<'_>) ->
     }
 }
 
-/// Checks what the tool returns against its own schema: a mistake is the server's.
+/// Validates the tool's output against its schema. A mismatch is a bug of the server.
 async fn validate_result(
     answer: HandlerFuture<CallResult>,
     entry: Arc<ToolEntry>,
@@ -113,7 +120,7 @@ async fn validate_result(
         return Ok(result);
     }
     let fits = match &result.structured_content {
-        None => Err("there is an output schema, but no structured content".to_owned()),
+        None => Err("the tool declares an output schema but returned no structured content".to_owned()),
         Some(json) => match json.read::<Value>() {
             Ok(value) => validator.check(&value),
             Err(error) => Err(error.to_string()),
@@ -125,26 +132,26 @@ async fn validate_result(
             tracing::error!(
                 tool = entry.tool.definition.name,
                 error,
-                "a result does not fit its output schema"
+                "a tool result does not match its output schema"
             );
             Err(InvocationError::internal())
         }
     }
 }
 
-/// A call with a time limit. The clock stands while somebody takes their time to answer.
+/// A handler with a time limit. The clock stops while the handler waits for an answer of the client.
 struct ToolTimeout {
     future: HandlerFuture<CallResult>,
-    context: Context,
+    call: Arc<CallState>,
     timeout: Duration,
     started: Instant,
     sleep: Pin<Box<Sleep>>,
 }
 
 impl ToolTimeout {
-    fn new(future: HandlerFuture<CallResult>, context: Context, timeout: Duration) -> Self {
+    fn new(future: HandlerFuture<CallResult>, call: Arc<CallState>, timeout: Duration) -> Self {
         let started = Instant::now();
-        Self { future, context, timeout, started, sleep: Box::pin(tokio::time::sleep(timeout)) }
+        Self { future, call, timeout, started, sleep: Box::pin(tokio::time::sleep(timeout)) }
     }
 }
 
@@ -155,8 +162,11 @@ impl Future for ToolTimeout {
         if let Poll::Ready(result) = self.future.as_mut().poll(cx) {
             return Poll::Ready(result);
         }
-        while self.sleep.as_mut().poll(cx).is_ready() {
-            let left = (self.timeout + self.context.paused_time()).saturating_sub(self.started.elapsed());
+        // The time limit must not pass for something that makes the handler go on.
+        let waker = self.call.driver_waker().unwrap_or_else(|| cx.waker().clone());
+        let mut cx = task::Context::from_waker(&waker);
+        while self.sleep.as_mut().poll(&mut cx).is_ready() {
+            let left = (self.timeout + self.call.paused_time()).saturating_sub(self.started.elapsed());
             if left.is_zero() {
                 let text = format!("the tool took longer than {:?}", self.timeout);
                 return Poll::Ready(Err(InvocationError::Handler(HandlerError::new(text))));

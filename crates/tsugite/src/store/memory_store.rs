@@ -96,11 +96,17 @@ impl Store for MemoryStore {
         StoreFuture::Ready(Ok(shard.values.get(key).map(|value| value.entry.clone())))
     }
 
-    fn put(&self, key: &str, value: Bytes, expect: Precondition, age: Duration) -> StoreResult<Option<u64>> {
+    fn put(
+        &self,
+        key: &str,
+        value: Bytes,
+        precondition: Precondition,
+        ttl: Duration,
+    ) -> StoreResult<Option<u64>> {
         let mut shard = self.shard(key);
         let there = shard.values.get(key).filter(|value| !is_expired(value.expires_at));
         let version = there.map(|value| value.entry.version);
-        let fits = match expect {
+        let fits = match precondition {
             Precondition::Any => true,
             Precondition::Absent => version.is_none(),
             Precondition::Version(expected) => version == Some(expected),
@@ -112,7 +118,7 @@ impl Store for MemoryStore {
         let version = shard.last_version;
         let value = ExpiringValue {
             entry: VersionedValue { value, version },
-            expires_at: Instant::now().checked_add(age),
+            expires_at: Instant::now().checked_add(ttl),
         };
         shard.values.insert(key.to_owned(), value);
         StoreFuture::Ready(Ok(Some(version)))

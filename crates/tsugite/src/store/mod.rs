@@ -6,36 +6,68 @@
 mod memory_store;
 
 use std::error::Error;
-use std::future::Future;
+use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
 
 pub use memory_store::MemoryStore;
 
-/// Something that is there now, or will be.
+/// The outcome of an operation on a store, ready or pending. It can be awaited.
+///
+/// A store in memory is always ready, so that it needs neither an allocation nor a second poll.
+#[must_use = "a pending operation runs when it is awaited"]
 pub enum StoreFuture<T> {
-    /// At once, as memory can.
+    /// The outcome.
     Ready(T),
-    /// After a while.
+    /// A future that gives the outcome.
     Pending(Pin<Box<dyn Future<Output = T> + Send>>),
 }
 
-impl<T> StoreFuture<T> {
-    /// Waits, if that is necessary.
-    pub async fn wait(self) -> T {
-        match self {
-            StoreFuture::Ready(value) => value,
-            StoreFuture::Pending(value) => value.await,
+impl<T: Unpin> IntoFuture for StoreFuture<T> {
+    type Output = T;
+    type IntoFuture = StoreWait<T>;
+
+    fn into_future(self) -> StoreWait<T> {
+        StoreWait(Some(self))
+    }
+}
+
+/// The future that awaits a [`StoreFuture`].
+pub struct StoreWait<T>(Option<StoreFuture<T>>);
+
+impl<T: Unpin> Future for StoreWait<T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let future = &mut self.get_mut().0;
+        match future.take() {
+            Some(StoreFuture::Ready(value)) => Poll::Ready(value),
+            Some(StoreFuture::Pending(mut pending)) => {
+                let polled = pending.as_mut().poll(cx);
+                if polled.is_pending() {
+                    *future = Some(StoreFuture::Pending(pending));
+                }
+                polled
+            }
+            // It gave its outcome before.
+            None => Poll::Pending,
         }
+    }
+}
+
+impl<T> std::fmt::Debug for StoreWait<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("StoreWait").field(&self.0).finish()
     }
 }
 
 impl<T> std::fmt::Debug for StoreFuture<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if matches!(self, StoreFuture::Ready(_)) { "Now" } else { "Later" })
+        f.write_str(if matches!(self, StoreFuture::Ready(_)) { "Ready" } else { "Pending" })
     }
 }
 
@@ -98,9 +130,15 @@ pub trait Store: Send + Sync + 'static {
     /// What stands under a key.
     fn get(&self, key: &str) -> StoreResult<Option<VersionedValue>>;
 
-    /// Puts a value under a key for a time, if what is expected stands there. Gives its version, or `None` if something
-    /// else stood there.
-    fn put(&self, key: &str, value: Bytes, expect: Precondition, age: Duration) -> StoreResult<Option<u64>>;
+    /// Stores a value under a key until `ttl` has passed, if `precondition` holds. Returns the version of the value, or
+    /// `None` if the precondition does not hold.
+    fn put(
+        &self,
+        key: &str,
+        value: Bytes,
+        precondition: Precondition,
+        ttl: Duration,
+    ) -> StoreResult<Option<u64>>;
 
     /// Takes away what stands under a key, once.
     fn take(&self, key: &str) -> StoreResult<Option<Bytes>>;
@@ -127,8 +165,14 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).get(key)
     }
 
-    fn put(&self, key: &str, value: Bytes, expect: Precondition, age: Duration) -> StoreResult<Option<u64>> {
-        (**self).put(key, value, expect, age)
+    fn put(
+        &self,
+        key: &str,
+        value: Bytes,
+        precondition: Precondition,
+        ttl: Duration,
+    ) -> StoreResult<Option<u64>> {
+        (**self).put(key, value, precondition, ttl)
     }
 
     fn take(&self, key: &str) -> StoreResult<Option<Bytes>> {

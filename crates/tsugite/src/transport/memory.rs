@@ -48,10 +48,7 @@ fn connect_with(server: &Server, principal: Option<Principal>) -> crate::Result<
 impl MemoryConnection {
     /// Sends one line to the server. Must be called inside a tokio runtime: what is not done at once goes on there.
     pub fn send(&mut self, line: impl AsRef<[u8]>) {
-        for work in self.connection.receive(line.as_ref()) {
-            let task = tokio::spawn(work.future);
-            self.connection.register_task(&work.id, work.serial, task.abort_handle());
-        }
+        self.connection.spawn(self.connection.receive(line.as_ref()));
     }
 
     /// Says that nothing more will be sent: streams of changes end, and whoever waits for an answer gives up.

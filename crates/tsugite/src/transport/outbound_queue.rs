@@ -5,7 +5,6 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
@@ -23,8 +22,6 @@ pub(crate) struct OutboundQueue {
     max_bytes: usize,
     /// Whether whoever carries this can cut the stream and let the peer come back.
     can_close_stream: bool,
-    /// The number of the last error that was an answer; 0 is none.
-    error_code: AtomicI32,
     drained: Notify,
     idle: Notify,
 }
@@ -32,8 +29,6 @@ pub(crate) struct OutboundQueue {
 #[derive(Debug, Default)]
 struct Buffer {
     bytes: Vec<u8>,
-    /// How many messages the bytes are.
-    messages: usize,
     /// News for a peer that is too far behind, each once, and how many bytes they are.
     coalesced: IndexSet<Vec<u8>>,
     coalesced_bytes: usize,
@@ -49,14 +44,7 @@ struct Buffer {
 impl OutboundQueue {
     pub(crate) fn new(max_bytes: usize) -> Self {
         let (buffer, notify) = (Mutex::default(), Notify::new);
-        Self {
-            buffer,
-            max_bytes,
-            can_close_stream: false,
-            error_code: AtomicI32::new(0),
-            drained: notify(),
-            idle: notify(),
-        }
+        Self { buffer, max_bytes, can_close_stream: false, drained: notify(), idle: notify() }
     }
 
     /// One whose stream can be cut.
@@ -94,7 +82,6 @@ impl OutboundQueue {
         }
         write(&mut buffer.bytes, start);
         if buffer.bytes.len() > start {
-            buffer.messages += 1;
             let taker = buffer.waker.take();
             drop(buffer);
             if let Some(taker) = taker {
@@ -172,16 +159,6 @@ impl OutboundQueue {
     /// Whether the stream should be cut; says so once.
     pub(crate) fn take_close_request(&self) -> bool {
         std::mem::take(&mut self.lock().close_requested)
-    }
-
-    /// Notes that the answer is an error.
-    pub(crate) fn set_error_code(&self, code: i32) {
-        self.error_code.store(code, Ordering::Release);
-    }
-
-    /// The number of the error that is the answer, if it is one.
-    pub(crate) fn error_code(&self) -> Option<i32> {
-        Some(self.error_code.load(Ordering::Acquire)).filter(|code| *code != 0)
     }
 
     /// Something that had more to say is done.
@@ -264,7 +241,6 @@ impl OutboundQueue {
             *taken = Vec::new();
         }
         std::mem::swap(&mut buffer.bytes, taken);
-        buffer.messages = 0;
         let late = std::mem::take(&mut buffer.coalesced);
         buffer.coalesced_bytes = 0;
         drop(buffer);
@@ -276,18 +252,6 @@ impl OutboundQueue {
             self.push(|out| out.extend_from_slice(&message));
         }
         true
-    }
-
-    /// Takes what is there if it is one message, for whoever is alone with it; without the end of its line.
-    pub(crate) fn take_single_message(&mut self) -> Option<Vec<u8>> {
-        let buffer = self.buffer.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if buffer.messages != 1 || !buffer.coalesced.is_empty() {
-            return None;
-        }
-        buffer.messages = 0;
-        let mut message = std::mem::take(&mut buffer.bytes);
-        message.pop();
-        Some(message)
     }
 
     fn lock(&self) -> MutexGuard<'_, Buffer> {
@@ -332,33 +296,6 @@ mod tests {
         let outbox = OutboundQueue::new(MAX_BYTES);
         outbox.push(|out| out.resize(MAX_BYTES, b'x'));
         outbox
-    }
-
-    #[test]
-    fn one_message_is_taken_by_itself_and_more_are_left_together() {
-        let mut outbox = OutboundQueue::new(MAX_BYTES);
-        assert_eq!(outbox.take_single_message(), None);
-        outbox.push(|out| out.extend_from_slice(b"{\n}"));
-        assert_eq!(outbox.take_single_message().as_deref(), Some(&b"{ }"[..]));
-        assert_eq!(outbox.take_single_message(), None);
-        // What cannot be written is no message.
-        outbox.push(|_| {});
-        outbox.push_line(2, |out| out.extend_from_slice(b"{}"));
-        outbox.push(|_| {});
-        assert_eq!(outbox.take_single_message().as_deref(), Some(&b"{}"[..]));
-        for _ in 0..2 {
-            outbox.push(|out| out.extend_from_slice(b"{}"));
-        }
-        assert_eq!(outbox.take_single_message(), None);
-        let mut both = Vec::new();
-        assert!(outbox.take_all(&mut both));
-        assert_eq!(both, b"{}\n{}\n");
-        // Counted anew.
-        outbox.push(|out| out.extend_from_slice(b"[]"));
-        assert_eq!(outbox.take_single_message().as_deref(), Some(&b"[]"[..]));
-        let mut outbox = full();
-        outbox.push_coalesced(b"{}".to_vec());
-        assert_eq!(outbox.take_single_message(), None, "news waits behind it");
     }
 
     #[test]

@@ -33,7 +33,7 @@ async fn notes(
     #[arg(name = "format", default = "short")] form: String,
     cx: Context,
 ) -> Option<String> {
-    cx.progress(1.0, None, None).await;
+    cx.progress(1).await;
     (id < 3).then(|| format!("{owner}'s {id}, {form}"))
 }
 

@@ -218,7 +218,7 @@ type Outcome = std::result::Result<Whole, HandlerError>;
 
 #[tool]
 async fn aliases(cx: Cx, State(db): Held, who: Option<Principal>, n: Whole) -> Outcome {
-    cx.progress(1.0, None, None).await;
+    cx.progress(1).await;
     Ok(n + db.0.len() as i64 + i64::from(who.is_some()))
 }
 
@@ -231,7 +231,7 @@ struct N {
 async fn parts_of_a_call_are_known_by_what_they_are_not_by_their_names() {
     let by_hand = Tool::new("aliases").handler(
         |cx: Context, State(db): State<Db>, who: Option<Principal>, Args(N { n }): Args<N>| async move {
-            cx.progress(1.0, None, None).await;
+            cx.progress(1).await;
             n + db.0.len() as i64 + i64::from(who.is_some())
         },
     );

@@ -19,11 +19,11 @@ use super::{InferResultType, Revision, Translate, UnsupportedByRevisionError};
 use crate::jsonrpc::Raw;
 use crate::protocol::caching::{CacheScope, Cacheable};
 use crate::protocol::mrtr::{InputRequest, InputRequired, MaybeInputRequired};
-use crate::protocol::pagination::PageParams;
-use crate::protocol::result::Empty;
+use crate::protocol::pagination::PaginatedParams;
+use crate::protocol::result::EmptyResult;
 use crate::protocol::tasks::MaybeTask;
 use crate::protocol::{
-    Annotations, Icon, Meta, NoParams, Output, ResultType, lifecycle, logging, meta, subscriptions,
+    Annotations, EmptyParams, Icon, Meta, Output, ResultType, lifecycle, logging, meta, subscriptions,
 };
 
 /// Whether both revisions are older than each of `changes`, or neither is.
@@ -198,9 +198,9 @@ macro_rules! same_everywhere {
 }
 
 same_everywhere!(
-    Empty,
-    NoParams,
-    PageParams,
+    EmptyResult,
+    EmptyParams,
+    PaginatedParams,
     logging::LogParams,
     logging::SetLevelParams,
     subscriptions::ListenParams,
@@ -214,7 +214,7 @@ macro_rules! always_complete {
 use same_everywhere;
 
 always_complete!(
-    Empty,
+    EmptyResult,
     lifecycle::InitializeResult,
     subscriptions::ListenResult,
     crate::protocol::completion::CompleteResult,

@@ -214,7 +214,7 @@ static NOTIFICATION_RULES: [NotificationRules; 13] = [
     for_notification::<elicitation::Complete>(),
     for_notification::<tasks::StatusChanged>(),
     for_notification::<subscriptions::Acknowledged>(),
-    for_notification::<tasks::Changed>(),
+    for_notification::<tasks::TaskChanged>(),
 ];
 
 #[cfg(test)]

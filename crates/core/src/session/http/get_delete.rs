@@ -23,22 +23,28 @@ pub enum DeleteDecision {
     Reject(HttpError),
 }
 
-/// Decides about a GET. `resumes`: whether there is a `Last-Event-ID`.
-pub fn decide_get(
-    policy: &HttpPolicy,
-    head: &RequestHeaders<'_>,
-    accepts_events: bool,
-    resumes: bool,
-) -> GetDecision {
-    match session_revision(policy, head) {
+/// The headers that decide how a GET is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GetHeaders<'a> {
+    /// The headers that every decision depends on.
+    pub common: RequestHeaders<'a>,
+    /// Whether `Accept` allows `text/event-stream`.
+    pub accepts_events: bool,
+    /// Whether `Last-Event-ID` is present.
+    pub has_last_event_id: bool,
+}
+
+/// Decides how a GET is served.
+pub fn decide_get(policy: &HttpPolicy, headers: &GetHeaders<'_>) -> GetDecision {
+    match session_revision(policy, &headers.common) {
         Err(error) => GetDecision::Reject(error),
-        Ok(_) if !accepts_events => GetDecision::Reject(HttpError::invalid_request(
+        Ok(_) if !headers.accepts_events => GetDecision::Reject(HttpError::invalid_request(
             406,
             "`Accept` must include `text/event-stream`",
             Revision::NEWEST_HANDSHAKE,
         )),
         // Row 21.
-        Ok(revision) if resumes => GetDecision::Resume(revision),
+        Ok(revision) if headers.has_last_event_id => GetDecision::Resume(revision),
         Ok(revision) => GetDecision::Stream(revision),
     }
 }

@@ -432,7 +432,12 @@ fn row_20_unexpected_response_is_rejected() {
 }
 
 fn get(policy: &HttpPolicy, head: RequestHeaders<'_>) -> GetDecision {
-    decide_get(policy, &head, true, false)
+    decide_get(policy, &get_headers(head))
+}
+
+/// A GET that accepts events and resumes no stream.
+fn get_headers(common: RequestHeaders<'_>) -> GetHeaders<'_> {
+    GetHeaders { common, accepts_events: true, has_last_event_id: false }
 }
 
 fn get_status(get: GetDecision) -> u16 {
@@ -446,9 +451,11 @@ fn get_status(get: GetDecision) -> u16 {
 fn row_21_a_get_in_a_session_opens_or_resumes_a_stream() {
     // HTTP-034, HTTP-044
     let session = request_headers(None, SessionHeader::Known(V2025_06_18));
-    assert_eq!(decide_get(&policy_for_all(), &session, true, false), GetDecision::Stream(V2025_06_18));
-    assert_eq!(decide_get(&policy_for_all(), &session, true, true), GetDecision::Resume(V2025_06_18));
-    assert_eq!(get_status(decide_get(&policy_for_all(), &session, false, false)), 406);
+    assert_eq!(get(&policy_for_all(), session), GetDecision::Stream(V2025_06_18));
+    let resumed = GetHeaders { has_last_event_id: true, ..get_headers(session) };
+    assert_eq!(decide_get(&policy_for_all(), &resumed), GetDecision::Resume(V2025_06_18));
+    let json_only = GetHeaders { accepts_events: false, ..get_headers(session) };
+    assert_eq!(get_status(decide_get(&policy_for_all(), &json_only)), 406);
     assert_eq!(get_status(get(&policy_for_all(), request_headers(None, SessionHeader::Absent))), 400);
     assert_eq!(get_status(get(&policy_for_all(), request_headers(None, SessionHeader::Unknown))), 404);
     assert_eq!(

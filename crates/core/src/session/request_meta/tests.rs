@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::*;
 use crate::jsonrpc::{Incoming, MessageLimits, RawJson};
 use crate::protocol::meta::PROGRESS_TOKEN;
-use crate::protocol::pagination::PageParams;
+use crate::protocol::pagination::PaginatedParams;
 
 #[test]
 fn each_missing_or_malformed_key_is_named() {
@@ -67,7 +67,7 @@ fn cursor_matches_the_deserialized_params() {
             .cursor()
             .ok()
             .map(|it| it.map(Cow::into_owned));
-        let read = Raw::from(&params).read::<PageParams>().ok().map(|params| params.cursor);
+        let read = Raw::from(&params).read::<PaginatedParams>().ok().map(|params| params.cursor);
         assert_eq!(seen, read, "{text}");
         assert_same_while_parsing(text, 128);
     }

@@ -166,7 +166,7 @@ fn the_answers_in_a_form_are_plain_values() {
     let several = || {
         let values = [("f", FieldValue::List(vec!["a".to_owned(), "b".to_owned()]))];
         let content = values.into_iter().collect::<OrderedMap<_>>();
-        ElicitResult::new(elicitation::Action::Accept).content(content)
+        ElicitResult::new(elicitation::ElicitAction::Accept).content(content)
     };
     let refused = write_result::<elicitation::Create>(
         &mut Vec::new(),

@@ -121,7 +121,7 @@ struct Name {
 /// Asks the user for a name.
 #[tool]
 async fn test_input_required_result_elicitation(cx: Context) -> Result<String, HandlerError> {
-    Ok(greeting(cx.ask_with_key("user_name", NAME_QUESTION).await?))
+    Ok(greeting(cx.ask(NAME_QUESTION).key("user_name").await?))
 }
 
 /// Asks the client's model for a capital.
@@ -157,7 +157,7 @@ async fn test_input_required_result_tampered_state(cx: Context) -> Result<String
 
 /// Every question has a state, and every state is sealed.
 async fn ask_confirmation(cx: Context) -> Result<String, HandlerError> {
-    let Confirm { ok } = cx.ask_with_key("confirm", "Please confirm").await?;
+    let Confirm { ok } = cx.ask("Please confirm").key("confirm").await?;
     Ok(format!("state-ok, confirmed: {ok}"))
 }
 
@@ -165,7 +165,7 @@ async fn ask_confirmation(cx: Context) -> Result<String, HandlerError> {
 #[tool]
 async fn test_input_required_result_multiple_inputs(cx: Context) -> Result<String, HandlerError> {
     let (name, answer, roots) = tokio::join!(
-        cx.ask_with_key::<Name>("user_name", NAME_QUESTION),
+        cx.ask::<Name>(NAME_QUESTION).key("user_name"),
         cx.sample(sampling_request("Generate a greeting")).key("greeting"),
         cx.roots().key("client_roots"),
     );
@@ -180,8 +180,8 @@ struct Color {
 /// Asks one question after the other.
 #[tool]
 async fn test_input_required_result_multi_round(cx: Context) -> Result<String, HandlerError> {
-    let Name { name } = cx.ask_with_key("step1", "Step 1: What is your name?").await?;
-    let Color { color } = cx.ask_with_key("step2", "Step 2: What is your favorite color?").await?;
+    let Name { name } = cx.ask("Step 1: What is your name?").key("step1").await?;
+    let Color { color } = cx.ask("Step 2: What is your favorite color?").key("step2").await?;
     Ok(format!("{name} likes {color}"))
 }
 
@@ -194,7 +194,7 @@ async fn test_input_required_result_capabilities(cx: Context) -> Result<String, 
     } else if can.roots.is_some() {
         Ok(root_list(&cx.roots().key("client_roots").await?))
     } else {
-        Ok(greeting(cx.ask_with_key("user_name", NAME_QUESTION).await?))
+        Ok(greeting(cx.ask(NAME_QUESTION).key("user_name").await?))
     }
 }
 

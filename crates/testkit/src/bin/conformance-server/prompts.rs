@@ -66,7 +66,6 @@ struct UserContext {
 /// Asks the user what it shall be about.
 #[prompt]
 async fn test_input_required_result_prompt(cx: Context) -> Result<String, HandlerError> {
-    let UserContext { context } =
-        cx.ask_with_key("user_context", "What context should the prompt use?").await?;
+    let UserContext { context } = cx.ask("What context should the prompt use?").key("user_context").await?;
     Ok(format!("Use the following context: {context}"))
 }

@@ -93,11 +93,11 @@ async fn test_logging_tool(cx: Context) -> &'static str {
 /// Tells three times how far it is.
 #[tool]
 async fn test_tool_with_progress(cx: Context) -> &'static str {
-    cx.progress(0.0, Some(100.0), None).await;
+    cx.progress(0).total(100).await;
     simulate_work().await;
-    cx.progress(50.0, Some(100.0), None).await;
+    cx.progress(50).total(100).await;
     simulate_work().await;
-    cx.progress(100.0, Some(100.0), None).await;
+    cx.progress(100).total(100).await;
     "Tool with progress executed successfully"
 }
 

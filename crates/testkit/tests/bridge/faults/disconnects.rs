@@ -55,16 +55,16 @@ async fn a_parked_call_ends_with_the_bridge() {
 #[tokio::test(start_paused = true)]
 async fn progress_of_a_parked_call_is_heard_when_its_client_is_back() {
     let tool = Tool::new("work").handler(|context: Context| async move {
-        context.progress(1.0, Some(3.0), None).await;
+        context.progress(1).total(3).await;
         let form = FormSchema::new().required_field("name", String::field());
         let asked = context.ask_form(form, "Who?");
         let meanwhile = async {
             tokio::time::sleep(Duration::from_millis(500)).await;
-            context.progress(2.0, Some(3.0), None).await;
+            context.progress(2).total(3).await;
         };
         let (answer, ()) = tokio::join!(asked, meanwhile);
         answer?;
-        context.progress(3.0, Some(3.0), None).await;
+        context.progress(3).total(3).await;
         Ok::<_, HandlerError>("done")
     });
     let bridge = Bridge::to(Client::in_process(&Server::new("works", "1").tool(tool)).revision(HANDSHAKE));
@@ -137,8 +137,9 @@ async fn nothing_is_left_of_clients_that_are_gone() {
             let (server, _over) = asks();
             let server = server.tool(Tool::new("one").handler(async || 1)).layer(Mute(mute));
             // What nobody comes back for is over soon.
-            let bridge =
-                Bridge::to(Client::in_process(&server).revision(far)).park(8, Duration::from_millis(500));
+            let bridge = Bridge::to(Client::in_process(&server).revision(far))
+                .max_suspended_calls(8)
+                .suspended_call_ttl(Duration::from_millis(500));
             let server = bridge.server();
             let mut left = Vec::new();
             for _ in 0..3 {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tsugite::client::{Client, ErrorKind, FormResponse};
+use tsugite::client::{Client, ErrorKind, FormResponse, TimeoutKind};
 
 use super::raw::{Asked, Raw, Then, hello};
 use super::shell::spawn;
@@ -105,7 +105,7 @@ async fn what_is_no_sign_of_life_does_not_keep_a_call_alive() {
             let client = within(client).await.unwrap();
             let call = client.call::<String>("t", ()).timeout(SHORT);
             match kind(without_growing(within(call)).await) {
-                ErrorKind::TimedOut { limit, total: false } => assert_eq!(limit, SHORT),
+                ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle } => assert_eq!(limit, SHORT),
                 other => panic!("{other:?}"),
             }
         }
@@ -136,7 +136,7 @@ async fn progress_without_end_ends_with_the_time_in_all() {
             },
         );
     match kind(without_growing(within(call)).await) {
-        ErrorKind::TimedOut { limit, total: true } => assert_eq!(limit, SHORT),
+        ErrorKind::TimedOut { limit, kind: TimeoutKind::Total } => assert_eq!(limit, SHORT),
         other => panic!("{other:?}"),
     }
     assert!(told.load(Ordering::SeqCst) > 1);

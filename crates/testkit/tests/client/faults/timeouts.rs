@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::{Instant, sleep};
-use tsugite::client::{Client, ErrorKind, FormResponse};
+use tsugite::client::{Client, ErrorKind, FormResponse, TimeoutKind};
 use tsugite::prelude::*;
 use tsugite::protocol::OrderedMap;
 use tsugite::protocol::form::FormSchema;
@@ -22,14 +22,14 @@ fn server() -> Server {
     let silent = Tool::new("silent").handler(async || std::future::pending::<String>().await);
     let rises = Tool::new("rises").handler(|cx: Context| async move {
         for step in 0.. {
-            cx.progress(f64::from(step), None, None).await;
+            cx.progress(step).await;
             sleep(20 * SECOND).await;
         }
         "never"
     });
     let done = Tool::new("done").handler(|cx: Context| async move {
         for step in 0..5 {
-            cx.progress(f64::from(step), None, None).await;
+            cx.progress(step).await;
             sleep(20 * SECOND).await;
         }
         "done"
@@ -43,7 +43,7 @@ async fn thirty_seconds_of_silence_are_enough() {
         let client = Client::in_process(&server()).revision(revision).await.unwrap();
         let start = Instant::now();
         match kind(client.call::<String>("silent", json!({})).await) {
-            ErrorKind::TimedOut { limit, total: false } => assert_eq!(limit, 30 * SECOND),
+            ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle } => assert_eq!(limit, 30 * SECOND),
             other => panic!("{other:?}"),
         }
         assert_eq!(start.elapsed().as_secs(), 30);
@@ -70,13 +70,13 @@ async fn rising_progress_gives_more_time_and_ten_minutes_are_the_most() {
         assert_eq!(start.elapsed().as_secs(), 100);
         let start = Instant::now();
         match kind(client.call::<String>("rises", json!({})).await) {
-            ErrorKind::TimedOut { limit, total: true } => assert_eq!(limit, 600 * SECOND),
+            ErrorKind::TimedOut { limit, kind: TimeoutKind::Total } => assert_eq!(limit, 600 * SECOND),
             other => panic!("{other:?}"),
         }
         assert_eq!(start.elapsed().as_secs(), 600);
         let start = Instant::now();
         let short = client.call::<String>("rises", json!({})).total_timeout(50 * SECOND).await;
-        assert!(matches!(kind(short), ErrorKind::TimedOut { total: true, .. }));
+        assert!(matches!(kind(short), ErrorKind::TimedOut { kind: TimeoutKind::Total, .. }));
         assert_eq!(start.elapsed().as_secs(), 50);
     }
 }

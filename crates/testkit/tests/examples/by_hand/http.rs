@@ -26,7 +26,7 @@ pub fn server() -> Server {
             let mut sum = 0;
             for number in 1..=to {
                 sum += u64::from(number);
-                cx.progress(f64::from(number), Some(f64::from(to)), None).await;
+                cx.progress(number).total(to).await;
             }
             sum
         });

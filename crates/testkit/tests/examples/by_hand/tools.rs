@@ -51,7 +51,7 @@ struct Count {
 
 async fn count(Args(Count { to }): Args<Count>, cx: Context) -> String {
     for step in 1..=to {
-        cx.progress(f64::from(step), Some(f64::from(to)), None).await;
+        cx.progress(step).total(to).await;
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     format!("counted to {to}")

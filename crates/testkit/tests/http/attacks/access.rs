@@ -301,12 +301,20 @@ async fn a_client_that_takes_its_time_is_not_waited_for() {
     // T-20
     let (server, count) = counted();
     let (short, long) = (Duration::from_millis(1), Duration::from_secs(600));
-    let serving = TestServer::start(&server.clone().http(Http::new().time_limits(long, short, long))).await;
+    let serving = TestServer::start(
+        &server
+            .clone()
+            .http(Http::new().header_read_timeout(long).body_read_timeout(short).write_timeout(long)),
+    )
+    .await;
     let request = Request::stateless(call("ran", json!({})));
     let bytes = request.to_bytes();
     let answer = exchange(&mut serving.connect().await, &bytes[..bytes.len() - 1]).await;
     assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
-    let serving = TestServer::start(&server.http(Http::new().time_limits(short, long, long))).await;
+    let serving = TestServer::start(
+        &server.http(Http::new().header_read_timeout(short).body_read_timeout(long).write_timeout(long)),
+    )
+    .await;
     let answer = exchange(&mut serving.connect().await, b"POST /mcp HTTP/1.1\r\nHost: local").await;
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408 "), "{answer}");
     assert_eq!(count.get(), 0);
@@ -379,7 +387,7 @@ async fn a_client_that_reads_nothing_is_not_waited_for() {
         }
     });
     let (short, long) = (Duration::from_millis(1), Duration::from_secs(600));
-    let http = Http::new().time_limits(long, long, short);
+    let http = Http::new().header_read_timeout(long).body_read_timeout(long).write_timeout(short);
     let serving = TestServer::start(&Server::new("s", "1").tool(endless).http(http)).await;
     let mut loud = call("endless", json!({}));
     loud["params"]["_meta"] = json!({"io.modelcontextprotocol/logLevel": "debug"});

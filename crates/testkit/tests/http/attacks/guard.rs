@@ -77,7 +77,7 @@ fn identify<B>(request: &mut http::Request<B>) {
     let Some(token) = token.and_then(|value| value.strip_prefix("Bearer ")) else { return };
     let (who, scope) = token.split_once('+').unwrap_or((token, ""));
     let (subject, issuer) = who.split_once('@').unwrap_or((who, ""));
-    let principal = Principal::from_issuer(issuer, subject, [scope]);
+    let principal = Principal::new(subject).with_issuer(issuer).with_scopes([scope]);
     request.extensions_mut().insert(principal);
 }
 

@@ -23,12 +23,12 @@ struct Path {
 fn server() -> Server {
     let ask = |name: &str| {
         Tool::new(name).handler(|Args(Path { path }): Args<Path>, cx: Context| async move {
-            let sure = cx.ask_with_key::<Sure>("sure", "Sure?").await?.sure;
+            let sure = cx.ask::<Sure>("Sure?").key("sure").await?.sure;
             Ok::<_, HandlerError>(format!("{path} {sure}"))
         })
     };
     let visit = Tool::new("visit").handler(|cx: Context| async move {
-        cx.url_elicitation("Go.", "https://example.com/")?.ask().await?;
+        cx.url_elicitation("https://example.com/")?.message("Go.").ask().await?;
         Ok::<_, HandlerError>("went")
     });
     Server::new("s", "1").tool(ask("delete")).tool(ask("erase")).tool(visit)

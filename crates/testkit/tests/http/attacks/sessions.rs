@@ -136,7 +136,7 @@ async fn a_session_that_was_ended_is_gone_with_all_it_had() {
     let waits = Tool::new("waits").handler(move |cx: Context| {
         let (begins, stops) = (begins.clone(), Stops(stops.clone()));
         async move {
-            cx.progress(1.0, None, None).await;
+            cx.progress(1).await;
             begins.notify_one();
             std::future::pending::<()>().await;
             drop(stops);
@@ -176,7 +176,7 @@ async fn a_session_that_nobody_uses_expires() {
     // S-04, S-06
     let (server, count) = counted();
     let minute = Duration::from_secs(60);
-    let direct = Direct::new(&server.http(Http::new().session_idle_timeout(30 * minute).max_sessions(2, 2)));
+    let direct = Direct::new(&server.http(Http::new().session_idle_timeout(30 * minute).max_sessions(2)));
     let hello = Request::post(&initialize_request("2025-11-25", json!({})));
     let idle = direct.send(&hello).await.header("mcp-session-id").unwrap().to_owned();
     let used = direct.send(&hello).await.header("mcp-session-id").unwrap().to_owned();
@@ -200,7 +200,7 @@ async fn a_session_that_nobody_uses_expires() {
 async fn a_request_without_its_session_leaves_no_trace() {
     // S-05, SESS-006
     let (server, count) = counted();
-    let serving = TestServer::start(&server.http(Http::new().max_sessions(1, 1))).await;
+    let serving = TestServer::start(&server.http(Http::new().max_sessions(1))).await;
     for message in [
         call("ran", json!({})),
         request(7, "ping", json!({})),
@@ -223,7 +223,7 @@ async fn a_request_without_its_session_leaves_no_trace() {
 async fn there_is_an_end_to_opening_sessions_and_none_is_taken_from_anybody() {
     // S-06
     let (server, _) = counted();
-    let guarded = Guarded::start(&server.http(Http::new().max_sessions(3, 2))).await;
+    let guarded = Guarded::start(&server.http(Http::new().max_sessions(3).max_sessions_per_caller(2))).await;
     let hello = || Request::post(&initialize_request("2025-11-25", json!({})));
     let first = guarded.open("ada", "2025-11-25", json!({})).await;
     let second = guarded.open("ada", "2025-11-25", json!({})).await;
@@ -361,7 +361,7 @@ async fn users_of_one_connection_do_not_hear_of_each_other() {
     let says = Tool::new("says").handler(|who: Option<Principal>, cx: Context| async move {
         let who = who.map_or_else(|| "nobody".to_owned(), |who| who.subject().to_owned());
         cx.log(Level::Error, &who).await;
-        cx.progress(1.0, None, Some(&who)).await;
+        cx.progress(1).message(&who).await;
         tokio::task::yield_now().await;
         who
     });

@@ -156,9 +156,9 @@ async fn what_is_kept_of_a_stream_is_bounded() {
     let hour = Duration::from_secs(3600);
     let hello = Request::post(&tsugite_testkit::http::initialize_request("2025-06-18", json!({})));
     for (why, log, words, bytes, whole) in [
-        ("fits", Http::new().event_log(1000, 1 << 20, hour), 5, 10, true),
-        ("events", Http::new().event_log(3, 1 << 20, hour), 5, 10, false),
-        ("bytes", Http::new().event_log(1000, 4000, hour), 5, 1000, false),
+        ("fits", Http::new().log_ttl(hour), 5, 10, true),
+        ("events", Http::new().max_log_events(3).log_ttl(hour), 5, 10, false),
+        ("bytes", Http::new().max_log_bytes(4000).log_ttl(hour), 5, 1000, false),
     ] {
         let direct = Direct::new(&Server::new("s", "1").tool(teller(&go, &done, words, bytes)).http(log));
         let session = direct.send(&hello).await.header("mcp-session-id").unwrap().to_owned();
@@ -166,7 +166,7 @@ async fn what_is_kept_of_a_stream_is_bounded() {
         // Never a part of it as if it were all.
         assert_eq!((resumed.status, said.len()), if whole { (200, 6) } else { (400, 0) }, "{why}");
     }
-    let log = Http::new().event_log(1000, 1 << 20, Duration::from_secs(300));
+    let log = Http::new().log_ttl(Duration::from_secs(300));
     let direct = Direct::new(&Server::new("s", "1").tool(teller(&go, &done, 5, 10)).http(log));
     let session = direct.send(&hello).await.header("mcp-session-id").unwrap().to_owned();
     let (resumed, said) = come_back(&direct, &session, &go, &done).await;
@@ -228,7 +228,7 @@ async fn a_listener_hears_what_it_asked_for_and_nothing_else() {
     // F-23, F-24
     let logs = Tool::new("logs").handler(|cx: Context| async move {
         cx.log(Level::Error, "secret").await;
-        cx.progress(1.0, None, None).await;
+        cx.progress(1).await;
         tokio::task::yield_now().await;
         "done"
     });
@@ -276,7 +276,7 @@ async fn a_stateless_stream_is_never_taken_up_again() {
     let waits = Tool::new("waits").handler(move |cx: Context| {
         let stops = Stops(stops.clone());
         async move {
-            cx.progress(1.0, None, None).await;
+            cx.progress(1).await;
             std::future::pending::<()>().await;
             drop(stops);
         }

@@ -14,8 +14,12 @@ fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over(
     // On one thread, where the clock can be moved.
     run_alone(async || {
         let (idle, long) = (Duration::from_secs(600), Duration::from_secs(3_600));
-        let http = Http::new().session_idle_timeout(idle).time_limits(long, long, long);
-        let stage = Stage::new(http.max_sessions(SESSIONS, SESSIONS));
+        let http = Http::new()
+            .session_idle_timeout(idle)
+            .header_read_timeout(long)
+            .body_read_timeout(long)
+            .write_timeout(long);
+        let stage = Stage::new(http.max_sessions(SESSIONS).max_sessions_per_caller(SESSIONS));
         let serving = stage.serve().await;
         let mut connections = Vec::new();
         for _ in 0..4 {

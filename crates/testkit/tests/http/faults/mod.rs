@@ -136,10 +136,10 @@ impl Stage {
                 async move {
                     let mut end = cue.begin();
                     let text = "x".repeat(talk.size);
-                    cx.progress(0.0, None, Some(&text)).await;
+                    cx.progress(0).message(&text).await;
                     for step in 1..=talk.steps {
                         cue.wait().await;
-                        cx.progress(step as f64, None, Some(&text)).await;
+                        cx.progress(step).message(&text).await;
                         let _ = cue.say.send(step);
                     }
                     cue.wait().await;
@@ -152,7 +152,7 @@ impl Stage {
         let burst = Tool::new("burst").handler(|cx: Context, Args(talk): Args<Talk>| async move {
             let text = "x".repeat(talk.size);
             for step in 1..=talk.steps {
-                cx.progress(step as f64, None, Some(&text)).await;
+                cx.progress(step).message(&text).await;
             }
             "burst"
         });
@@ -163,7 +163,7 @@ impl Stage {
                 let mut end = cue.begin();
                 let text = "x".repeat(talk.size);
                 for step in 1.. {
-                    cx.progress(step as f64, None, Some(&text)).await;
+                    cx.progress(step).message(&text).await;
                     let _ = cue.say.send(step);
                     if let Ok(permit) = cue.go.try_acquire() {
                         permit.forget();

@@ -21,7 +21,7 @@ const AGE: Duration = Duration::from_secs(600);
 #[test]
 fn a_client_that_comes_back_in_time_loses_and_doubles_nothing() {
     run(async || {
-        let mut stage = Stage::new(Http::new().event_log(8, 1 << 20, AGE));
+        let mut stage = Stage::new(Http::new().max_log_events(8).log_ttl(AGE));
         let serving = stage.serve().await;
         let client = Client::session(&serving).await;
         let mut connection = serving.connect().await;
@@ -78,9 +78,10 @@ async fn hear(connection: &mut tsugite_testkit::http::Connection, heard: &mut Ve
 fn a_client_that_comes_back_too_late_is_told_so() {
     run(async || {
         // One has a bound of events, the other of bytes.
-        for (http, size) in
-            [(Http::new().event_log(8, 1 << 20, AGE), 1), (Http::new().event_log(1_000, 4_000, AGE), 1_000)]
-        {
+        for (http, size) in [
+            (Http::new().max_log_events(8).log_ttl(AGE), 1),
+            (Http::new().max_log_bytes(4_000).log_ttl(AGE), 1_000),
+        ] {
             let (store, mut seen) = Watched::new();
             let mut stage = Stage::new(http);
             stage.server = stage.server.store(store);
@@ -116,7 +117,7 @@ fn a_client_that_comes_back_too_late_is_told_so() {
 #[test]
 fn the_end_of_a_burst_is_kept_even_if_all_of_it_is_too_much() {
     run(async || {
-        let stage = Stage::new(Http::new().event_log(8, 1 << 20, AGE));
+        let stage = Stage::new(Http::new().max_log_events(8).log_ttl(AGE));
         let serving = stage.serve().await;
         let client = Client::session(&serving).await;
         let said = serving.send(client.call(1, "burst", talk(30, 1))).await.events();
@@ -136,7 +137,7 @@ fn the_end_of_a_burst_is_kept_even_if_all_of_it_is_too_much() {
 #[test]
 fn a_call_that_is_silent_for_longer_than_the_log_lives_keeps_its_answer() {
     run(async || {
-        let mut stage = Stage::new(Http::new().event_log(8, 1 << 20, Duration::from_millis(1)));
+        let mut stage = Stage::new(Http::new().max_log_events(8).log_ttl(Duration::from_millis(1)));
         let (store, mut seen) = Watched::new();
         stage.server = stage.server.store(store);
         let serving = stage.serve().await;
@@ -271,8 +272,14 @@ impl Store for Watched {
         self.store.get(key)
     }
 
-    fn put(&self, key: &str, value: Bytes, expect: Precondition, age: Duration) -> StoreResult<Option<u64>> {
-        self.store.put(key, value, expect, age)
+    fn put(
+        &self,
+        key: &str,
+        value: Bytes,
+        precondition: Precondition,
+        ttl: Duration,
+    ) -> StoreResult<Option<u64>> {
+        self.store.put(key, value, precondition, ttl)
     }
 
     fn take(&self, key: &str) -> StoreResult<Option<Bytes>> {
@@ -296,7 +303,7 @@ impl Store for Watched {
         });
         StoreFuture::Pending(Box::pin(async move {
             drop(gate.acquire().await);
-            read.wait().await
+            read.await
         }))
     }
 

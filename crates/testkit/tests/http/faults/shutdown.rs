@@ -87,7 +87,8 @@ fn what_is_under_way_finishes_and_nothing_new_begins() {
 fn whoever_has_said_nothing_yet_holds_nobody_up() {
     run(async || {
         let long = Duration::from_secs(600);
-        let mut stage = Stage::new(Http::new().time_limits(long, long, long));
+        let mut stage =
+            Stage::new(Http::new().header_read_timeout(long).body_read_timeout(long).write_timeout(long));
         stage.server = stage.server.shutdown_grace(long);
         let serving = stage.serve().await;
         let mut silent = serving.connect().await;

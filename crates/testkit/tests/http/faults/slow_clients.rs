@@ -16,7 +16,8 @@ const SHORT: Duration = Duration::from_millis(50);
 #[test]
 fn a_body_that_stalls_is_refused_in_its_time() {
     run(async || {
-        let stage = Stage::new(Http::new().time_limits(LONG, SHORT, LONG));
+        let stage =
+            Stage::new(Http::new().header_read_timeout(LONG).body_read_timeout(SHORT).write_timeout(LONG));
         let serving = stage.serve().await;
         for client in Client::both(&serving).await {
             let request = client.echo();
@@ -39,7 +40,8 @@ fn a_body_that_stalls_is_refused_in_its_time() {
 #[test]
 fn a_head_that_stalls_or_comes_byte_by_byte_ends_its_connection() {
     run(async || {
-        let stage = Stage::new(Http::new().time_limits(SHORT, LONG, LONG));
+        let stage =
+            Stage::new(Http::new().header_read_timeout(SHORT).body_read_timeout(LONG).write_timeout(LONG));
         let serving = stage.serve().await;
         let bytes = Client::Stateless.echo().to_bytes();
         for sent in [0, 1, 40] {
@@ -80,7 +82,8 @@ fn a_connection_may_be_silent_for_its_time_and_no_longer() {
     // On one thread, where the clock can be moved.
     run_alone(async || {
         let (short, limit) = (Duration::from_secs(20), Duration::from_secs(30));
-        let mut stage = Stage::new(Http::new().time_limits(limit, limit, limit));
+        let mut stage =
+            Stage::new(Http::new().header_read_timeout(limit).body_read_timeout(limit).write_timeout(limit));
         let serving = stage.serve().await;
         for client in Client::both(&serving).await {
             let mut connection = serving.connect().await;
@@ -124,7 +127,8 @@ fn a_connection_may_be_silent_for_its_time_and_no_longer() {
 fn an_answer_may_take_longer_to_be_read_than_a_head_to_arrive() {
     run_alone(async || {
         let (short, limit) = (Duration::from_secs(20), Duration::from_secs(30));
-        let stage = Stage::new(Http::new().time_limits(limit, limit, limit));
+        let stage =
+            Stage::new(Http::new().header_read_timeout(limit).body_read_timeout(limit).write_timeout(limit));
         // More than any socket holds.
         let large = Tool::new("large").handler(|| async { "x".repeat(24 << 20) });
         let serving = TestServer::start(&stage.server.clone().tool(large)).await;
@@ -170,8 +174,9 @@ fn nobody_is_served_on_when_the_listener_is_dropped() {
 #[test]
 fn a_reader_that_stops_loses_its_connection_and_nobody_else_does() {
     run(async || {
-        let mut stage =
-            Stage::new(Http::new().time_limits(LONG, LONG, SHORT).event_log(1_000, 1 << 20, LONG));
+        let mut stage = Stage::new(
+            Http::new().header_read_timeout(LONG).body_read_timeout(LONG).write_timeout(SHORT).log_ttl(LONG),
+        );
         let serving = stage.serve().await;
         let [stateless, session] = Client::both(&serving).await;
         let mut unread = serving.connect().await;

@@ -35,10 +35,10 @@ fn house() -> House {
     let (tell, ended) = mpsc::unbounded_channel();
     let echo = Tool::new("echo").handler(|| async { "hello" });
     let steps = Tool::new("steps").handler(|cx: Context| async move {
-        cx.progress(1.0, Some(2.0), None).await;
+        cx.progress(1).total(2).await;
         cx.log(Level::Warning, "half").await;
         tokio::task::yield_now().await;
-        cx.progress(2.0, Some(2.0), None).await;
+        cx.progress(2).total(2).await;
         "done"
     });
     let asks = Tool::new("asks").handler(|cx: Context| async move {
@@ -46,7 +46,7 @@ fn house() -> House {
         Ok::<_, HandlerError>(format!("{} roots", roots.len()))
     });
     let tells_and_asks = Tool::new("tells_and_asks").handler(|cx: Context| async move {
-        cx.progress(1.0, None, None).await;
+        cx.progress(1).await;
         tokio::task::yield_now().await;
         let roots = cx.roots().await?;
         Ok::<_, HandlerError>(format!("{} roots", roots.len()))
@@ -61,12 +61,12 @@ fn house() -> House {
             let (gate, end) = (gate.clone(), End { tell: tell.clone(), done: false });
             async move {
                 let mut end = end;
-                cx.progress(1.0, None, None).await;
+                cx.progress(1).await;
                 if leaves {
                     cx.close_stream();
                 }
                 gate.acquire().await.unwrap().forget();
-                cx.progress(2.0, None, None).await;
+                cx.progress(2).await;
                 end.done = true;
                 "waited"
             }

@@ -175,7 +175,7 @@ fn host(method: &str, params: &Value) -> Value {
 fn curious() -> Server {
     let all = Tool::new("all").handler(|cx: Context| async move {
         let (name, model, roots) =
-            tokio::join!(cx.ask_with_key::<Name>("user_name", "Who?"), cx.sample(sampling("Hi")), cx.roots());
+            tokio::join!(cx.ask::<Name>("Who?").key("user_name"), cx.sample(sampling("Hi")), cx.roots());
         let said = match &model?.content.as_slice()[0] {
             SamplingBlock::Text(text) => text.text.clone(),
             other => format!("{other:?}"),
@@ -331,8 +331,8 @@ async fn answers_that_are_none_are_refused_and_those_that_are_missing_are_asked_
 async fn answers_without_a_state_count_for_what_is_asked_and_nothing_else_travels_on() {
     // MRTR-022
     let tool = Tool::new("introduce").handler(|cx: Context| async move {
-        let first = cx.ask_with_key::<Name>("first", "Who are you?").await?;
-        let second = cx.ask_with_key::<Name>("second", "And who else?").await?;
+        let first = cx.ask::<Name>("Who are you?").key("first").await?;
+        let second = cx.ask::<Name>("And who else?").key("second").await?;
         Ok::<_, AskError>(format!("{} and {}", first.name, second.name))
     });
     let server = Server::new("s", "1").tool(tool).max_state_bytes(1000);
@@ -365,9 +365,9 @@ async fn a_handler_that_asks_something_else_than_before_is_a_clear_error() {
         async move {
             let late = async {
                 tokio::time::sleep(Duration::from_secs(1)).await;
-                cx.ask_with_key::<Name>("late", "late").await
+                cx.ask::<Name>("late").key("late").await
             };
-            let early = cx.ask_with_key::<Name>(format!("early {}", run.min(1)), "early");
+            let early = cx.ask::<Name>("early").key(format!("early {}", run.min(1)));
             let (early, late) = tokio::join!(early, late);
             Ok::<_, AskError>(format!("{} {}", early?.name, late?.name))
         }
@@ -417,7 +417,7 @@ async fn once_and_ask_are_refused_where_they_make_no_sense() {
         cx.once("k", async move { inner.ask::<Name>("?").await.map(|name| name.name) }).await
     });
     let same_key = Tool::new("same_key").handler(|cx: Context| async move {
-        let (a, b) = tokio::join!(cx.ask_with_key::<Name>("k", "a"), cx.ask_with_key::<Name>("k", "b"));
+        let (a, b) = tokio::join!(cx.ask::<Name>("a").key("k"), cx.ask::<Name>("b").key("k"));
         Ok::<_, AskError>(format!("{} {}", a?.name, b?.name))
     });
     struct Secret;

@@ -223,7 +223,7 @@ fn visiting() -> (Server, Arc<Mutex<Vec<UrlElicitation>>>) {
     let login = Tool::new("login").handler(move |cx: Context| {
         let kept = kept.clone();
         async move {
-            let visit = cx.url_elicitation("Please log in.", "https://example.com/login")?;
+            let visit = cx.url_elicitation("https://example.com/login")?.message("Please log in.");
             kept.lock().unwrap().push(visit.clone());
             visit.ask().await?;
             Ok::<_, HandlerError>("agreed")
@@ -347,7 +347,7 @@ async fn agreeing_to_visit_a_page_is_not_having_been_there() {
                 if been.load(Ordering::SeqCst) {
                     return Ok::<_, HandlerError>("logged in");
                 }
-                cx.url_elicitation("Please log in.", "https://example.com/login")?.ask().await?;
+                cx.url_elicitation("https://example.com/login")?.message("Please log in.").ask().await?;
             }
             Err(HandlerError::new("not there yet"))
         }
@@ -483,7 +483,9 @@ async fn holding_a_state_proves_nothing_about_who_holds_it() {
         let asked = ada.request_once("tools/call", call.clone()).await;
         let retry = again(&call, &asked, accept(json!({"x": "yes"})));
         states.push(asked["result"]["requestState"].as_str().unwrap().to_owned());
-        for other in [Principal::new("eve"), Principal::from_issuer("elsewhere", "ada", ["admin"])] {
+        for other in
+            [Principal::new("eve"), Principal::new("ada").with_issuer("elsewhere").with_scopes(["admin"])]
+        {
             let mut other = RawClient::connect_as(&server, other, STATELESS, able()).await;
             let answer = other.request_once("tools/call", retry.clone()).await;
             assert_eq!(answer["error"]["code"], -32602, "{answer}");
@@ -497,11 +499,11 @@ async fn holding_a_state_proves_nothing_about_who_holds_it() {
     let guarded = Server::new("s", "1")
         .tool(form("form", simple()).tag("admin"))
         .visible(|who, item| !item.has_tag("admin") || who.is_some_and(|who| who.has_scope("admin")));
-    let admin = Principal::from_issuer("i", "ada", ["admin"]);
+    let admin = Principal::new("ada").with_issuer("i").with_scopes(["admin"]);
     let mut ada = RawClient::connect_as(&guarded, admin, STATELESS, able()).await;
     let asked = ada.request_once("tools/call", call.clone()).await;
     let retry = again(&call, &asked, accept(json!({"x": "yes"})));
-    let demoted = Principal::from_issuer::<&str>("i", "ada", []);
+    let demoted = Principal::new("ada").with_issuer("i");
     let mut demoted = RawClient::connect_as(&guarded, demoted, STATELESS, able()).await;
     let answer = demoted.request_once("tools/call", retry).await;
     assert_eq!(answer["error"]["code"], -32602, "{answer}");
@@ -699,7 +701,7 @@ async fn wishes_for_a_model_lie_between_0_and_1() {
 async fn a_page_is_named_in_no_refusal_to_who_cannot_open_one() {
     // ELIC-004, LIFE-016
     let server = Server::new("s", "1").tool(Tool::new("login").handler(|cx: Context| async move {
-        let page = cx.url_elicitation("Please log in.", "https://example.com/login")?;
+        let page = cx.url_elicitation("https://example.com/login")?.message("Please log in.");
         Err::<(), HandlerError>(page.required_error())
     }));
     for revision in newer() {

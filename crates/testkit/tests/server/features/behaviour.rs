@@ -562,7 +562,7 @@ fn office() -> Server {
 async fn what_somebody_may_not_see_is_neither_listed_nor_found() {
     // TOOL-005, CACH-019, F-24, F-27, F-28
     let server = office();
-    let admin = || Principal::from_issuer("issuer", "root", ["admin"]);
+    let admin = || Principal::new("root").with_issuer("issuer").with_scopes(["admin"]);
     for revision in revisions() {
         let mut boss = RawClient::connect_as(&server, admin(), revision, json!({})).await;
         let mut guest = RawClient::connect_as(&server, Principal::new("guest"), revision, json!({})).await;
@@ -609,7 +609,7 @@ async fn what_a_mounted_server_hides_is_hidden_in_the_outer_one() {
     // TOOL-005
     for revision in revisions() {
         let outer = Server::new("outer", "1").tool(tool("own"));
-        let admin = Principal::from_issuer("issuer", "root", ["admin"]);
+        let admin = Principal::new("root").with_issuer("issuer").with_scopes(["admin"]);
         let mut boss = RawClient::connect_as(&outer, admin, revision, json!({})).await;
         let mut guest = RawClient::connect_as(&outer, Principal::new("guest"), revision, json!({})).await;
         for peer in [&mut boss, &mut guest] {

@@ -515,7 +515,7 @@ async fn completion_is_checked_counted_and_tells_nobody_what_they_may_not_see() 
         tokio::time::advance(Duration::from_secs(600)).await;
         let mut boss = RawClient::connect_as(
             &server,
-            Principal::from_issuer("i", "boss", ["admin"]),
+            Principal::new("boss").with_issuer("i").with_scopes(["admin"]),
             revision,
             json!({}),
         )
@@ -598,7 +598,7 @@ async fn what_only_some_may_read_is_not_shared_with_others() {
         .tool(tool("t"))
         .visible(|who, item| !item.has_tag("admin") || who.is_some_and(|who| who.has_scope("admin")))
         .cache(Duration::from_secs(60), CacheScope::Public);
-    let boss = Principal::from_issuer("issuer", "boss", ["admin"]);
+    let boss = Principal::new("boss").with_issuer("issuer").with_scopes(["admin"]);
     let mut boss = RawClient::connect_as(&server, boss, STATELESS, json!({})).await;
     for (method, params) in [
         ("tools/list", json!({})),

@@ -176,7 +176,7 @@ async fn a_cached_list_never_shows_somebody_elses_definition() {
         _ => item.has_tag("guest"),
     });
     let mut admin =
-        RawClient::connect_as(&outer, Principal::from_issuer("", "root", ["admin"]), STATELESS, json!({}))
+        RawClient::connect_as(&outer, Principal::new("root").with_scopes(["admin"]), STATELESS, json!({}))
             .await;
     let mut guest = plain(&outer, STATELESS).await;
     let seen = admin.request("tools/list", json!({})).await;

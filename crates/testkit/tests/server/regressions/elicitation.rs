@@ -29,7 +29,7 @@ async fn an_answer_used_in_a_spawned_task_counts_at_once() {
         let inner = cx.clone();
         let task = tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(5)).await;
-            inner.ask_with_key::<Name>("a", "a").await.map(|n| n.name)
+            inner.ask::<Name>("a").key("a").await.map(|n| n.name)
         });
         // `b` is only asked once `a` was seen in an earlier round.
         cx.once("wait", async {
@@ -37,7 +37,7 @@ async fn an_answer_used_in_a_spawned_task_counts_at_once() {
             Ok::<_, HandlerError>(1)
         })
         .await?;
-        let b = cx.ask_with_key::<Name>("b", "b").await?;
+        let b = cx.ask::<Name>("b").key("b").await?;
         let a = task.await.unwrap()?;
         Ok::<_, HandlerError>(format!("{a} {}", b.name))
     });
@@ -71,6 +71,93 @@ async fn a_handler_that_nothing_can_wake_diverges_at_once() {
     let refused = peer.call("fickle", json!({})).await;
     assert_eq!(refused["error"]["code"], -32603);
     assert!(began.elapsed() < Duration::from_secs(1), "took {:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn tool_timeout_does_not_delay_the_error_of_a_diverging_handler() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let fickle = Tool::new("fickle").timeout(Duration::from_secs(3600)).handler(move |cx: Context| {
+        let run = runs.fetch_add(1, Ordering::Relaxed);
+        async move { cx.ask::<Name>(format!("question {run}")).await.map(|name| name.name) }
+    });
+    let server = Server::new("s", "1").tool(fickle);
+    let mut peer = RawClient::connect(&server, STATELESS, elicits()).await.on_request(host);
+    let began = tokio::time::Instant::now();
+    let refused = peer.call("fickle", json!({})).await;
+    assert_eq!(refused["error"]["code"], -32603);
+    assert_eq!(began.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn diverging_handler_that_waits_on_a_timer_is_waited_for() {
+    for timeout in [None, Some(Duration::from_secs(3600))] {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let mut late = Tool::new("late");
+        if let Some(timeout) = timeout {
+            late = late.timeout(timeout);
+        }
+        let late = late.handler(move |cx: Context| {
+            let run = runs.fetch_add(1, Ordering::Relaxed);
+            async move {
+                if run == 0 {
+                    return cx.ask::<Name>("a").key("a").await.map(|name| name.name);
+                }
+                let a = async {
+                    tokio::time::sleep(Duration::from_secs(5)).await;
+                    cx.ask::<Name>("a").key("a").await
+                };
+                let (a, b) = tokio::join!(a, cx.ask::<Name>("b").key("b"));
+                Ok(format!("{} {}", a?.name, b?.name))
+            }
+        });
+        let (again, took) = second_round(late, "late").await;
+        assert_eq!(again["result"]["resultType"], "input_required", "{again}");
+        assert_eq!(took, Duration::from_secs(5), "{timeout:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn task_that_holds_the_context_is_waited_for_until_it_drops_it() {
+    for asks in [true, false] {
+        let runs = Arc::new(AtomicUsize::new(0));
+        let spawning = Tool::new("spawning").handler(move |cx: Context| {
+            let asks = asks || runs.fetch_add(1, Ordering::Relaxed) == 0;
+            async move {
+                let inner = cx.clone();
+                drop(tokio::spawn(async move {
+                    tokio::time::sleep(Duration::from_secs(5)).await;
+                    if asks {
+                        drop(inner.ask::<Name>("a").key("a").await);
+                    }
+                }));
+                // The first round asks both questions.
+                cx.once("wait", async {
+                    tokio::time::sleep(Duration::from_secs(20)).await;
+                    Ok::<_, HandlerError>(1)
+                })
+                .await?;
+                Ok::<_, HandlerError>(cx.ask::<Name>("b").key("b").await?.name)
+            }
+        });
+        let (again, took) = second_round(spawning, "spawning").await;
+        match asks {
+            true => assert_eq!(again["result"]["resultType"], "input_required", "{again}"),
+            false => assert_eq!(again["error"]["code"], -32603, "{again}"),
+        }
+        assert_eq!(took, Duration::from_secs(5));
+    }
+}
+
+/// Calls a tool, answers its question `a` alone, and returns the result of the second round with the time it took.
+async fn second_round(tool: Tool, name: &str) -> (Value, Duration) {
+    let server = Server::new("s", "1").tool(tool);
+    let mut peer = RawClient::connect(&server, STATELESS, elicits()).await;
+    let first = peer.request_once("tools/call", json!({"name": name, "arguments": {}})).await;
+    let state = first["result"]["requestState"].clone();
+    let answers = json!({"a": {"action": "accept", "content": {"name": "A"}}});
+    let began = tokio::time::Instant::now();
+    let params = json!({"name": name, "arguments": {}, "requestState": state, "inputResponses": answers});
+    (peer.request_once("tools/call", params).await, began.elapsed())
 }
 
 #[tokio::test(start_paused = true)]
@@ -124,7 +211,7 @@ fn questions_are_asked_by_many_threads_at_once() {
                     for _ in 0..n {
                         tokio::task::yield_now().await;
                     }
-                    inner.ask_with_key::<Name>(format!("task {n}"), "?").await.map(|x| x.name)
+                    inner.ask::<Name>("?").key(format!("task {n}")).await.map(|x| x.name)
                 });
             }
             let mut many = FuturesUnordered::new();
@@ -134,7 +221,7 @@ fn questions_are_asked_by_many_threads_at_once() {
                     if n == 1 {
                         tokio::task::spawn_blocking(|| ()).await.unwrap();
                     }
-                    cx.ask_with_key::<Name>(format!("many {n}"), "?").await.map(|x| x.name)
+                    cx.ask::<Name>("?").key(format!("many {n}")).await.map(|x| x.name)
                 });
             }
             let once = cx.once("k", async {

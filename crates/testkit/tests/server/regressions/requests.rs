@@ -8,7 +8,7 @@ async fn nothing_is_said_about_a_request_that_was_cancelled_or_timed_out() {
         let inner = cx.clone();
         tokio::spawn(async move {
             tokio::time::sleep(Duration::from_secs(5)).await;
-            inner.progress(1.0, None, Some("still here")).await;
+            inner.progress(1).message("still here").await;
             inner.log(Level::Error, "late").await;
         });
         std::future::pending::<()>().await;
@@ -127,7 +127,7 @@ async fn a_rate_limit_counts_a_caller_once_whatever_its_scopes() {
     for scope in ["a", "b", "c", "d"] {
         let mut peer = RawClient::connect_as(
             &server,
-            Principal::from_issuer("issuer", "eve", [scope]),
+            Principal::new("eve").with_issuer("issuer").with_scopes([scope]),
             STATELESS,
             json!({}),
         )

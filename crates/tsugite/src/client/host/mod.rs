@@ -45,7 +45,7 @@ use changes::HostChangeFeed;
 ///     .connect()
 ///     .await;
 /// for tool in host.list_tools().await.items {
-///     println!("{}: {}", tool.server, tool.item.mcp_name); // calculator: calculator_one
+///     println!("{}: {}", tool.server, tool.item.name); // calculator: calculator_one
 /// }
 /// let forecast: String = host.call("weather_forecast", json!({})).await?;
 /// # assert_eq!(forecast, "rain"); Ok(()) }
@@ -97,6 +97,15 @@ pub struct MergedList<T> {
     pub items: Vec<ServerItem<T>>,
     /// The rest.
     pub failures: Vec<ServerFailure>,
+}
+
+/// A tool of one of the servers of a [`Host`], as [`Host::find_tool`] returns it.
+#[derive(Debug, Clone)]
+pub struct HostTool {
+    /// The client of the server that has the tool.
+    pub client: Client,
+    /// The tool's name on that server.
+    pub name: String,
 }
 
 /// A host that is about to connect.
@@ -307,13 +316,13 @@ impl Host {
         name: &str,
         arguments: impl Serialize,
     ) -> Result<T> {
-        let (client, name) = self.find_tool(name)?;
+        let HostTool { client, name } = self.find_tool(name)?;
         client.call(name, arguments).await
     }
 
     /// Calls a tool by the name it has here. See [`Client::call_raw`].
     pub async fn call_raw(&self, name: &str, arguments: impl Serialize) -> Result<CallResult> {
-        let (client, name) = self.find_tool(name)?;
+        let HostTool { client, name } = self.find_tool(name)?;
         client.call_raw(name, arguments).await
     }
 
@@ -339,13 +348,13 @@ impl Host {
         Ok(read)
     }
 
-    /// Whose a tool is, and what it is called there: for a call with options of its own.
+    /// Finds the server of a tool and the tool's name there, for a call with options of its own.
     ///
-    /// Fails when there is none, and when the server may not be used for it.
-    pub fn find_tool(&self, name: &str) -> Result<(Client, String)> {
-        let (member, inner) = self.resolve(Of::Tool, name)?;
-        match member.permissions.allows_tool(&inner) {
-            true => Ok((member.client.clone(), inner)),
+    /// Fails if no server has the prefix of the name, or if the permissions of the server forbid the tool.
+    pub fn find_tool(&self, name: &str) -> Result<HostTool> {
+        let (member, name) = self.resolve(Of::Tool, name)?;
+        match member.permissions.allows_tool(&name) {
+            true => Ok(HostTool { client: member.client.clone(), name }),
             false => Err(forbidden_error(&member.name, "this tool")),
         }
     }

@@ -17,8 +17,8 @@ use hyper::body::Incoming;
 use super::Authorizer;
 use super::address::Address;
 use super::pool::{ConnectionPool, PooledConnection};
+use crate::client::call_error::CallError;
 use crate::client::client_error::{Challenge, ClientError, ConnectStep, ErrorKind};
-use crate::client::connection::CallError;
 
 /// A server's door.
 pub(super) struct HttpEndpoint {

@@ -10,9 +10,10 @@ use tsugite_core::sse::SseReader;
 use super::http_endpoint::{HttpEndpoint, ResponseReader, message_headers, stream_headers};
 use super::response_stream::event_too_large;
 use super::{HttpConfig, excerpt};
-use crate::client::client_error::{ClientError, ConnectStep, ErrorKind};
+use crate::client::call_error::CallError;
+use crate::client::client_error::{ClientError, ConnectStep, ErrorKind, TimeoutKind};
 use crate::client::client_state::ClientState;
-use crate::client::connection::{CallError, ClientConnection};
+use crate::client::connection::ClientConnection;
 use crate::client::transport::{EncodedRequest, Transport};
 use crate::lock::lock;
 
@@ -35,7 +36,7 @@ impl HttpSse {
             limit,
             door.send(Method::GET, &door.uri, &|| Ok(stream_headers()), Bytes::new()),
         );
-        let reply = opened.await.map_err(|_| ErrorKind::TimedOut { limit, total: false })??;
+        let reply = opened.await.map_err(|_| ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle })??;
         if reply.status != StatusCode::OK || !reply.is_stream() {
             let status = reply.status.as_u16();
             let said = tokio::time::timeout(limit, reply.read_to_end(super::MAX_ERROR_BODY_BYTES)).await;

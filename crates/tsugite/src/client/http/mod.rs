@@ -33,16 +33,17 @@ use tsugite_core::jsonrpc::{ErrorObject, Id, Incoming, Message, parse};
 use tsugite_core::protocol::Method as _;
 use tsugite_core::protocol::lifecycle::Initialize;
 use tsugite_core::revision::Revision;
-use tsugite_core::session::header;
 
 pub use authorizer::Authorizer;
 pub(super) use http_sse::HttpSse;
 pub(super) use probe::{open, start_standalone_stream};
 pub(super) use tls::Tls;
 
+use super::call_error::CallError;
 use super::client_error::{ClientError, ErrorKind, truncate};
 use super::client_settings::Direction;
-use super::connection::{CallError, ClientConnection};
+use super::connection::ClientConnection;
+use super::era::Era;
 use super::pending_calls::PendingCall;
 use super::transport::{self, EncodedRequest, ServerReply};
 use crate::lock::lock;
@@ -243,11 +244,8 @@ impl StreamableHttp {
     ) -> Result<HeaderMap, ClientError> {
         let mut headers = message_headers();
         self.insert_session_headers(&mut headers, revision);
-        if revision.is_stateless() {
-            headers.insert(MCP_METHOD, header_value(outgoing.method)?);
-            if let Some(name) = outgoing.name {
-                headers.insert(MCP_NAME, header_value(&header::encode(name))?);
-            }
+        for (name, value) in Era::from(revision).routing_headers(outgoing.method, outgoing.name) {
+            headers.insert(HeaderName::from_static(name), header_value(&value)?);
         }
         for (name, value) in &outgoing.param_headers {
             let name = HeaderName::try_from(name.as_str())
@@ -264,7 +262,7 @@ impl StreamableHttp {
     /// Which revision is spoken, and in which session.
     fn insert_session_headers(&self, headers: &mut HeaderMap, revision: Revision) {
         headers.insert(MCP_PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
-        if !revision.is_stateless()
+        if Era::from(revision).has_sessions()
             && let Some(session) = &*lock(&self.session_id)
         {
             headers.insert(MCP_SESSION_ID, session.clone());
@@ -315,7 +313,7 @@ impl StreamableHttp {
         let body = reply.read_to_end(MAX_ERROR_BODY_BYTES).await.unwrap_or_default();
         trace_body(link, &body);
         let error = parse_error_response(&body, link, waiting);
-        let in_session = had_session && !link.revision().is_stateless();
+        let in_session = had_session && link.era().has_sessions();
         if in_session && (status == StatusCode::NOT_FOUND || is_session_expired(status, error.as_ref())) {
             link.mark_disconnected(SESSION_EXPIRED);
             return Err(CallError::not_sent(SESSION_EXPIRED));
@@ -371,8 +369,6 @@ pub(super) fn excerpt(body: &[u8]) -> String {
     truncate(text.trim(), MAX_EXCERPT_BYTES).to_owned()
 }
 
-const MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
-const MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const SESSION_EXPIRED: &str = "the server has forgotten the session";

@@ -13,7 +13,7 @@ use super::address::ServerOrigin;
 use super::connector::{NewConnection, connect};
 use super::full_body::FullBody;
 use super::tls::Tls;
-use crate::client::connection::CallError;
+use crate::client::call_error::CallError;
 use crate::lock::lock;
 
 /// The connections to one server.

@@ -12,9 +12,10 @@ use tsugite_core::session::probe::{
 };
 
 use super::{HttpConfig, HttpSse, StreamableHttp, excerpt, standalone_stream};
+use crate::client::call_error::CallError;
 use crate::client::client_error::{ClientError, ConnectStep, ErrorKind, Result};
 use crate::client::client_state::ClientState;
-use crate::client::connection::{CallError, ClientConnection, OutboundRequest};
+use crate::client::connection::{ClientConnection, OutboundRequest};
 use crate::client::negotiate::{ConnectGuard, ProbeCall, complete_negotiation, policy, probe_error};
 use crate::client::options::Options;
 use crate::client::transport::{EncodedRequest, ServerReply, Transport};
@@ -138,7 +139,7 @@ async fn send_probe(link: &Arc<ClientConnection>, ask: ProbeRequest) -> Result<P
     let probing = http.probe(link, outgoing, request.revision(), &waiting);
     let probed = waiting.run_with_timeout(pin!(probing)).await;
     link.calls.remove(waiting.id());
-    let probed = probed.map_err(|late| ErrorKind::TimedOut { limit: late.limit, total: late.total })??;
+    let probed = probed.map_err(|late| ErrorKind::TimedOut { limit: late.limit, kind: late.kind })??;
     let answer = match parse(&probed.body, link.limits()) {
         Ok(Incoming::Single(Message::Response(response)))
             if response.id.as_ref().is_none_or(|id| *id == Id::from(waiting.id())) =>

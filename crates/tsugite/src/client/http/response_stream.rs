@@ -10,8 +10,9 @@ use tsugite_core::sse::{EventTooLongError, SseReader};
 
 use super::http_endpoint::{ResponseReader, stream_headers};
 use super::{StreamableHttp, await_response};
+use crate::client::call_error::CallError;
 use crate::client::client_error::ErrorKind;
-use crate::client::connection::{CallError, ClientConnection};
+use crate::client::connection::ClientConnection;
 use crate::client::pending_calls::PendingCall;
 use crate::client::transport::ServerReply;
 
@@ -28,8 +29,8 @@ pub(super) enum StreamEnd {
 }
 
 impl StreamableHttp {
-    /// Reads the events of a call until its answer has come. Up to 2025-11-25 a stream that ends before is taken up
-    /// again where it broke; on 2026-07-28 it cannot be.
+    /// Reads the events of a call until its answer has come. A stream that ends before is resumed where it broke, if its
+    /// era allows that.
     pub(super) async fn read_event_stream(
         &self,
         link: &Arc<ClientConnection>,
@@ -44,13 +45,8 @@ impl StreamableHttp {
             let StreamEnd::Ended { received_events: heard, reason: seen } = end else {
                 return await_response(waiting).await;
             };
-            if link.revision().is_stateless() {
-                return Err(CallError::disconnected(format!("{seen} before the answer came")));
-            }
-            if events.last_event_id().is_none() {
-                return Err(CallError::disconnected(format!(
-                    "{seen} before the answer came, and cannot be taken up again"
-                )));
+            if let Err(why) = link.era().check_resumable(&events) {
+                return Err(CallError::disconnected(format!("{seen} {why}")));
             }
             in_vain = if heard { 0 } else { in_vain + 1 };
             if in_vain > MAX_EMPTY_RESUMES {

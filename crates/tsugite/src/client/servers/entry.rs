@@ -1,4 +1,4 @@
-//! One entry of the list: from what stands in the file to a way to the server.
+//! Converts one entry of a servers file into a connection configuration.
 
 use std::path::Path;
 
@@ -11,16 +11,16 @@ use super::servers_file_error::{EntryFieldError, ServerEntryError};
 use super::variables::Variables;
 use super::{ConnectionConfig, Folders, UrlTransport, env_file, text_file};
 
-/// What all entries of a file share.
+/// The context shared by all entries of a file.
 pub(super) struct EntryContext<'a> {
     pub(super) variables: Variables<'a>,
-    /// Of the file, if the text is in one.
+    /// The directory of the file, if the text comes from one.
     pub(super) folders: Option<Folders<'a>>,
-    /// Whether `http` means: or else HTTP+SSE.
+    /// Whether `http` means Streamable HTTP with a fallback to HTTP+SSE.
     pub(super) sse_fallback: bool,
 }
 
-/// Whether the entry is disabled, and the way to the server. No `node` means that there are several.
+/// Reads whether the entry is disabled and how to connect. A missing `node` means that the name occurs twice.
 pub(super) fn read(
     name: &str,
     node: Option<&Node>,
@@ -86,7 +86,7 @@ impl EntryReader<'_> {
             return Err(ServerEntryError::new(&field, EntryFieldError::wrong_type("a string", node)));
         };
         Ok(Some(match kind.as_str() {
-            // The latter in files of Copilot.
+            // Copilot writes the latter.
             "stdio" | "local" => ServerType::Command,
             "http" if self.context.sse_fallback => ServerType::Url(UrlTransport::Auto),
             "http" | "streamable-http" | "streamableHttp" => ServerType::Url(UrlTransport::StreamableHttp),
@@ -136,7 +136,7 @@ impl EntryReader<'_> {
         items.map(|(index, item)| self.os_string(item, &FieldPath::Item(&field, index))).collect()
     }
 
-    /// What is added to the environment; without a value what is taken from it.
+    /// Reads the environment variables to set; a variable without a value is removed.
     fn env(&self) -> Result<IndexMap<String, Option<String>>, ServerEntryError> {
         let mut env = IndexMap::new();
         if let Some(path) = self.string("envFile")? {
@@ -180,7 +180,7 @@ impl EntryReader<'_> {
                 return Err(ServerEntryError::new(field, EntryFieldError::InvalidHeaderName));
             }
             let value = self.resolve_string(node, field)?;
-            // One that ends a line would begin another header.
+            // A line break in a value would start another header.
             if value.chars().any(|letter| letter.is_control() && letter != '\t') {
                 return Err(ServerEntryError::new(field, EntryFieldError::InvalidHeaderValue));
             }
@@ -190,7 +190,7 @@ impl EntryReader<'_> {
         Ok(headers)
     }
 
-    /// Hands over each member of a member that is an object.
+    /// Calls `f` for each member of an object member.
     fn for_each_member(
         &self,
         member: &'static str,
@@ -205,7 +205,7 @@ impl EntryReader<'_> {
         Ok(())
     }
 
-    /// A member that is a string which says something.
+    /// Reads a non-empty string member.
     fn string(&self, member: &'static str) -> Result<Option<String>, ServerEntryError> {
         let Some((node, field)) = self.member(member)? else { return Ok(None) };
         match self.os_string(node, &field)? {
@@ -214,7 +214,7 @@ impl EntryReader<'_> {
         }
     }
 
-    /// A string that the system takes.
+    /// Reads a string without NUL bytes, which the operating system rejects.
     fn os_string(&self, node: &Node, field: &FieldPath<'_>) -> Result<String, ServerEntryError> {
         let string = self.resolve_string(node, field)?;
         if string.contains('\0') {
@@ -248,13 +248,13 @@ impl EntryReader<'_> {
     }
 }
 
-/// What `type` says.
+/// The value of `type`.
 enum ServerType {
     Command,
     Url(UrlTransport),
 }
 
-/// RFC 9110, section 5.6.2.
+/// RFC 9110 §5.6.2: a header name is a token.
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

@@ -1,8 +1,8 @@
-//! Files of `MCP_NAME=value` lines, as dotenv and VS Code read them.
+//! Parses files of `NAME=value` lines, as dotenv and VS Code read them.
 //!
-//! Where those pass over a line that they do not understand, we tell it. Variables in such a file are not resolved.
+//! Unlike those, it reports a line it cannot parse instead of skipping it. Variables inside the file are not resolved.
 
-/// The variables, in the order of the file, or the number of the first line that sets none.
+/// Returns the variables in file order, or the number of the first invalid line.
 pub(super) fn parse(text: &str) -> Result<Vec<(String, String)>, usize> {
     let lines = text.lines().map(str::trim).zip(1..);
     let lines = lines.filter(|(line, _)| !line.is_empty() && !line.starts_with('#'));
@@ -24,7 +24,7 @@ fn parse_line(line: &str) -> Option<(String, String)> {
     Some((name.to_owned(), value))
 }
 
-/// What stands before the quote that closes it. Only a comment may follow.
+/// Returns the text before the closing quote. Only a comment may follow it.
 fn parse_quoted(inside: &str, quote: char) -> Option<String> {
     let mut escaped = false;
     let closes = |letter: char| {
@@ -37,7 +37,7 @@ fn parse_quoted(inside: &str, quote: char) -> Option<String> {
     if !rest.is_empty() && !rest.starts_with('#') {
         return None;
     }
-    // No other escape is resolved: dotenv and VS Code have only these.
+    // Only the escapes that dotenv and VS Code know are resolved.
     Some(if quote == '"' { value.replace("\\n", "\n").replace("\\r", "\r") } else { value.to_owned() })
 }
 

@@ -1,8 +1,8 @@
-//! Where something stands in a file, for whoever has to mend it.
+//! The path of a field in a servers file, for error messages.
 
 use std::fmt;
 
-/// A way down into the file. It is written out only when something is wrong.
+/// A path into the file. It is formatted only when an error is reported.
 #[derive(Clone, Copy)]
 pub(super) enum FieldPath<'a> {
     Root(&'static str),
@@ -15,7 +15,7 @@ impl fmt::Display for FieldPath<'_> {
         match self {
             FieldPath::Root(name) => f.write_str(name),
             FieldPath::Member(above, name) if is_plain(name) => write!(f, "{above}.{name}"),
-            // What the file calls it may hold dots, and escapes that a terminal would obey.
+            // Names come from the file and may contain dots, or escapes that a terminal would execute.
             FieldPath::Member(above, name) => write!(f, "{above}[{name:?}]"),
             FieldPath::Item(above, index) => write!(f, "{above}[{index}]"),
         }

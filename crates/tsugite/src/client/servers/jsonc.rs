@@ -1,18 +1,18 @@
-//! JSON with comments and trailing commas, as VS Code writes it.
+//! Parses JSON with comments and trailing commas, as VS Code writes it.
 //!
-//! Members are kept in their order and as often as they are there, since a name that is there twice is a mistake that
-//! we want to tell. Strings and numbers are left to `serde_json`. No error shows what it met.
+//! Members keep their order and duplicates, so that a duplicate name can be reported. Strings and numbers are decoded by
+//! `serde_json`. Errors never contain the text, which may be a secret.
 
 use std::fmt;
 
 use serde_json::Number;
 
-/// A value. No `Debug`: it may be a secret.
+/// A parsed value. It has no `Debug`, because it may be a secret.
 #[cfg_attr(test, derive(Debug, PartialEq))]
 pub(super) enum Node {
     Null,
     Bool(bool),
-    /// As it is written.
+    /// The number as written.
     Number(String),
     String(String),
     Array(Vec<Node>),
@@ -20,7 +20,7 @@ pub(super) enum Node {
 }
 
 impl Node {
-    /// What it is, for a person.
+    /// The name of the type, for error messages.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Node::Null => "null",
@@ -33,7 +33,7 @@ impl Node {
     }
 }
 
-/// Reads a text that is one value.
+/// Parses a text that holds one value.
 pub(super) fn parse(text: &str) -> Result<Node, JsoncError> {
     let mut parser = Parser { rest: text };
     parser
@@ -45,7 +45,7 @@ pub(super) fn parse(text: &str) -> Result<Node, JsoncError> {
         .map_err(|says| JsoncError::new(text, parser.rest, says))
 }
 
-/// Where a text is no JSON.
+/// The position of a syntax error.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct JsoncError {
     line: usize,
@@ -67,7 +67,7 @@ impl fmt::Display for JsoncError {
     }
 }
 
-/// Stands still where it fails.
+/// The parser. After an error it stays at the position of the error.
 struct Parser<'a> {
     rest: &'a str,
 }
@@ -135,7 +135,7 @@ impl Parser<'_> {
             escaped = byte == b'\\' && !escaped;
             closes
         };
-        // The first byte is the quote that opens it.
+        // The first byte is the opening quote.
         let end = self.rest.bytes().skip(1).position(closing).ok_or("a string is not closed")?;
         let (literal, rest) = self.rest.split_at_checked(end + 2).ok_or("a string is not closed")?;
         let string = serde_json::from_str(literal)
@@ -159,7 +159,7 @@ impl Parser<'_> {
         Ok(node)
     }
 
-    /// Passes over blanks and comments.
+    /// Skips whitespace and comments.
     fn skip_whitespace(&mut self) -> ParseResult<()> {
         loop {
             self.rest = self.rest.trim_start_matches([' ', '\t', '\n', '\r']);
@@ -180,7 +180,7 @@ impl Parser<'_> {
     }
 }
 
-/// Far more than any host has.
+/// Deeper nesting is rejected; real files have a few levels.
 const MAX_DEPTH: usize = 64;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
-//! The files in which hosts list their servers: what stands in them, with its variables resolved.
+//! Reads the files in which MCP hosts configure their servers, and resolves variables.
 //!
-//! One reader for all of them, told apart by what is in the file and not by its name:
+//! One reader handles all of them. The content decides, not the file name:
 //!
 //! | host | the list is | more |
 //! |---|---|---|
@@ -10,10 +10,10 @@
 //! | VS Code, `mcp.json` | `servers` | `${env:VAR}`, `${input:id}`, `envFile`, `null` in `env` |
 //! | VS Code, `settings.json` | `mcp.servers` | the same |
 //!
-//! What one host understands is understood in the file of any other, and so are comments and trailing commas. Members
-//! that are not known are passed over, since every host adds its own.
+//! A member that one host understands is understood in every file, and so are comments and trailing commas. Unknown
+//! members are ignored, since every host adds its own.
 //!
-//! An entry that is wrong does not hide the others: [`ServerEntry::connection`] says what is wrong with it.
+//! An invalid entry does not hide the others: [`ServerEntry::connection`] returns its error.
 
 use std::borrow::Cow;
 use std::fmt;

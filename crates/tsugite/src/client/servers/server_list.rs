@@ -1,4 +1,4 @@
-//! Which part of a file is the list of servers.
+//! Finds the list of servers in a file.
 
 use indexmap::IndexMap;
 
@@ -6,20 +6,20 @@ use super::field_path::FieldPath;
 use super::jsonc::Node;
 use super::servers_file_error::{EntryFieldError, ServerEntryError, ServersFileError};
 
-/// The list of servers, as it stands in the file.
+/// The list of servers as it stands in the file.
 pub(super) struct ServerList<'a> {
     pub(super) field: FieldPath<'static>,
     pub(super) entries: Members<'a>,
-    /// What VS Code would ask for.
+    /// The `inputs` that VS Code would prompt for.
     pub(super) inputs: Option<&'a Node>,
-    /// Whether `http` means: or else HTTP+SSE.
+    /// Whether `http` means Streamable HTTP with a fallback to HTTP+SSE.
     pub(super) sse_fallback: bool,
 }
 
-/// Finds the list. Fails if there is none, if there are two, or if it is none after all.
+/// Finds the list. Fails if there is none, if there are two, or if it is not an object.
 pub(super) fn find(root: &Node) -> Result<ServerList<'_>, ServersFileError> {
     let root = members(root, &FieldPath::Root("the file"))?;
-    // Other hosts keep other settings under this name.
+    // Other hosts keep unrelated settings under this name.
     let settings = match unique_member(&root, "mcp", &MCP)? {
         Some(settings @ Node::Object(_)) => members(settings, &MCP)?,
         _ => Members::new(),
@@ -36,11 +36,11 @@ pub(super) fn find(root: &Node) -> Result<ServerList<'_>, ServersFileError> {
         return Err(ServersFileError::multiple_lists(&field, &other));
     }
     let inputs = beside.get("inputs").copied().flatten();
-    // "MCP configuration reference" of VS Code: it tries Streamable HTTP first, and then HTTP+SSE.
+    // VS Code's "MCP configuration reference": Streamable HTTP first, then HTTP+SSE.
     Ok(ServerList { field, entries: members(list, &field)?, inputs, sse_fallback: vs_code })
 }
 
-/// The members of an object by name; without a value where the name is there more than once.
+/// The members of an object by name; `None` as the value if the name occurs more than once.
 pub(super) type Members<'a> = IndexMap<&'a str, Option<&'a Node>>;
 
 pub(super) fn members<'a>(node: &'a Node, field: &FieldPath<'_>) -> Result<Members<'a>, ServerEntryError> {

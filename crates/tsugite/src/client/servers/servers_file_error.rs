@@ -1,6 +1,6 @@
-//! What can be wrong with a file and with an entry of it.
+//! Errors of a servers file and of its entries.
 //!
-//! An error says where and what, and never shows a value: it may be a secret.
+//! An error names the place and the problem but never a value, which may be a secret.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use super::field_path::FieldPath;
 use super::jsonc::{JsoncError, Node};
 use super::text_file::TextFileError;
 
-/// Why a file lists no servers at all.
+/// The reason a file yields no servers.
 pub struct ServersFileError(ServersFileErrorKind);
 
 enum ServersFileErrorKind {
@@ -28,12 +28,12 @@ impl ServersFileError {
         Self(ServersFileErrorKind::MultipleLists(one.to_string(), other.to_string()))
     }
 
-    /// Whether there is no such file.
+    /// Whether the file does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(&self.0, ServersFileErrorKind::Text(TextFileError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound)
     }
 
-    /// Whether there is a file, and nothing in it is a list of servers. Hosts that know none yet have such files.
+    /// Whether the file exists but contains no list of servers, as hosts without servers write it.
     pub fn has_no_server_list(&self) -> bool {
         matches!(self.0, ServersFileErrorKind::NoList)
     }
@@ -57,7 +57,7 @@ impl From<ServerEntryError> for ServersFileError {
     }
 }
 
-/// In words: this is what a `main` that returns it prints.
+/// Prints the message, because this is what a `main` that returns the error prints.
 impl fmt::Debug for ServersFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -89,7 +89,7 @@ impl std::error::Error for ServersFileError {
     }
 }
 
-/// What is wrong with one entry of the list. The first thing, if there are several.
+/// The error of one entry: the first problem found.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerEntryError {
     field: String,
@@ -101,12 +101,12 @@ impl ServerEntryError {
         Self { field: field.to_string(), error }
     }
 
-    /// Where it is wrong, such as `mcpServers.github.args[1]`.
+    /// The path of the invalid field, such as `mcpServers.github.args[1]`.
     pub fn field(&self) -> &str {
         &self.field
     }
 
-    /// The variable that is not set, if that is what is wrong. Once it is, the file can be read again.
+    /// The variable that is not set, if that is the problem. Set it and read the file again.
     pub fn unset_variable(&self) -> Option<&str> {
         match &self.error {
             EntryFieldError::UnsetVariable { variable, .. } => Some(variable),
@@ -115,7 +115,7 @@ impl ServerEntryError {
     }
 }
 
-/// In words.
+/// Prints the message.
 impl fmt::Debug for ServerEntryError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -130,7 +130,7 @@ impl fmt::Display for ServerEntryError {
 
 impl std::error::Error for ServerEntryError {}
 
-/// What is wrong with a field.
+/// The problem of one field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum EntryFieldError {
     WrongType {
@@ -151,7 +151,7 @@ pub(super) enum EntryFieldError {
     InvalidHeaderValue,
     UnsetVariable {
         variable: String,
-        /// The input of VS Code that it answers.
+        /// The VS Code input that the variable answers.
         input: Option<String>,
     },
     UnclosedVariable,
@@ -160,7 +160,7 @@ pub(super) enum EntryFieldError {
     UnknownVariableKind(String),
     VariablesTooLong,
     EnvFileWithoutFolder,
-    /// Already in words, without the path: variables may have been put into it.
+    /// A message without the path, because variables may have been substituted into the path.
     UnreadableEnvFile(String),
     InvalidEnvLine(usize),
 }

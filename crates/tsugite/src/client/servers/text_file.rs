@@ -1,11 +1,11 @@
-//! A file as text: bounded, in UTF-8, and without a mark of the byte order in front.
+//! Reads a file as UTF-8 text of limited size without a byte order mark.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Reads whatever can be read, a pipe too: `<(…)` of a shell is one.
+/// Reads any readable path, including a pipe such as `<(…)` of a shell.
 pub(super) fn read(path: &Path) -> Result<String, TextFileError> {
     let mut bytes = Vec::new();
     File::open(path)?.take(MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes)?;
@@ -21,14 +21,14 @@ pub(super) fn check_text(text: &str) -> Result<(), TextFileError> {
     if text.len() > MAX_FILE_BYTES {
         return Err(TextFileError::TooLarge);
     }
-    // Some hosts read past it and some do not (RFC 8259, section 8.1, forbids to write it).
+    // Hosts disagree about a byte order mark; RFC 8259 §8.1 forbids writing one.
     if text.starts_with('\u{feff}') {
         return Err(TextFileError::ByteOrderMark);
     }
     Ok(())
 }
 
-/// Why a file is no text for us.
+/// The reason a file cannot be read as text.
 pub(super) enum TextFileError {
     Io(io::Error),
     TooLarge,
@@ -42,7 +42,7 @@ impl From<io::Error> for TextFileError {
     }
 }
 
-/// Continues "the file".
+/// The message continues "the file".
 impl fmt::Display for TextFileError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -56,5 +56,5 @@ impl fmt::Display for TextFileError {
     }
 }
 
-/// In bytes.
+/// The size limit in bytes.
 pub(super) const MAX_FILE_BYTES: usize = 4 << 20;

@@ -1,4 +1,4 @@
-//! Variables in the strings of an entry.
+//! Resolves variables in the strings of an entry.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -8,13 +8,13 @@ use super::jsonc::Node;
 use super::servers_file_error::EntryFieldError;
 use super::text_file;
 
-/// Where the values come from.
+/// The sources of variable values.
 pub(super) struct Variables<'a> {
     lookup: &'a dyn Fn(&str) -> Option<String>,
     workspace: Option<&'a Path>,
-    /// Of inputs, by their ids.
+    /// The defaults of inputs, by id.
     input_defaults: HashMap<&'a str, &'a str>,
-    /// How many bytes they may still add, so that a small file does not become a large one.
+    /// How many bytes values may still add, so that a small file cannot expand without limit.
     remaining_bytes: Cell<usize>,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Variables<'a> {
         }
     }
 
-    /// The text with a value in the place of each variable. Values are not searched again.
+    /// Replaces each variable by its value. Values are not expanded again.
     pub(super) fn resolve(&self, text: &str) -> Result<String, EntryFieldError> {
         let mut out = String::new();
         let mut rest = text;
@@ -72,7 +72,7 @@ impl<'a> Variables<'a> {
         }
     }
 
-    /// A variable of the host, or one of the environment.
+    /// Resolves a host variable or an environment variable.
     fn lookup_variable(&self, name: &str) -> Option<String> {
         match name {
             "/" | "pathSeparator" => Some(MAIN_SEPARATOR_STR.to_owned()),
@@ -89,7 +89,7 @@ impl<'a> Variables<'a> {
         (self.lookup)("workspaceFolder").or_else(|| Some(self.workspace?.to_str()?.to_owned()))
     }
 
-    /// What VS Code would ask a person for.
+    /// Resolves an input that VS Code would prompt for.
     fn input_value(&self, id: &str) -> Result<String, EntryFieldError> {
         if id.is_empty() {
             return Err(EntryFieldError::InvalidVariableName);
@@ -103,7 +103,7 @@ impl<'a> Variables<'a> {
     }
 }
 
-/// An `inputs` of another shape has no defaults; nothing else in it concerns us.
+/// `inputs` of another shape have no defaults; the rest is irrelevant here.
 fn input_defaults(inputs: &Node) -> HashMap<&str, &str> {
     let Node::Array(inputs) = inputs else { return HashMap::new() };
     inputs
@@ -120,7 +120,7 @@ fn string_member<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
     })
 }
 
-/// A name that a variable can have. Much else is written between braces in a shell, and is not meant for us.
+/// A valid variable name. Other shell syntax in braces is not a variable.
 fn check_name(name: &str) -> Result<&str, EntryFieldError> {
     let plain = |letter: char| letter.is_alphanumeric() || "_-.".contains(letter);
     if name == "/" || (!name.is_empty() && name.chars().all(plain)) {

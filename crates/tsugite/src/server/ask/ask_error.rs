@@ -1,4 +1,4 @@
-//! Why a question got no answer.
+//! The reason a question to the client was not answered.
 
 use std::fmt;
 
@@ -6,35 +6,37 @@ use tsugite_core::jsonrpc::{ErrorObject, JsonError, RawJson};
 use tsugite_core::protocol::ClientCapabilities;
 use tsugite_core::revision::{Revision, RpcError, UnsupportedByRevisionError};
 
-/// Why a question got no answer.
+use crate::era::Era;
+
+/// The reason a question to the client was not answered.
 ///
-/// A handler that does not care uses `?`: the peer then hears what happened, as an error on 2026-07-28 when it lacks the
-/// capability, and as a result with `isError` otherwise.
+/// With `?` in a handler the peer learns the reason: as an error on 2026-07-28 if a capability is missing, otherwise as a
+/// result with `isError`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum AskError {
-    /// The client has not said that it can do this, or its revision does not know it.
+    /// The client did not declare the capability, or its revision lacks it.
     Unavailable {
-        /// What it would have to declare.
+        /// The capability the client would have to declare.
         required: Box<ClientCapabilities>,
     },
-    /// The user said no.
+    /// The user declined.
     Declined,
-    /// The user went away without a choice.
+    /// The user dismissed the question without a choice.
     Cancelled,
-    /// There was no answer in time.
+    /// The client did not answer in time.
     TimedOut,
     /// The client answered with an error.
     ErrorResponse(ErrorObject),
-    /// The answer does not fit the question.
+    /// The answer does not match the question.
     Malformed(String),
-    /// The client's revision has no way to put the question.
+    /// The client's revision cannot express the question.
     UnsupportedByRevision(UnsupportedByRevisionError),
-    /// The round has ended: the handler will run again with the answer. Only tasks of one's own ever see this.
+    /// The round has ended: the handler runs again with the answer. Only tasks spawned by the handler see this.
     Suspended,
-    /// The connection is gone.
+    /// The connection is closed.
     Closed,
-    /// The question should not have been asked this way. The text is for the log, not for the peer.
+    /// The question must not be asked this way. The text is for the log, not for the peer.
     Misused(String),
 }
 
@@ -45,16 +47,18 @@ impl AskError {
         AskError::Misused(text)
     }
 
-    /// The error the peer gets, where it is one.
+    /// The JSON-RPC error for the peer, if it is one.
     pub(crate) fn rpc_error(&self, to: Revision) -> Option<RpcError> {
         match self {
-            AskError::Unavailable { .. } if to.is_stateless() => self.missing_capability(),
+            AskError::Unavailable { .. } if Era::from(to).reports_missing_capability() => {
+                self.missing_capability()
+            }
             AskError::Misused(_) | AskError::Suspended | AskError::Closed => Some(RpcError::Internal),
             _ => None,
         }
     }
 
-    /// The error for a capability that is missing.
+    /// The error for a missing capability.
     pub(crate) fn missing_capability(&self) -> Option<RpcError> {
         match self {
             AskError::Unavailable { required } => {
@@ -69,17 +73,17 @@ impl fmt::Display for AskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             AskError::Unavailable { required } => {
-                // Capabilities always have a text.
+                // Capabilities always serialize.
                 let required = RawJson::from_value(required).unwrap_or_else(|_| RawJson::empty_object());
-                write!(f, "the client cannot be asked this: it would have to declare {}", required.text())
+                write!(f, "the client lacks a capability; it would have to declare {}", required.text())
             }
             AskError::Declined => f.write_str("the user declined"),
             AskError::Cancelled => f.write_str("the user dismissed the question"),
-            AskError::TimedOut => f.write_str("there was no answer in time"),
+            AskError::TimedOut => f.write_str("the client did not answer in time"),
             AskError::ErrorResponse(error) => {
                 write!(f, "the client answered with an error: {}", error.message)
             }
-            AskError::Malformed(text) => write!(f, "the answer does not fit the question: {text}"),
+            AskError::Malformed(text) => write!(f, "the answer does not match the question: {text}"),
             AskError::UnsupportedByRevision(unsayable) => unsayable.fmt(f),
             AskError::Suspended => f.write_str("the round has ended"),
             AskError::Closed => f.write_str("the connection is gone"),

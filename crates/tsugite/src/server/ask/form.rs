@@ -1,11 +1,11 @@
-//! Forms as types: the fields of a struct, the choices of an enum.
+//! Forms as Rust types: the fields of a struct, the choices of an enum.
 
 use serde_json::Number;
 use tsugite_core::protocol::OrderedMap;
 use tsugite_core::protocol::elicitation::FieldValue;
 use tsugite_core::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema};
 
-/// A form as a type; `#[derive(Form)]` makes one of a struct.
+/// A form defined by a type; `#[derive(Form)]` implements it for a struct.
 ///
 /// ```
 /// use tsugite::protocol::OrderedMap;
@@ -18,7 +18,7 @@ use tsugite_core::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema};
 ///
 /// impl Form for Confirm {
 ///     fn schema() -> FormSchema {
-///         FormSchema::new().required_field("sure", bool::field_path().description("DeleteDecision anyway?"))
+///         FormSchema::new().required_field("sure", bool::field().description("Delete anyway?"))
 ///     }
 ///
 ///     fn read(content: &OrderedMap<FieldValue>) -> Result<Self, String> {
@@ -31,40 +31,39 @@ use tsugite_core::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema};
     note = "derive `Form` for it: a struct whose fields are text, numbers, `bool`, or enums that derive `Form`"
 )]
 pub trait Form: Sized + Send + 'static {
-    /// What is asked.
+    /// The schema of the form.
     fn schema() -> FormSchema;
 
-    /// Reads what was filled in. Fails in words that name the field.
+    /// Reads the submitted values. The error names the field.
     fn read(content: &OrderedMap<FieldValue>) -> Result<Self, String>;
 }
 
-/// What can stand in a field of a form. `#[derive(Form)]` makes one of an enum without data: its variants are the
-/// choices.
+/// A type usable as a form field. `#[derive(Form)]` implements it for an enum without data: its variants are the choices.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a field of a form",
     note = "use text, numbers, `bool`, an enum that derives `Form`, an `Option` of these, or a `Vec` of such an enum"
 )]
 pub trait FormField: Sized {
-    /// Whether it must be filled in.
+    /// Whether the field is required.
     const REQUIRED: bool = true;
 
-    /// How it is asked for.
+    /// The schema of the field.
     fn field() -> Field;
 
-    /// Reads what was filled in; `name` is for the error.
+    /// Reads the submitted value; `name` is used in the error.
     fn read(name: &str, value: Option<&FieldValue>) -> Result<Self, String>;
 }
 
-/// An enum whose variants can be chosen.
+/// An enum whose variants are the choices of a field.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is nothing to choose from",
+    message = "`{Self}` cannot be used as a choice",
     note = "derive `Form` for an enum without data"
 )]
 pub trait FormChoice: Sized {
-    /// What there is to choose from.
+    /// The choices.
     fn options() -> ChoiceOptions;
 
-    /// The variant of a value.
+    /// Returns the variant of a value.
     fn from_value(value: &str) -> Option<Self>;
 }
 
@@ -122,7 +121,7 @@ macro_rules! numbers {
     )*};
 }
 
-/// `42.0` is a whole number.
+/// `42.0` counts as a whole number.
 fn as_whole(number: &Number) -> Option<i64> {
     let float = || number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < 9.0e15);
     number.as_i64().or_else(|| float().map(|float| float as i64))
@@ -171,12 +170,12 @@ impl<T: FormChoice> FormField for Vec<T> {
     }
 }
 
-/// One of several, for `#[derive(Form)]` on an enum.
+/// The schema of a single choice, for `#[derive(Form)]` on an enum.
 pub fn choice<T: FormChoice>() -> Field {
     Field::from(FieldKind::Choice { options: T::options(), default: None })
 }
 
-/// Reads one of several, for `#[derive(Form)]` on an enum.
+/// Reads a single choice, for `#[derive(Form)]` on an enum.
 pub fn read_choice<T: FormChoice>(name: &str, value: Option<&FieldValue>) -> Result<T, String> {
     match value {
         Some(FieldValue::Text(text)) => {

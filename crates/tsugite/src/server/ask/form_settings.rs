@@ -1,4 +1,4 @@
-//! What `#[form(…)]` may say of a field. A setting that does not fit the type of its field does not compile.
+//! Settings of `#[form(…)]`. A setting that does not fit the type of its field is a compile error.
 
 use serde_json::Number;
 use tsugite_core::protocol::elicitation::FieldValue;
@@ -6,43 +6,43 @@ use tsugite_core::protocol::form::{Field, FieldKind, TextFormat};
 
 use super::form::{FormChoice, FormField};
 
-/// What can stand first in a field of type `Of`.
+/// A default value for a field of type `Of`.
 #[diagnostic::on_unimplemented(
     message = "a field of type `{Of}` cannot have the default `{Self}`",
     label = "no default of `{Of}`"
 )]
 pub trait FieldDefault<Of> {
-    /// As it is filled in.
+    /// Converts into a field value.
     fn into_field_value(self) -> FieldValue;
 }
 
-/// What a number in a field of type `Of` can be compared with.
+/// A bound for a number field of type `Of`.
 #[diagnostic::on_unimplemented(
     message = "a field of type `{Of}` has no such limit",
     label = "`min` and `max` are for numbers of the same type"
 )]
 pub trait Limit<Of> {
-    /// As a number, if it is one.
+    /// Converts into a JSON number, if it is finite.
     fn limit(self) -> Option<Number>;
 }
 
-/// A field for words.
+/// A text field.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no text",
     label = "`min_length`, `max_length` and `format` are for text"
 )]
 pub trait TextField: FormField {}
 
-/// A field for several choices.
+/// A multiple-choice field.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no list of choices",
+    message = "`{Self}` is not a list of choices",
     label = "`min_items` and `max_items` are for a `Vec` of choices"
 )]
 pub trait ChoicesField: FormField {}
 
 /// A variant that knows its value, for `#[derive(Form)]` on an enum.
 pub trait ChoiceValue: FormChoice {
-    /// What stands for it.
+    /// The value of the variant.
     fn value(&self) -> &'static str;
 }
 
@@ -100,7 +100,7 @@ macro_rules! numbers {
         #[diagnostic::do_not_recommend]
         impl FieldDefault<$name> for $name {
             fn into_field_value(self) -> FieldValue {
-                // What is no number is refused when it is read.
+                // A non-finite number is rejected when the form is built.
                 Limit::<$name>::limit(self).map_or_else(|| FieldValue::Text(self.to_string()), FieldValue::Number)
             }
         }
@@ -147,7 +147,7 @@ impl<T: FormChoice> ChoicesField for Vec<T> {}
 #[diagnostic::do_not_recommend]
 impl<T: ChoicesField> ChoicesField for Option<T> {}
 
-/// What stands first in a field of type `T`.
+/// Returns the default value of a field of type `T`.
 pub fn default_value<T: FormField, V: FieldDefault<T>>(value: V) -> FieldValue {
     FieldDefault::<T>::into_field_value(value)
 }
@@ -224,7 +224,7 @@ pub fn max_items<T: ChoicesField>(mut field: Field, most: u64) -> Field {
     field
 }
 
-/// Only an infinity comes here: the types of everything else were checked when it was compiled.
+/// Only an infinity or NaN reaches this point: all other types were checked at compile time.
 fn log_non_finite(setting: &str, value: &dyn std::fmt::Debug) {
-    tracing::error!("`{setting}` of a form is no number that JSON can write: {value:?}");
+    tracing::error!("`{setting}` of a form is not a finite number: {value:?}");
 }

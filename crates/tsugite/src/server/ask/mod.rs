@@ -1,8 +1,8 @@
-//! Questions to whoever called: the user, the model, the directories to work in.
+//! Questions of a handler to the client: to its user, to its model, and for its roots.
 //!
-//! A handler writes `cx.ask(…).await` and does not see the era. Up to 2025-11-25 a request goes out and its answer is
-//! waited for (`questions`). On 2026-07-28 the question is noted down (`round`), the handler is dropped once it rests
-//! (`drive`), and what was learnt so far travels sealed to the client and back (`request_state`).
+//! A handler writes `cx.ask(…).await` in both eras. Up to 2025-11-25 a request is sent and its response awaited
+//! (`outgoing_requests`). On 2026-07-28 the question is recorded (`round`), the handler is dropped once it rests (`driver`),
+//! and the answers so far travel sealed to the client and back (`request_state`).
 
 mod ask_error;
 mod driver;
@@ -13,6 +13,7 @@ mod request_state;
 mod round;
 mod sampling;
 mod url_elicitation;
+mod wake_signal;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -21,9 +22,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tsugite_core::jsonrpc::{JsonError, Raw, RawJson};
+use tsugite_core::jsonrpc::{JsonError, RawJson};
 use tsugite_core::protocol::capabilities::{ElicitationCapability, RootsCapability, SamplingCapability};
-use tsugite_core::protocol::elicitation::{Action, Create, ElicitParams, ElicitResult, FormParams};
+use tsugite_core::protocol::elicitation::{Create, ElicitAction, ElicitParams, ElicitResult, FormParams};
 use tsugite_core::protocol::form::FormSchema;
 use tsugite_core::protocol::mrtr::InputRequest;
 use tsugite_core::protocol::roots::{self, Root};
@@ -31,26 +32,31 @@ use tsugite_core::protocol::sampling::{
     CreateMessage, CreateMessageParams, CreateMessageResult, IncludeContext,
 };
 use tsugite_core::protocol::tasks::MaybeTask;
-use tsugite_core::protocol::{ClientCapabilities, Method, NoParams, Object, OrderedMap};
-use tsugite_core::revision::{InferResultType, Revision, Translate, read_input_response, read_result};
+use tsugite_core::protocol::{ClientCapabilities, EmptyParams, Method, Object, OrderedMap};
+use tsugite_core::revision::{InferResultType, Revision, Translate};
 
 pub use ask_error::AskError;
 pub(crate) use driver::{DriveOutcome, HandlerDriver};
 pub use form::{Form, FormChoice, FormField, choice, read_choice};
+pub(super) use outgoing_requests::send_request;
 pub(crate) use outgoing_requests::{OutgoingRequests, send_raw_request};
 pub(crate) use request_state::{StateBinding, build_input_required, resume_round, seal_state, unseal_state};
 pub(crate) use round::Round;
+pub(super) use round::request_input;
 pub use url_elicitation::UrlElicitation;
+pub(crate) use wake_signal::WakeSignal;
 
 use super::context::Context;
+use super::era::Question;
 use super::handler_error::HandlerError;
+use crate::era::Era;
 use round::{OnceFuture, OnceLookup};
 
 impl Context {
     /// Asks the user to fill in a form.
     ///
     /// Fails with [`AskError::Unavailable`] when the client cannot show forms, [`AskError::Declined`] when the user says
-    /// no and [`AskError::CancellationToken`] when they go away. On 2026-07-28 the handler runs again from the top once the
+    /// no and [`AskError::Cancelled`] when they go away. On 2026-07-28 the handler runs again from the top once the
     /// answer is there: what must not happen twice belongs into [`Context::once`].
     ///
     /// ```
@@ -72,12 +78,6 @@ impl Context {
         self.ask_form(F::schema(), message).and_then(read_form::<F>)
     }
 
-    /// Like [`Context::ask`], under a key of one's own: it stands in `inputRequests` and stays the same when the message
-    /// changes from round to round.
-    pub fn ask_with_key<F: Form>(&self, key: impl Into<String>, message: impl Into<String>) -> Ask<F> {
-        self.ask(message).key(key)
-    }
-
     /// Asks the user to fill in a form that is known only at run time.
     pub fn ask_form(&self, form: FormSchema, message: impl Into<String>) -> Ask<OrderedMap<FieldValue>> {
         let params = FormParams::new(message, form);
@@ -95,7 +95,7 @@ impl Context {
 
     /// Asks in which directories the client lets the server work.
     pub fn roots(&self) -> Ask<Vec<Root>> {
-        Ask::new(self, InputRequest::Roots(NoParams::new()), read_roots)
+        Ask::new(self, InputRequest::Roots(EmptyParams::new()), read_roots)
     }
 
     /// Does `work` once for all rounds of this call: on 2026-07-28 a later round gets what an earlier one brought.
@@ -112,8 +112,8 @@ impl Context {
         E: Into<HandlerError>,
     {
         let key = key.into();
-        let round = self.round();
-        let guard = match round.once(self, &key)? {
+        let round = self.state().round();
+        let guard = match round.once(self.state(), &key)? {
             OnceLookup::Stored(json) => {
                 return json.read().map_err(|error| {
                     AskError::misused(format!("what `once({key:?})` brought cannot be read back: {error}"))
@@ -123,7 +123,7 @@ impl Context {
             OnceLookup::Run(guard) => guard,
         };
         let value = OnceFuture::new(work).await.map_err(Into::into)?;
-        if self.revision().is_stateless() {
+        if Era::from(self.revision()).repeats_handlers() {
             let json = RawJson::from_value(&value).map_err(|error| {
                 AskError::misused(format!("what `once({key:?})` brought has no JSON: {error}"))
             })?;
@@ -171,7 +171,7 @@ impl<T> Ask<T> {
         Self { request: Some(asking), reader: Box::new(read), future: None }
     }
 
-    /// Asks under a key of one's own; see [`Context::ask_with_key`].
+    /// Sets the key of the question in `inputRequests`. It stays the same when the message changes from round to round.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         if let Some(asking) = &mut self.request {
             asking.key = Some(key.into());
@@ -179,9 +179,9 @@ impl<T> Ask<T> {
         self
     }
 
-    /// Gives up with [`AskError::CallTimeoutError`] when there is no answer within this time; unless told otherwise, within that of
-    /// [`Server::ask_time`](super::Server::ask_time).
-    /// On 2026-07-28 nobody waits meanwhile, and the age of the sealed state is what counts.
+    /// Limits how long to wait for the answer; then the question fails with [`AskError::TimedOut`]. The default is
+    /// [`Server::ask_timeout`](super::Server::ask_timeout).
+    /// On 2026-07-28 the server does not wait: the age of the sealed state is limited by `Server::state_ttl` instead.
     pub fn timeout(mut self, time: Duration) -> Self {
         if let Some(asking) = &mut self.request {
             asking.timeout = Some(time);
@@ -236,25 +236,8 @@ impl AskRequest {
         if let Err(error) = self.check() {
             return (Err(error), asked);
         }
-        let AskRequest { context, request, key, timeout: within } = self;
-        let answer = if revision.is_stateless() {
-            let check = answer_validator(&request);
-            let round = context.round();
-            let answer = round::request_input(&context, &round, key, request).await;
-            // A client that sends an answer of the wrong shape has made a mistake, and the request fails.
-            match answer {
-                Ok((key, raw)) => match check(&raw, &asked) {
-                    Ok(()) => Ok(raw),
-                    Err(text) => return round.fail_invalid_answer(&context, &key, &text).await,
-                },
-                Err(error) => Err(error),
-            }
-        } else {
-            let waiting = context.pause_timeout();
-            let answer = outgoing_requests::send_request(&context, request, within).await;
-            drop(waiting);
-            answer
-        };
+        let AskRequest { context, request, key, timeout } = self;
+        let answer = Era::from(revision).ask(&context, Question { request, key, timeout }, &asked).await;
         (answer, asked)
     }
 
@@ -317,7 +300,7 @@ fn missing_sampling_capability(
 }
 
 /// Says of an answer whether it is one to what was asked.
-fn answer_validator(request: &InputRequest) -> fn(&RawJson, &AnswerContext) -> Result<(), String> {
+pub(super) fn answer_validator(request: &InputRequest) -> fn(&RawJson, &AnswerContext) -> Result<(), String> {
     match request {
         InputRequest::Elicit(_) => |raw, asked| match read_elicit_result(raw, asked) {
             Err(AskError::Malformed(text)) => Err(text),
@@ -337,11 +320,7 @@ fn decode_answer<M: Method>(raw: &RawJson, revision: Revision) -> Result<M::Outp
 where
     M::Output: Translate + InferResultType,
 {
-    if revision.is_stateless() {
-        read_input_response::<M>(raw)
-    } else {
-        read_result::<M>(Raw::from(raw), revision)
-    }
+    Era::from(revision).read_answer::<M>(raw, revision)
 }
 
 fn require_complete<T>(output: MaybeTask<T>) -> Result<T, AskError> {
@@ -362,7 +341,7 @@ fn read_roots(raw: &RawJson, asked: &AnswerContext) -> Result<Vec<Root>, AskErro
 /// What the user did with a form or a page, and what they filled in.
 fn read_elicit_result(raw: &RawJson, asked: &AnswerContext) -> Result<ElicitResult, AskError> {
     let mut result = require_complete(decode_answer::<Create>(raw, asked.revision)?)?;
-    if let (Action::Accept, Some(form)) = (result.action, &asked.form) {
+    if let (ElicitAction::Accept, Some(form)) = (result.action, &asked.form) {
         let content = form.with_defaults(result.content.take().unwrap_or_default());
         form.check(&content)?;
         result.content = Some(content);
@@ -372,9 +351,9 @@ fn read_elicit_result(raw: &RawJson, asked: &AnswerContext) -> Result<ElicitResu
 
 fn into_accepted_content(result: ElicitResult) -> Result<OrderedMap<FieldValue>, AskError> {
     match result.action {
-        Action::Accept => Ok(result.content.unwrap_or_default()),
-        Action::Decline => Err(AskError::Declined),
-        Action::Cancel => Err(AskError::Cancelled),
+        ElicitAction::Accept => Ok(result.content.unwrap_or_default()),
+        ElicitAction::Decline => Err(AskError::Declined),
+        ElicitAction::Cancel => Err(AskError::Cancelled),
     }
 }
 

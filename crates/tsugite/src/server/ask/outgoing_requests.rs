@@ -99,7 +99,7 @@ pub(crate) async fn send_raw_request(
 
 /// Sends a request on the stream of the call and waits for the response. Dropping the future sends
 /// `notifications/cancelled`.
-pub(super) async fn send_request(
+pub(in crate::server) async fn send_request(
     context: &Context,
     request: InputRequest,
     within: Option<Duration>,

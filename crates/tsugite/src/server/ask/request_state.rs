@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tsugite_core::jsonrpc::{Raw, RawJson};
-use tsugite_core::protocol::mrtr::{InputRequests, InputRequired, InputResponses};
+use tsugite_core::protocol::mrtr::{self, InputRequests, InputRequired, REQUEST_STATE};
 use tsugite_core::revision::RpcError;
 
 use super::round::{Round, RoundHistory};
@@ -70,8 +70,8 @@ pub(crate) fn build_input_required(
     }
 }
 
-/// Takes a call up again: opens its state and reads the answers that came. Answers to nothing that was asked are
-/// ignored. Without a state nobody knows what was asked; then an answer counts if the handler comes to its question.
+/// Resumes a call: opens its state and reads the answers. Answers to nothing that was asked are ignored. Without a state
+/// it is unknown what was asked; then an answer counts if the handler comes to its question.
 pub(crate) fn resume_round(
     config: &Config,
     principal: Option<&Principal>,
@@ -79,24 +79,20 @@ pub(crate) fn resume_round(
     state: Option<Raw<'_>>,
     answers: Option<Raw<'_>>,
 ) -> Result<Option<Round>, RpcError> {
-    let bad = |text: &str| RpcError::InvalidParams(format!("Invalid params: {text}").into());
-    let answers = match answers {
-        None => InputResponses::new(),
-        Some(raw) if raw.is_null() => InputResponses::new(),
-        Some(raw) => raw.read_object().map_err(|error| bad(&format!("`inputResponses`: {error}")))?,
-    };
+    let invalid = |error| RpcError::invalid_params(&error);
+    let answers = mrtr::read_input_responses(answers).map_err(invalid)?;
     let Some(state) = state else {
         // None of them is fresh: a handler that does not come to their questions has not strayed.
         let answers: HashMap<String, RawJson> = answers.into_iter().collect();
         return Ok((!answers.is_empty())
             .then(|| Round::with_history(RoundHistory { answers, ..RoundHistory::default() })));
     };
-    let state: String = state.read().map_err(|_| bad("`requestState` must be a string"))?;
+    let state = mrtr::read_request_state(state).map_err(invalid)?;
     let plain = unseal_state(config, principal, binding, &state)?;
     let kept: RequestState = std::str::from_utf8(&plain)
         .ok()
         .and_then(|plain| serde_json::from_str(plain).ok())
-        .ok_or_else(|| bad("`requestState` is none of this request"))?;
+        .ok_or_else(|| invalid_state("does not belong to this request"))?;
     let mut known = RoundHistory {
         rounds: kept.rounds,
         answers: kept.answers,
@@ -134,16 +130,19 @@ pub(crate) fn unseal_state(
     binding: &StateBinding,
     state: &str,
 ) -> Result<Vec<u8>, RpcError> {
-    let bad = |text: &str| RpcError::InvalidParams(format!("Invalid params: {text}").into());
     let parts = binding.parts(principal);
     let ring = config.key_ring.ring();
     let plain =
         ring.and_then(|ring| ring.open(state, &slices(&parts), SystemTime::now(), config.max_state_bytes));
     plain.map_err(|error| match error {
-        SealError::Expired => bad("`requestState` has expired; call again without it"),
-        SealError::TooLarge => bad("`requestState` is too large"),
-        _ => bad("`requestState` is none of this request"),
+        SealError::Expired => invalid_state("has expired; call again without it"),
+        SealError::TooLarge => invalid_state("is too large"),
+        _ => invalid_state("does not belong to this request"),
     })
+}
+
+fn invalid_state(reason: &str) -> RpcError {
+    RpcError::InvalidParams(format!("Invalid params: `{REQUEST_STATE}` {reason}").into())
 }
 
 impl StateBinding {

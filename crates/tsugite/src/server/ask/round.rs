@@ -9,12 +9,12 @@ use std::task::{self, Poll, Waker};
 
 use indexmap::IndexMap;
 use tsugite_core::jsonrpc::RawJson;
-use tsugite_core::protocol::mrtr::{InputRequest, InputRequests};
+use tsugite_core::protocol::mrtr::{INPUT_RESPONSES, InputRequest, InputRequests};
 use tsugite_core::revision::RpcError;
 
 use super::AskError;
 use crate::lock::lock;
-use crate::server::context::Context;
+use crate::server::call_state::CallState;
 
 /// One run of a handler.
 #[derive(Default)]
@@ -110,7 +110,7 @@ impl Round {
     }
 
     /// Looks whether `key` was done in an earlier round.
-    pub(super) fn once(self: &Arc<Self>, context: &Context, key: &str) -> Result<OnceLookup, AskError> {
+    pub(super) fn once(self: &Arc<Self>, call: &Arc<CallState>, key: &str) -> Result<OnceLookup, AskError> {
         let mut inner = self.lock();
         if !inner.once_keys.insert(key.to_owned()) {
             drop(inner);
@@ -121,16 +121,21 @@ impl Round {
         }
         inner.once_running += 1;
         drop(inner);
-        Ok(OnceLookup::Run(OnceGuard { round: self.clone(), context: context.clone(), key: key.to_owned() }))
+        Ok(OnceLookup::Run(OnceGuard { round: self.clone(), call: call.clone(), key: key.to_owned() }))
     }
 
     /// Fails the request: an answer is not one to what was asked. Never ends; the driver drops the handler.
-    pub(super) async fn fail_invalid_answer<T>(&self, context: &Context, key: &str, text: &str) -> T {
+    pub(in crate::server) async fn fail_invalid_answer<T>(
+        &self,
+        call: &CallState,
+        key: &str,
+        text: &str,
+    ) -> T {
         let key: String = key.chars().take(60).collect();
         let refusal =
-            RpcError::InvalidParams(format!("Invalid params: `inputResponses` {key:?}: {text}").into());
+            RpcError::InvalidParams(format!("Invalid params: `{INPUT_RESPONSES}` {key:?}: {text}").into());
         self.lock().error = Some(refusal);
-        context.wake_driver();
+        call.wake_driver();
         std::future::pending().await
     }
 
@@ -140,8 +145,8 @@ impl Round {
 }
 
 /// Asks: gives the answer if it is known, and otherwise stays until the run is over.
-pub(super) async fn request_input(
-    context: &Context,
+pub(in crate::server) async fn request_input(
+    call: &CallState,
     round: &Arc<Round>,
     key: Option<String>,
     request: InputRequest,
@@ -166,7 +171,7 @@ pub(super) async fn request_input(
             drop(inner);
             if first {
                 // The run may have waited for somebody to take it.
-                context.wake_driver();
+                call.wake_driver();
             }
             return Ok((key, answer));
         }
@@ -174,14 +179,14 @@ pub(super) async fn request_input(
         key
     };
     let _open = OpenRequestGuard { round, key };
-    context.wake_driver();
+    call.wake_driver();
     poll_fn(|cx| {
         let mut inner = round.lock();
         if inner.ended {
             return Poll::Ready(());
         }
         // The driver drops the handler when the run is over; only tasks of their own have to hear of it.
-        if !context.is_driver(cx.waker()) && !inner.wakers.iter().any(|known| known.will_wake(cx.waker())) {
+        if !call.is_driver(cx.waker()) && !inner.wakers.iter().any(|known| known.will_wake(cx.waker())) {
             inner.wakers.push(cx.waker().clone());
         }
         Poll::Pending
@@ -235,7 +240,7 @@ pub(super) enum OnceLookup {
 /// Something being done once. The run does not end meanwhile.
 pub(super) struct OnceGuard {
     round: Arc<Round>,
-    context: Context,
+    call: Arc<CallState>,
     key: String,
 }
 
@@ -251,7 +256,7 @@ impl Drop for OnceGuard {
         inner.once_running = inner.once_running.saturating_sub(1);
         drop(inner);
         // The run may have waited for this alone, and it may have been done by a task of its own.
-        self.context.wake_driver();
+        self.call.wake_driver();
     }
 }
 

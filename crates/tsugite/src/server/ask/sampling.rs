@@ -1,4 +1,4 @@
-//! What a conversation with a model must look like before it is sent.
+//! Validates a sampling request before it is sent.
 
 use std::collections::HashSet;
 
@@ -6,20 +6,20 @@ use tsugite_core::protocol::Role;
 use tsugite_core::protocol::content::SamplingBlock;
 use tsugite_core::protocol::sampling::{CreateMessageParams, SamplingMessage};
 
-/// Fails with what is wrong: a wish out of its range, or tool uses and results that do not belong together.
+/// Checks value ranges, and that tool uses and tool results match.
 pub(super) fn check(params: &CreateMessageParams) -> Result<(), String> {
     let wishes = params.model_preferences.as_ref();
     let priorities =
         wishes.map(|wishes| [wishes.cost_priority, wishes.speed_priority, wishes.intelligence_priority]);
     if priorities.into_iter().flatten().flatten().any(|priority| !(0.0..=1.0).contains(&priority)) {
-        return Err("the priorities of a model lie between 0 and 1".to_owned());
+        return Err("model priorities must be between 0 and 1".to_owned());
     }
     let mut open: HashSet<&str> = HashSet::new();
     for message in &params.messages {
         let answered = tool_result_ids(message)?;
         if answered != open {
             return Err(
-                "each use of a tool is answered by a result in the next message, and by nothing else"
+                "each tool use must be followed by its result in the next message, and by nothing else"
                     .to_owned(),
             );
         }
@@ -27,21 +27,21 @@ pub(super) fn check(params: &CreateMessageParams) -> Result<(), String> {
     }
     match open.is_empty() {
         true => Ok(()),
-        false => Err("a use of a tool has no result".to_owned()),
+        false => Err("a tool use has no result".to_owned()),
     }
 }
 
-/// The uses that a message answers. One that answers any says nothing else, and is the user's.
+/// Returns the tool uses that a message answers. A message with tool results holds nothing else and comes from the user.
 fn tool_result_ids(message: &SamplingMessage) -> Result<HashSet<&str>, String> {
     let blocks = message.content.as_slice();
     let answered: Vec<&str> = blocks.iter().filter_map(tool_result_id).collect();
     if !answered.is_empty() && (answered.len() < blocks.len() || message.role != Role::User) {
-        return Err("a message with results of tools holds nothing else, and is the user's".to_owned());
+        return Err("a message with tool results must contain nothing else and come from the user".to_owned());
     }
     let different: HashSet<&str> = answered.iter().copied().collect();
     match different.len() == answered.len() {
         true => Ok(different),
-        false => Err("a use of a tool has two results".to_owned()),
+        false => Err("a tool use has two results".to_owned()),
     }
 }
 
@@ -52,7 +52,7 @@ fn tool_result_id(block: &SamplingBlock) -> Option<&str> {
     }
 }
 
-/// The tools that a message wants used: only the assistant does.
+/// Returns the tool uses of a message. Only the assistant uses tools.
 fn tool_use_ids(message: &SamplingMessage) -> Result<HashSet<&str>, String> {
     let ids = message.content.as_slice().iter().filter_map(|block| match block {
         SamplingBlock::ToolUse(tool) => Some(tool.id.as_str()),

@@ -1,4 +1,4 @@
-//! Web pages the user must visit: what is typed there never passes through the client.
+//! Web pages the user is asked to open: what the user enters there does not pass through the client.
 
 use std::sync::Arc;
 
@@ -6,19 +6,21 @@ use tsugite_core::protocol::capabilities::ElicitationCapability;
 use tsugite_core::protocol::elicitation::{Complete, CompleteParams, ElicitParams, UrlParams};
 use tsugite_core::protocol::mrtr::InputRequest;
 use tsugite_core::protocol::{ClientCapabilities, Object};
-use tsugite_core::revision::{RpcError, UnsupportedByRevisionError, write_notification};
+use tsugite_core::revision::{UnsupportedByRevisionError, write_notification};
 
 use super::super::context::Context;
 use super::super::handler_error::HandlerError;
 use super::super::seal;
 use super::{Ask, AskError, into_accepted_content, read_elicit_result};
+use crate::era::Era;
 
-/// A web page the user is sent to. Cheap to clone; keep it until the user is done there.
+/// A web page the user is asked to open. Cheap to clone; keep it until the user is done there.
 ///
-/// The page learns who visits it from its own login, never from the URL: whoever holds the link is not therefore the user.
+/// The page must identify its visitor by its own login, not by the URL: the holder of the link may be another person.
 #[derive(Clone)]
 pub struct UrlElicitation(Arc<UrlElicitationInner>);
 
+#[derive(Clone)]
 struct UrlElicitationInner {
     context: Context,
     id: String,
@@ -27,29 +29,28 @@ struct UrlElicitationInner {
 }
 
 impl Context {
-    /// A web page the user must visit: only `https`, or `http` on the loopback for development. The URL must not hold a
-    /// secret.
+    /// Prepares a web page that the user is to open; [`UrlElicitation::message`] says why.
     ///
-    /// Fails when the URL is not one, or names a user.
-    pub fn url_elicitation(
-        &self,
-        message: impl Into<String>,
-        url: impl Into<String>,
-    ) -> Result<UrlElicitation, AskError> {
+    /// Fails if the URL is malformed, names a user, or is not `https` (`http` is accepted on the loopback, for
+    /// development). The URL must not hold a secret.
+    pub fn url_elicitation(&self, url: impl Into<String>) -> Result<UrlElicitation, AskError> {
         let url = url.into();
         check_url(&url)?;
         let id = seal::random_id().ok_or_else(|| AskError::misused("the system has no randomness"))?;
-        Ok(UrlElicitation(Arc::new(UrlElicitationInner {
-            context: self.clone(),
-            id,
-            message: message.into(),
-            url,
-        })))
+        let message = "Please open this page.".to_owned();
+        Ok(UrlElicitation(Arc::new(UrlElicitationInner { context: self.clone(), id, message, url })))
     }
 }
 
 impl UrlElicitation {
-    /// Asks the user to go there. Done when they agree, which is before they are done there.
+    /// Sets the text that tells the user why to open the page; "Please open this page." unless set.
+    #[must_use]
+    pub fn message(mut self, message: impl Into<String>) -> Self {
+        Arc::make_mut(&mut self.0).message = message.into();
+        self
+    }
+
+    /// Asks the user to open the page. Completes when the user agrees, which is before they are done there.
     pub fn ask(&self) -> Ask<()> {
         let request = InputRequest::Elicit(ElicitParams::Url(self.params()));
         Ask::new(&self.0.context, request, |raw, asked| {
@@ -57,10 +58,12 @@ impl UrlElicitation {
         })
     }
 
-    /// Refuses the call until the user was there: the client calls again then. 2025-11-25 has an error of its own for
-    /// it; elsewhere the model is told. A client that cannot open pages hears what it lacks.
+    /// Returns an error that refuses the call until the user has opened the page; the client calls again then.
+    ///
+    /// On 2025-11-25 it is the error of the protocol for this, otherwise an error text for the model. A client that cannot
+    /// open pages gets an error that names the missing capability.
     pub fn required_error(&self) -> HandlerError {
-        let UrlElicitationInner { context, message, url, .. } = &*self.0;
+        let context = &self.0.context;
         let can = context.client_capabilities().elicitation.as_ref();
         if !context.revision().has_url_elicitation() || !can.is_some_and(ElicitationCapability::supports_url)
         {
@@ -68,14 +71,11 @@ impl UrlElicitation {
             let required = Box::new(ClientCapabilities::new().elicitation(pages));
             return AskError::Unavailable { required }.into();
         }
-        if context.revision().is_stateless() {
-            return HandlerError::new(format!("{message} The user must visit {url} first."));
-        }
-        HandlerError::from_rpc_error(RpcError::UrlElicitationRequired { elicitations: vec![self.params()] })
+        Era::from(context.revision()).url_required_error(self.params())
     }
 
-    /// The user is done there. Tells the client that asked, and only on 2025-11-25, which alone wants to hear it;
-    /// elsewhere the client finds out when it calls again. True if it was told.
+    /// Notifies the client that the user is done on the page, and returns whether a notification was sent. Only 2025-11-25
+    /// has one; clients of other revisions find out when they call again.
     pub fn complete(&self) -> bool {
         let (context, revision) = (&self.0.context, self.0.context.revision());
         let outbox = match context.has_ended() {
@@ -91,7 +91,7 @@ impl UrlElicitation {
         told
     }
 
-    /// What names the visit.
+    /// The id of this elicitation.
     pub fn id(&self) -> &str {
         &self.0.id
     }
@@ -99,13 +99,13 @@ impl UrlElicitation {
     fn params(&self) -> UrlParams {
         let UrlElicitationInner { id, message, url, context } = &*self.0;
         let params = UrlParams::new(message.clone(), url.clone());
-        if context.revision().is_stateless() { params } else { params.elicitation_id(id.clone()) }
+        Era::from(context.revision()).set_elicitation_id(params, id)
     }
 }
 
 impl std::fmt::Debug for UrlElicitation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Visit").field("id", &self.0.id).finish_non_exhaustive()
+        f.debug_struct("UrlElicitation").field("id", &self.0.id).finish_non_exhaustive()
     }
 }
 

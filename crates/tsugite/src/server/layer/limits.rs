@@ -1,4 +1,4 @@
-//! Limits that are ready to use. Streams of changes are exempt: they live as long as the client wants them.
+//! Ready-made limits: timeout, concurrency and rate limit. Change streams are exempt because they stay open by design.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -20,30 +20,30 @@ use crate::server::principal::Principal;
 
 type LimitFuture = Pin<Box<dyn Future<Output = Result<LayerResponse, BoxError>> + Send>>;
 
-/// Ends requests that take longer, with an error that says so. The time somebody takes to answer a question counts too;
+/// Ends requests that take too long with an error. Time spent waiting for the user counts too;
 /// [`Tool::timeout`](crate::server::Tool::timeout) leaves it out.
 #[derive(Debug, Clone, Copy)]
 pub struct Timeout(Duration);
 
 impl Timeout {
-    /// At most `limit`.
+    /// Limits each request to `limit`.
     pub fn new(limit: Duration) -> Self {
         Self(limit)
     }
 }
 
-/// Lets so many requests run at a time; the others wait.
+/// Limits how many requests run at once; further requests wait.
 #[derive(Debug, Clone)]
 pub struct ConcurrencyLimit(Arc<Semaphore>);
 
 impl ConcurrencyLimit {
-    /// At most `requests`, of all callers together.
+    /// Allows `requests` at once, over all callers.
     pub fn new(requests: usize) -> Self {
         Self(Arc::new(Semaphore::new(requests.clamp(1, Semaphore::MAX_PERMITS))))
     }
 }
 
-/// Refuses requests that come too fast: so many may come at once, and as many again over the period.
+/// Rejects requests above a rate: a burst of `requests`, refilled over the period.
 #[derive(Debug, Clone)]
 pub struct RateLimit {
     requests: u32,
@@ -52,31 +52,31 @@ pub struct RateLimit {
     buckets: Arc<Mutex<Buckets>>,
 }
 
-/// When the bucket of each caller would be empty again.
+/// The instant at which each caller's bucket is empty.
 #[derive(Debug, Default)]
 struct Buckets {
     empty_at: HashMap<Option<(String, String)>, Instant>,
-    /// At how many callers those who rest are forgotten.
+    /// The number of callers at which idle ones are removed.
     sweep_threshold: usize,
 }
 
 impl RateLimit {
-    /// At most `requests` in `period`, of all callers together.
+    /// Allows `requests` per `period`, over all callers.
     pub fn new(requests: u32, period: Duration) -> Self {
         Self { requests: requests.max(1), period, per_principal: false, buckets: Arc::default() }
     }
 
-    /// Counts for each caller alone; those who are not authenticated share one count.
+    /// Limits each authenticated caller separately; unauthenticated callers share one limit.
     #[must_use]
     pub fn per_principal(mut self) -> Self {
         self.per_principal = true;
         self
     }
 
-    /// Takes one request; fails with how long to wait.
+    /// Takes one request from the bucket. Fails with the time to wait.
     ///
-    /// A bucket is the instant at which it would be empty again: each request moves that instant on by its share of the
-    /// period, and it may lie at most a period ahead.
+    /// A bucket is stored as the instant at which it is empty: each request moves that instant forward by its share of the
+    /// period, and it may lie at most one period ahead.
     fn acquire(&self, who: Option<&Principal>) -> Result<(), Duration> {
         let now = Instant::now();
         let share = (self.period / self.requests).max(Duration::from_nanos(1));
@@ -88,7 +88,7 @@ impl RateLimit {
         let who = who.filter(|_| self.per_principal);
         let key = who.map(|who| (who.issuer().to_owned(), who.subject().to_owned()));
         let empty = buckets.empty_at.entry(key).or_insert(now);
-        // A period that ends after all time is a limit all the same.
+        // A period that overflows the clock is still a limit.
         let Some(next) = (*empty).max(now).checked_add(share) else {
             return if *empty > now {
                 Err(self.period)
@@ -107,12 +107,12 @@ impl RateLimit {
     }
 }
 
-/// An instant that will not come soon.
+/// An instant far in the future.
 fn far_future(now: Instant) -> Instant {
     now + Duration::from_secs(1 << 30)
 }
 
-/// How many callers are counted before those who rest are forgotten.
+/// The number of callers at which idle ones are removed.
 const MAX_BUCKETS: usize = 10_000;
 
 macro_rules! limit_service {
@@ -158,17 +158,17 @@ macro_rules! limit_service {
 }
 
 limit_service! {
-    /// Under a [`Timeout`].
+    /// The service of a [`Timeout`].
     Timeout => TimeoutService
 }
 
 limit_service! {
-    /// Under a [`ConcurrencyLimit`].
+    /// The service of a [`ConcurrencyLimit`].
     ConcurrencyLimit => ConcurrencyLimited
 }
 
 limit_service! {
-    /// Under a [`RateLimit`].
+    /// The service of a [`RateLimit`].
     RateLimit => RateLimited
 }
 
@@ -196,7 +196,7 @@ where
     S::Future: Send + 'static,
 {
     fn call_limited(&mut self, request: LayerRequest) -> LimitFuture {
-        // The one that is ready goes with the request, and nothing of it begins before its turn.
+        // The ready service moves into the request, so that it starts only when its turn comes.
         let next = self.inner.clone();
         let (permits, mut inner) = (self.limit.0.clone(), std::mem::replace(&mut self.inner, next));
         Box::pin(async move {

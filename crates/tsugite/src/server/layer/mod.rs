@@ -1,7 +1,7 @@
-//! What stands around every request: any `tower` layer, and a few that are ready to use.
+//! Middleware: any `tower` layer around every request, and a few ready-made ones.
 //!
-//! A layer sees the method, the name and the caller, and gives a result or a refusal. Without layers nothing of this costs
-//! anything.
+//! A layer sees the method, the name and the caller, and returns a result or an error. A server without layers pays
+//! nothing for them.
 //!
 //! ```
 //! use std::time::Duration;
@@ -34,30 +34,32 @@ use tsugite_core::session::{ClientMetaPresence, RequestMeta};
 pub use limits::{ConcurrencyLimit, ConcurrencyLimited, RateLimit, RateLimited, Timeout, TimeoutService};
 
 use super::Server;
-use super::connection::{Caller, IncomingRequest, PendingRequest, ServerConnection, Tracking};
+use super::connection::{Caller, ConnectionId, ServerConnection};
 use super::context::CancellationToken;
+use super::dispatch::{IncomingRequest, Tracking};
 use super::lifecycle::DeclaredCapabilities;
 use super::panic::{CatchPanic, PanicError};
+use super::pending::PendingRequest;
 use super::principal::{Headers, Principal};
 use super::response_writer::ResponseWriter;
 use crate::error::Chain;
 use crate::transport::outbound_queue::OutboundQueue;
 
-/// A request, as layers see it.
+/// A request as layers see it.
 pub struct LayerRequest {
     method: String,
     parts: RequestParts,
 }
 
-/// What is needed to answer it.
+/// The owned parts of a request.
 pub(crate) struct RequestParts {
     pub(crate) connection: Arc<ServerConnection>,
     pub(crate) id: Id<'static>,
     pub(crate) params: RawJson,
     pub(crate) name: Option<String>,
-    /// What `_meta` says of whoever sends it.
+    /// The client information in `_meta`.
     pub(crate) sender_meta: ClientMetaPresence,
-    /// The token under which progress is wanted.
+    /// The progress token.
     pub(crate) progress_token: Option<Id<'static>>,
     pub(crate) revision: Revision,
     pub(crate) outbox: Arc<OutboundQueue>,
@@ -77,32 +79,32 @@ impl LayerRequest {
         self.parts.name.as_deref()
     }
 
-    /// Who calls, if the transport has authenticated them.
+    /// The caller, if the transport authenticated one.
     pub fn principal(&self) -> Option<&Principal> {
         self.parts.caller.principal.as_ref()
     }
 
-    /// The headers of the request; empty where there are none.
+    /// The HTTP headers; empty for other transports.
     pub fn headers(&self) -> &Headers {
         &self.parts.caller.headers
     }
 
-    /// The revision the client speaks.
+    /// The client's revision.
     pub fn revision(&self) -> Revision {
         self.parts.revision
     }
 
-    /// The params as they came.
+    /// The raw params.
     pub fn params(&self) -> &RawJson {
         &self.parts.params
     }
 
-    /// What is needed to answer it in another way than the server would.
+    /// The parts needed to answer the request in place of the server.
     pub(crate) fn into_parts(self) -> (String, RequestParts) {
         (self.method, self.parts)
     }
 
-    /// Whether it is a stream of changes, which stays open for as long as the client wants it.
+    /// Whether the request opens a change stream, which stays open until the client ends it.
     pub fn is_listen(&self) -> bool {
         self.method == subscriptions::Listen::NAME
     }
@@ -117,29 +119,33 @@ impl fmt::Debug for LayerRequest {
     }
 }
 
-/// A result, as layers see it: the way it will be sent.
+/// A result as layers see it, in the form it is sent.
 #[derive(Debug, Clone)]
 pub struct LayerResponse {
     /// The result.
     pub result: RawJson,
 }
 
-/// What layers may fail with. A [`RpcError`] is what the client hears; anything else stays in the log.
+/// The error of a layer. A [`RpcError`] is sent to the client; any other error is only logged.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 pub(crate) type LayerFuture = Pin<Box<dyn Future<Output = Result<LayerResponse, RpcError>> + Send>>;
 
-/// Something that answers requests, whatever it is made of.
+/// A type-erased service that answers requests.
 pub(crate) trait DynService: Send + Sync {
     fn call(&self, request: LayerRequest) -> LayerFuture;
 }
 
-/// Something that hears what a client says that is no request, and nothing of the protocol's own machinery.
+/// Receives the notifications of clients, except `notifications/cancelled` and `notifications/initialized`, in place of
+/// the server.
 pub(crate) trait NotificationHandler: Send + Sync {
     fn handle_notification(&self, link: &Arc<ServerConnection>, method: &str, params: Option<Raw<'_>>);
+
+    /// Called when a connection is dropped, so that data kept under its id can be dropped too.
+    fn connection_dropped(&self, id: ConnectionId);
 }
 
-/// What a layer stands around.
+/// The service that a layer wraps.
 #[derive(Clone)]
 pub struct Next(Arc<dyn DynService>);
 
@@ -164,7 +170,7 @@ impl Service<LayerRequest> for Next {
 }
 
 impl Server {
-    /// Puts a layer around every request, and around the layers that are there already.
+    /// Wraps every request, and the layers added before, in a layer.
     #[must_use]
     pub fn layer<L>(self, layer: L) -> Self
     where
@@ -207,7 +213,7 @@ fn into_rpc_error(error: impl Into<BoxError>) -> RpcError {
     }
 }
 
-/// The server itself.
+/// The innermost service: the router.
 struct RouterService;
 
 impl DynService for RouterService {
@@ -225,7 +231,7 @@ impl DynService for RouterService {
     }
 }
 
-/// Begins to answer a request into a place of its own.
+/// Starts a request whose response is captured.
 fn route_captured(request: &LayerRequest) -> (ResponseWriter, Option<PendingRequest>) {
     let LayerRequest { method, parts: job, .. } = request;
     let captured = ResponseWriter::capture(job.outbox.clone());
@@ -250,7 +256,7 @@ fn route_captured(request: &LayerRequest) -> (ResponseWriter, Option<PendingRequ
     (captured, work)
 }
 
-/// Answers a request through the layers.
+/// Sends a request through the layers.
 pub(crate) fn serve(
     link: &Arc<ServerConnection>,
     layers: &Arc<dyn DynService>,

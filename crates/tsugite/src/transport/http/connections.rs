@@ -1,4 +1,4 @@
-//! The connections there are: how long each may be silent, and how they are told to go.
+//! The open connections of a listener: their idle timeout and their shutdown.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -13,31 +13,33 @@ use tokio::time::Instant;
 use super::http_state::HttpState;
 use crate::lock::lock;
 
-/// All connections of a listener. One timer watches over them all, since each may be silent for the same time. What is
-/// written down for a request is that it is there, and that it is answered; whoever watches sees it and knows the time.
+/// All connections of a listener.
+///
+/// One timer enforces the idle timeout of all of them. A request only marks its connection as busy and then as
+/// responded; the timer reads the clock.
 pub(super) struct Connections {
     state: Arc<HttpState>,
     all: Mutex<Vec<Arc<ConnState>>>,
-    /// Somebody was the first to come.
+    /// Notified when the first connection opens.
     first_opened: Notify,
-    /// Somebody was the last to go.
+    /// Notified when the last connection closes.
     all_closed: Notify,
 }
 
 impl Connections {
-    pub(super) fn new(hub: Arc<HttpState>) -> Arc<Self> {
+    pub(super) fn new(state: Arc<HttpState>) -> Arc<Self> {
         Arc::new(Self {
-            state: hub,
+            state,
             all: Mutex::default(),
             first_opened: Notify::new(),
             all_closed: Notify::new(),
         })
     }
 
-    /// A connection was made.
+    /// Registers a new connection.
     pub(super) fn register(self: &Arc<Self>) -> ConnGuard {
         let mut all = self.lock();
-        let guest = Arc::new(ConnState {
+        let connection = Arc::new(ConnState {
             state: self.state.clone(),
             activity: AtomicU64::new(idle_since(&self.state)),
             waker: OnceLock::new(),
@@ -45,64 +47,64 @@ impl Connections {
             shutdown: AtomicU8::new(KEEP_OPEN),
             stalled: AtomicBool::new(false),
         });
-        all.push(guest.clone());
+        all.push(connection.clone());
         if all.len() == 1 {
             self.first_opened.notify_one();
         }
         drop(all);
-        ConnGuard { connections: self.clone(), connection: guest }
+        ConnGuard { connections: self.clone(), connection }
     }
 
-    /// Sends away who is silent for too long, for as long as it is polled.
+    /// Closes connections that are idle for too long, for as long as it is polled.
     pub(super) async fn enforce_idle_timeout(&self) -> Infallible {
-        let patience = millis(self.state.http.header_read_timeout);
+        let timeout = millis(self.state.http.header_read_timeout);
         loop {
             let come = self.first_opened.notified();
             let now = idle_since(&self.state);
-            let mut next = now.saturating_add(patience / 16);
+            let mut next = now.saturating_add(timeout / 16);
             let mut overdue = Vec::new();
-            let nobody = {
+            let is_empty = {
                 let all = self.lock();
-                for guest in &*all {
-                    match guest.check_idle(now, patience) {
+                for connection in &*all {
+                    match connection.check_idle(now, timeout) {
                         IdleCheck::IdleUntil(end) => next = next.min(end),
-                        IdleCheck::TimedOut => overdue.push(guest.clone()),
+                        IdleCheck::TimedOut => overdue.push(connection.clone()),
                         IdleCheck::Active => {}
                     }
                 }
                 all.is_empty()
             };
-            overdue.iter().for_each(|guest| guest.wake());
+            overdue.iter().for_each(|connection| connection.wake());
             drop(overdue);
-            if nobody {
+            if is_empty {
                 come.await;
                 continue;
             }
-            // Many whose time is over one after the other go together.
-            let pause = next.saturating_sub(now).max(patience / 64).clamp(1, DAY_MILLIS);
+            // Timeouts that are close together are handled together.
+            let pause = next.saturating_sub(now).max(timeout / 64).clamp(1, DAY_MILLIS);
             tokio::time::sleep(Duration::from_millis(pause)).await;
         }
     }
 
-    /// Asks all to take no more requests, and to go when they are done.
+    /// Asks all connections to accept no more requests and to close when they are idle.
     pub(super) fn graceful_shutdown(&self) {
         self.request_shutdown(SHUTDOWN_GRACEFUL);
     }
 
-    /// Sends all away, whatever they are at.
+    /// Closes all connections at once.
     pub(super) fn abort(&self) {
         self.request_shutdown(SHUTDOWN_NOW);
     }
 
     fn request_shutdown(&self, what: u8) {
         let all = self.lock().clone();
-        for guest in all {
-            guest.shutdown.store(what, Ordering::Relaxed);
-            guest.wake();
+        for connection in all {
+            connection.shutdown.store(what, Ordering::Relaxed);
+            connection.wake();
         }
     }
 
-    /// Waits until nobody is left.
+    /// Waits until all connections are closed.
     pub(super) async fn wait_until_empty(&self) {
         loop {
             let empty = self.all_closed.notified();
@@ -118,7 +120,7 @@ impl Connections {
     }
 }
 
-/// The place of a guest among the others, until it is dropped.
+/// Removes a connection from the list when it is dropped.
 pub(super) struct ConnGuard {
     connections: Arc<Connections>,
     pub(super) connection: Arc<ConnState>,
@@ -127,11 +129,11 @@ pub(super) struct ConnGuard {
 impl Drop for ConnGuard {
     fn drop(&mut self) {
         let mut all = self.connections.lock();
-        let place = self.connection.index.load(Ordering::Relaxed) as usize;
-        if place < all.len() {
-            all.swap_remove(place);
+        let index = self.connection.index.load(Ordering::Relaxed) as usize;
+        if index < all.len() {
+            all.swap_remove(index);
         }
-        if let Some(moved) = all.get(place) {
+        if let Some(moved) = all.get(index) {
             moved.index.store(self.connection.index.load(Ordering::Relaxed), Ordering::Relaxed);
         }
         if all.is_empty() {
@@ -143,33 +145,33 @@ impl Drop for ConnGuard {
 /// One connection.
 pub(super) struct ConnState {
     pub(super) state: Arc<HttpState>,
-    /// What it is at: one of the states below, or since when nothing was heard.
+    /// One of the states below, or the time since when the connection has been idle.
     activity: AtomicU64,
-    /// Wakes the task that serves it, which is always the same.
+    /// Wakes the task that serves the connection, which never changes.
     waker: OnceLock<Waker>,
     index: AtomicU32,
     shutdown: AtomicU8,
-    /// The peer does not take what is written to it, which has a time of its own.
+    /// The peer does not read; the write timeout applies instead of the idle timeout.
     stalled: AtomicBool,
 }
 
-/// What whoever watches sees.
+/// The result of looking at one connection.
 enum IdleCheck {
     Active,
-    /// It is silent, and may be until then.
+    /// It is idle and may be until then.
     IdleUntil(u64),
     TimedOut,
 }
 
-/// A request is being answered.
+/// A request is in progress.
 const BUSY: u64 = 0;
-/// The answer is on its way, or was read since somebody looked.
+/// A response was sent since the timer last looked.
 const RESPONDED: u64 = 1;
-/// It speaks HTTP/2, where a connection without requests is kept and asked whether it is alive.
+/// The connection uses HTTP/2, which checks idle connections by pings.
 const UNTIMED: u64 = 2;
-/// From here on: the time since when a request is waited for.
+/// Values from here on are the time since when the connection has been idle.
 const IDLE_SINCE: u64 = 3;
-/// That took too long.
+/// The idle timeout has passed.
 const TIMED_OUT: u64 = u64::MAX;
 
 const KEEP_OPEN: u8 = 0;
@@ -179,17 +181,17 @@ const SHUTDOWN_NOW: u8 = 2;
 const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
 
 impl ConnState {
-    /// Whether no more requests are to be taken.
+    /// Whether the connection should accept no more requests.
     pub(super) fn is_shutting_down(&self) -> bool {
         self.shutdown.load(Ordering::Relaxed) != KEEP_OPEN
     }
 
-    /// The peer reads on, or does not.
+    /// Records whether the peer has stopped reading.
     pub(super) fn set_stalled(&self, stalled: bool) {
         self.stalled.store(stalled, Ordering::Relaxed);
     }
 
-    /// Waits for something in the task that serves it. Gives nothing when it has to go.
+    /// Waits for something in the task of the connection. Returns `None` if the connection must be closed.
     pub(super) async fn run_until_closed<T>(
         &self,
         mut what: impl FnMut(&mut Context<'_>) -> Poll<T>,
@@ -197,7 +199,7 @@ impl ConnState {
         poll_fn(|cx| {
             if self.waker.get().is_none() {
                 let _ = self.waker.set(cx.waker().clone());
-                // Whoever asked before did not find it.
+                // A shutdown requested before found no waker; its flag is read below.
                 fence(Ordering::SeqCst);
             }
             if self.shutdown.load(Ordering::Relaxed) == SHUTDOWN_NOW {
@@ -206,7 +208,7 @@ impl ConnState {
             if let Poll::Ready(there) = what(cx) {
                 return Poll::Ready(Some(there));
             }
-            // A request that came just now would have changed that.
+            // A request that arrived just now would have changed the state.
             match self.activity.load(Ordering::Relaxed) {
                 TIMED_OUT => Poll::Ready(None),
                 _ => Poll::Pending,
@@ -215,7 +217,7 @@ impl ConnState {
         .await
     }
 
-    /// The same before there is a request: whoever is asked to leave then has nothing to finish.
+    /// The same before the first request: a graceful shutdown closes the connection too.
     pub(super) async fn run_until_shutdown<T>(
         &self,
         mut what: impl FnMut(&mut Context<'_>) -> Poll<T>,
@@ -227,16 +229,16 @@ impl ConnState {
         first.await.flatten()
     }
 
-    /// Looks what it is at. Its own task may change that at any time and asks nobody, since nothing is changed here but a
-    /// state that only another request ends.
-    fn check_idle(&self, now: u64, patience: u64) -> IdleCheck {
+    /// Checks the idle timeout. The task of the connection changes the state without a lock; only idle states are changed
+    /// here, and only by compare and exchange.
+    fn check_idle(&self, now: u64, timeout: u64) -> IdleCheck {
         let state = self.activity.load(Ordering::Relaxed);
         let (becomes, look) = match state {
             BUSY | UNTIMED | TIMED_OUT => return IdleCheck::Active,
             _ if self.stalled.load(Ordering::Relaxed) => (RESPONDED, IdleCheck::Active),
             RESPONDED => (now, IdleCheck::Active),
-            since if since.saturating_add(patience) > now => {
-                return IdleCheck::IdleUntil(since.saturating_add(patience));
+            since if since.saturating_add(timeout) > now => {
+                return IdleCheck::IdleUntil(since.saturating_add(timeout));
             }
             _ => (TIMED_OUT, IdleCheck::TimedOut),
         };
@@ -254,14 +256,14 @@ impl ConnState {
     }
 }
 
-/// A request of a guest, until its answer has been handed over.
+/// A request in progress, until its response was handed to hyper.
 pub(super) struct RequestGuard(pub(super) Arc<ConnState>);
 
 impl RequestGuard {
-    pub(super) fn begin(guest: Arc<ConnState>, version: http::Version) -> Self {
+    pub(super) fn begin(connection: Arc<ConnState>, version: http::Version) -> Self {
         let state = if version == http::Version::HTTP_2 { UNTIMED } else { BUSY };
-        guest.activity.store(state, Ordering::Relaxed);
-        Self(guest)
+        connection.activity.store(state, Ordering::Relaxed);
+        Self(connection)
     }
 }
 
@@ -273,9 +275,9 @@ impl Drop for RequestGuard {
     }
 }
 
-/// The time, as the state of a guest that begins to be silent.
-fn idle_since(hub: &HttpState) -> u64 {
-    millis(Instant::now().saturating_duration_since(hub.started_at)).saturating_add(IDLE_SINCE)
+/// The current time as the state of an idle connection.
+fn idle_since(state: &HttpState) -> u64 {
+    millis(Instant::now().saturating_duration_since(state.started_at)).saturating_add(IDLE_SINCE)
 }
 
 fn millis(duration: Duration) -> u64 {
@@ -293,64 +295,67 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_goes_leaves_the_places_of_the_others_right() {
-        let guests = connections();
-        let mut seats: Vec<_> = (0..8).map(|_| guests.register()).collect();
+    async fn closing_a_connection_keeps_the_index_of_the_others() {
+        let connections = connections();
+        let mut guards: Vec<_> = (0..8).map(|_| connections.register()).collect();
         for leaves in [7, 0, 3, 3, 0, 2, 0] {
-            drop(seats.remove(leaves));
-            assert_eq!(guests.lock().len(), seats.len());
-            for seat in &seats {
-                let place = seat.connection.index.load(Ordering::Relaxed) as usize;
-                assert!(Arc::ptr_eq(&guests.lock()[place], &seat.connection));
+            drop(guards.remove(leaves));
+            assert_eq!(connections.lock().len(), guards.len());
+            for guard in &guards {
+                let index = guard.connection.index.load(Ordering::Relaxed) as usize;
+                assert!(Arc::ptr_eq(&connections.lock()[index], &guard.connection));
             }
         }
-        let gone = guests.wait_until_empty();
-        drop(seats);
+        let gone = connections.wait_until_empty();
+        drop(guards);
         gone.await;
     }
 
     #[tokio::test]
-    async fn whoever_is_sent_away_before_being_served_goes_at_once() {
-        let guests = connections();
-        let seat = guests.register();
-        guests.abort();
-        assert_eq!(seat.connection.run_until_closed(|_| Poll::<()>::Pending).await, None);
+    async fn a_connection_aborted_before_it_is_served_closes() {
+        let connections = connections();
+        let guard = connections.register();
+        connections.abort();
+        assert_eq!(guard.connection.run_until_closed(|_| Poll::<()>::Pending).await, None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_time_of_the_silent_is_over_when_it_is_over() {
-        let guests = connections();
-        let (watching, seat) = (guests.clone(), guests.register());
+    async fn an_idle_connection_is_closed_after_its_timeout() {
+        let connections = connections();
+        let (watching, guard) = (connections.clone(), connections.register());
         let watch = tokio::spawn(async move { watching.enforce_idle_timeout().await });
         let begun = Instant::now();
-        assert_eq!(seat.connection.run_until_closed(|_| Poll::<()>::Pending).await, None);
-        let limit = guests.state.http.header_read_timeout;
+        assert_eq!(guard.connection.run_until_closed(|_| Poll::<()>::Pending).await, None);
+        let limit = connections.state.http.header_read_timeout;
         assert!((limit..limit + limit / 10).contains(&begun.elapsed()), "{:?}", begun.elapsed());
-        // Each request begins it anew, and what is being answered has no end.
-        drop(seat);
-        let seat = guests.register();
+        // Each request restarts the timeout, and a request in progress has none.
+        drop(guard);
+        let guard = connections.register();
         for _ in 0..5 {
-            let visit = RequestGuard::begin(seat.connection.clone(), http::Version::HTTP_11);
+            let request = RequestGuard::begin(guard.connection.clone(), http::Version::HTTP_11);
             tokio::time::advance(limit * 3).await;
-            assert!(seat.connection.run_until_closed(|_| Poll::Ready(())).await.is_some());
-            drop(visit);
+            assert!(guard.connection.run_until_closed(|_| Poll::Ready(())).await.is_some());
+            drop(request);
             let mut asked = std::pin::pin!(tokio::time::sleep(limit - Duration::from_secs(1)));
-            assert!(seat.connection.run_until_closed(|cx| asked.as_mut().poll(cx)).await.is_some());
+            assert!(guard.connection.run_until_closed(|cx| asked.as_mut().poll(cx)).await.is_some());
         }
-        assert_eq!(seat.connection.run_until_closed(|_| Poll::<()>::Pending).await, None);
+        assert_eq!(guard.connection.run_until_closed(|_| Poll::<()>::Pending).await, None);
         watch.abort();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn patience_without_bounds_and_none_at_all_harm_nobody() {
-        for patience in [Duration::MAX, Duration::ZERO] {
-            let http = super::super::Http::new().time_limits(patience, patience, patience);
-            let guests = Connections::new(HttpState::new(&Server::new("s", "1").http(http)));
-            let seat = guests.register();
-            let watch = tokio::time::timeout(Duration::from_secs(3600), guests.enforce_idle_timeout());
-            let waits = seat.connection.run_until_closed(|_| Poll::<()>::Pending);
+    async fn infinite_and_zero_timeouts_are_accepted() {
+        for timeout in [Duration::MAX, Duration::ZERO] {
+            let http = super::super::Http::new()
+                .header_read_timeout(timeout)
+                .body_read_timeout(timeout)
+                .write_timeout(timeout);
+            let connections = Connections::new(HttpState::new(&Server::new("s", "1").http(http)));
+            let guard = connections.register();
+            let watch = tokio::time::timeout(Duration::from_secs(3600), connections.enforce_idle_timeout());
+            let waits = guard.connection.run_until_closed(|_| Poll::<()>::Pending);
             let sent_away = tokio::select! { _ = watch => false, _ = waits => true };
-            assert_eq!(sent_away, patience.is_zero());
+            assert_eq!(sent_away, timeout.is_zero());
         }
     }
 }

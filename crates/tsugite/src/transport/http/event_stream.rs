@@ -1,4 +1,4 @@
-//! One stream of a session: its events have numbers, are kept for a client that comes back, and go to one reader.
+//! Event streams of a session: events are numbered, stored for clients that resume, and sent to one reader at a time.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
@@ -14,13 +14,13 @@ use tokio::time::Instant;
 use crate::error::Chain;
 use crate::store::{EventBatch, LogLimits, Store, StoreFuture};
 
-/// The streams of a session that can be taken up again.
+/// The streams of a session that can be resumed.
 pub(super) struct SessionStreams {
-    /// Told apart from those of other sessions, and of the same session at other replicas.
+    /// The session and the replica, so that ids differ between sessions and between replicas of one session.
     base_id: u128,
     next_id: u64,
     streams: HashMap<u128, Arc<EventStream>>,
-    /// Those that are done, the oldest first, and since when.
+    /// Finished streams and when they finished, oldest first.
     finished: VecDeque<(u128, Instant)>,
 }
 
@@ -30,30 +30,30 @@ impl SessionStreams {
         Self { base_id, next_id: 1, streams: HashMap::new(), finished: VecDeque::new() }
     }
 
-    /// A new stream.
+    /// Creates a stream for a request.
     pub(super) fn create(&mut self, session: &str) -> Arc<EventStream> {
         let number = self.base_id + u128::from(self.next_id);
         self.next_id += 1;
         self.insert(session, number)
     }
 
-    /// The stream for what belongs to no request.
+    /// The stream for messages that belong to no request.
     pub(super) fn standalone(&mut self, session: &str) -> Arc<EventStream> {
         let number = self.base_id;
         match self.streams.get(&number) {
-            Some(track) => track.clone(),
+            Some(stream) => stream.clone(),
             None => self.insert(session, number),
         }
     }
 
     fn insert(&mut self, session: &str, number: u128) -> Arc<EventStream> {
-        let track =
+        let stream =
             Arc::new(EventStream { log_key: log_key(session, number), id: number, state: Mutex::default() });
-        self.streams.insert(number, track.clone());
-        track
+        self.streams.insert(number, stream.clone());
+        stream
     }
 
-    /// Whether it is a stream for what belongs to no request, here or at another replica.
+    /// Whether an id is that of the stream for messages that belong to no request, of this or another replica.
     pub(super) fn is_standalone(&self, number: u128) -> bool {
         number >> 96 == self.base_id >> 96 && number & u128::from(u64::MAX) == 0
     }
@@ -62,34 +62,34 @@ impl SessionStreams {
         self.streams.get(&number).cloned()
     }
 
-    /// A stream has no more to say. Gives those that are forgotten for it.
-    pub(super) fn finish(&mut self, number: u128, most: usize) -> Vec<Arc<EventStream>> {
+    /// Marks a stream as finished. Returns the oldest finished streams beyond `max_finished`, which are removed.
+    pub(super) fn finish(&mut self, number: u128, max_finished: usize) -> Vec<Arc<EventStream>> {
         self.finished.push_back((number, Instant::now()));
-        let mut forgotten = Vec::new();
-        while self.finished.len() > most {
+        let mut removed = Vec::new();
+        while self.finished.len() > max_finished {
             let Some((oldest, _)) = self.finished.pop_front() else { break };
-            forgotten.extend(self.streams.remove(&oldest));
+            removed.extend(self.streams.remove(&oldest));
         }
-        forgotten
+        removed
     }
 
-    /// Gives the streams that have been done for longer than `ttl`.
-    pub(super) fn take_expired(&mut self, age: Duration) -> Vec<Arc<EventStream>> {
-        let mut outlived = Vec::new();
-        while self.finished.front().is_some_and(|(_, since)| since.elapsed() >= age) {
+    /// Removes and returns the streams that finished more than `ttl` ago.
+    pub(super) fn take_expired(&mut self, ttl: Duration) -> Vec<Arc<EventStream>> {
+        let mut expired = Vec::new();
+        while self.finished.front().is_some_and(|(_, since)| since.elapsed() >= ttl) {
             let Some((oldest, _)) = self.finished.pop_front() else { break };
-            outlived.extend(self.streams.remove(&oldest));
+            expired.extend(self.streams.remove(&oldest));
         }
-        outlived
+        expired
     }
 
-    /// Gives all of them.
+    /// Removes and returns all streams.
     pub(super) fn take_all(&mut self) -> Vec<Arc<EventStream>> {
-        self.streams.drain().map(|(_, track)| track).collect()
+        self.streams.drain().map(|(_, stream)| stream).collect()
     }
 }
 
-/// One stream.
+/// One stream of events.
 pub(super) struct EventStream {
     pub(super) log_key: String,
     id: u128,
@@ -100,13 +100,13 @@ pub(super) struct EventStream {
 struct EventStreamState {
     /// The number of the last event.
     last_event: u64,
-    /// Counts the readers: only the last one may go on.
+    /// The number of the newest reader. Older readers end.
     current_reader: u64,
     finished: bool,
     waker: Option<Waker>,
 }
 
-/// Events on their way into the log.
+/// Stores events in the log.
 pub(super) type AppendFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl EventStream {
@@ -114,7 +114,7 @@ impl EventStream {
         self.id
     }
 
-    /// Somebody else reads from now on.
+    /// Makes the caller the only reader, and returns its number.
     pub(super) fn attach_reader(&self) -> u64 {
         let mut state = self.lock();
         state.current_reader += 1;
@@ -126,7 +126,7 @@ impl EventStream {
         reader
     }
 
-    /// Whether this reader is still the one; if so, it is woken when it no longer is, or something was said.
+    /// Whether this is the newest reader. If so, it is woken when that changes or when events are appended.
     pub(super) fn is_current_reader(&self, reader: u64, cx: &mut Context<'_>) -> bool {
         let mut state = self.lock();
         if state.current_reader != reader {
@@ -157,12 +157,12 @@ impl EventStream {
         self.lock().last_event
     }
 
-    /// Makes events of lines and keeps them.
+    /// Makes events of messages, one per line, and appends them to the log.
     pub(super) fn append_messages(
         &self,
         lines: &[u8],
         store: &Arc<dyn Store>,
-        bounds: LogLimits,
+        limits: LogLimits,
     ) -> (EventBatch, Option<AppendFuture>) {
         let (first, count) = {
             let count = memchr::memchr_iter(b'\n', lines).count() as u64;
@@ -177,16 +177,16 @@ impl EventStream {
             write_event(&mut text, line);
         }
         let events = EventBatch { first, last: first + count - 1, text: Bytes::from(text) };
-        let appending = self.append_to_log(events.clone(), store, bounds);
+        let appending = self.append_to_log(events.clone(), store, limits);
         (events, appending)
     }
 
-    /// The event that begins a stream: an id to come back with, nothing else.
+    /// The event that begins a stream: an id to resume with, without data.
     pub(super) fn prime(
         &self,
         retry: Duration,
         store: &Arc<dyn Store>,
-        bounds: LogLimits,
+        limits: LogLimits,
     ) -> (Bytes, Option<AppendFuture>) {
         let first = {
             let mut state = self.lock();
@@ -194,9 +194,9 @@ impl EventStream {
             state.last_event
         };
         let text = self.priming_event(first, retry);
-        // There is nothing in it to come back for; only another replica must know that the stream is there.
+        // It has no data to replay; it is stored only so that other replicas know the stream.
         let appending = match store.is_shared() {
-            true => self.append_to_log(EventBatch { first, last: first, text: text.clone() }, store, bounds),
+            true => self.append_to_log(EventBatch { first, last: first, text: text.clone() }, store, limits),
             false => None,
         };
         (text, appending)
@@ -216,9 +216,9 @@ impl EventStream {
         &self,
         events: EventBatch,
         store: &Arc<dyn Store>,
-        bounds: LogLimits,
+        limits: LogLimits,
     ) -> Option<AppendFuture> {
-        match store.append(&self.log_key, events, bounds) {
+        match store.append(&self.log_key, events, limits) {
             StoreFuture::Ready(kept) => {
                 log_append_error(kept);
                 self.wake_reader();
@@ -228,7 +228,7 @@ impl EventStream {
         }
     }
 
-    /// Tells whoever follows the log that there is more.
+    /// Wakes the reader, which looks for more events.
     pub(super) fn wake_reader(&self) {
         let waiting = self.lock().waker.take();
         if let Some(waiting) = waiting {
@@ -249,29 +249,29 @@ impl EventStream {
 
 fn log_append_error(kept: Result<(), crate::store::StoreError>) {
     if let Err(error) = kept {
-        tracing::error!(error = %Chain(&*error), "an event could not be kept");
+        tracing::error!(error = %Chain(&*error), "an event could not be stored");
     }
 }
 
-/// Where the events of a stream are kept.
+/// The key of a stream's log in the store.
 pub(super) fn log_key(session: &str, number: u128) -> String {
     format!("events/{session}/{number:x}")
 }
 
-/// The stream and the event that `Last-IoEvent-ELICITATION_ID` names.
+/// Parses `Last-Event-ID` into the id of a stream and the number of an event.
 pub(super) fn parse_event_id(text: &str) -> Option<(u128, u64)> {
     let (number, event) = text.trim().split_once('-')?;
     Some((u128::from_str_radix(number, 16).ok()?, event.parse().ok()?))
 }
 
-/// One event.
+/// Appends one event.
 pub(super) fn write_event(text: &mut Vec<u8>, line: &[u8]) {
     text.extend_from_slice(b"data: ");
     text.extend_from_slice(line.strip_suffix(b"\n").unwrap_or(line));
     text.extend_from_slice(b"\n\n");
 }
 
-/// Events without ids.
+/// Makes events without ids, which cannot be resumed.
 pub(super) fn encode_events(lines: &[u8]) -> Bytes {
     let mut text = Vec::with_capacity(lines.len() + lines.len() / 8 + 64);
     for line in lines.split_inclusive(|byte| *byte == b'\n') {
@@ -280,10 +280,10 @@ pub(super) fn encode_events(lines: &[u8]) -> Bytes {
     Bytes::from(text)
 }
 
-/// Waits for events to be kept, if that takes a while.
+/// Waits until events are stored, then wakes the reader.
 pub(super) fn poll_append(
     appending: &mut Option<AppendFuture>,
-    track: &EventStream,
+    stream: &EventStream,
     cx: &mut Context<'_>,
 ) -> Poll<()> {
     if let Some(kept) = appending {
@@ -291,7 +291,7 @@ pub(super) fn poll_append(
             return Poll::Pending;
         }
         *appending = None;
-        track.wake_reader();
+        stream.wake_reader();
     }
     Poll::Ready(())
 }

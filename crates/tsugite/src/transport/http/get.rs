@@ -1,62 +1,72 @@
-//! GET and DELETE: streams for what belongs to no request, streams taken up again, and the end of a session.
+//! GET and DELETE: opens the stream of a session, resumes a stream, ends a session.
 
 use std::sync::Arc;
 
-use http::request::Parts;
 use http::{Response, StatusCode};
-use tsugite_core::session::http::{DeleteDecision, GetDecision, OptionalHeader, decide_delete, decide_get};
+use tsugite_core::revision::Revision;
+use tsugite_core::session::http::{
+    DeleteDecision, GetDecision, GetHeaders, OptionalHeader, decide_delete, decide_get,
+};
 
 use super::event_stream::{log_key, parse_event_id};
 use super::http_state::HttpState;
-use super::post::McpHeaders;
+use super::request_head::{NamedSession, RequestHead};
 use super::response_body::HttpBody;
 use super::responses::{empty, http_error, sse, status_error};
 use super::sessions::SessionGuard;
 use super::sse_body::{ResumedSseBody, StandaloneSseBody, concat_events};
-use crate::server::Principal;
 
-/// Opens a stream, or takes one up again.
-pub(super) async fn get(hub: &Arc<HttpState>, parts: Parts, takes_events: bool) -> Response<HttpBody> {
-    let said = McpHeaders::parse(&parts.headers);
-    let (session, head) = said.resolve_session(hub, parts.extensions.get::<Principal>());
-    let resumes = said.last_event_id != OptionalHeader::Absent;
-    let decision = decide_get(&hub.policy, &head, takes_events, resumes);
-    let Some(session) = session else {
-        return match decision {
-            GetDecision::Reject(denied) => http_error(&denied, None, allowed_methods(hub)),
-            GetDecision::Stream(_) | GetDecision::Resume(_) => empty(StatusCode::NOT_FOUND),
-        };
+/// Opens the stream of a session for messages that belong to no request, or resumes a stream.
+pub(super) async fn get(
+    state: &Arc<HttpState>,
+    head: &RequestHead,
+    session: NamedSession,
+) -> Response<HttpBody> {
+    let resumes = head.mcp.last_event_id.to_text() != OptionalHeader::Absent;
+    let headers = GetHeaders {
+        common: head.mcp.with_session(&session),
+        accepts_events: head.accepts_events(),
+        has_last_event_id: resumes,
     };
-    match decision {
-        GetDecision::Stream(revision) => {
-            // Whoever opens a stream hears of changes from now on.
-            session.connection.listener();
-            let Some(open) = hub.open_stream() else { return too_many_streams() };
-            let track = session.with_streams(|tracks, id| tracks.standalone(id));
-            let first = match revision.primes_streams() {
-                true => Some(track.prime(hub.http.retry_interval, &hub.store, hub.log_limits())),
-                false => None,
-            };
-            let (first, appending) = first.map_or((None, None), |(text, appending)| (Some(text), appending));
-            if let Some(appending) = appending {
-                appending.await;
-            }
-            sse(HttpBody::sse(StandaloneSseBody::new(hub.clone(), session, track, first, None, open)))
-        }
-        GetDecision::Resume(revision) => {
-            let named = match said.last_event_id {
+    match (decide_get(&state.policy, &headers), session.into_guard()) {
+        (GetDecision::Stream(revision), Some(session)) => open_stream(state, session, revision).await,
+        (GetDecision::Resume(revision), Some(session)) => {
+            let event = match head.mcp.last_event_id.to_text() {
                 OptionalHeader::Present(id) => parse_event_id(id),
-                _ => None,
+                OptionalHeader::Absent | OptionalHeader::Ambiguous => None,
             };
-            resume(hub, session, named, revision.primes_streams()).await
+            resume(state, session, event, revision.primes_streams()).await
         }
-        GetDecision::Reject(denied) => http_error(&denied, None, allowed_methods(hub)),
+        (GetDecision::Reject(error), _) => http_error(&error, None, allowed_methods(state)),
+        // Only a session that was found is streamed or resumed.
+        (GetDecision::Stream(_) | GetDecision::Resume(_), None) => empty(StatusCode::NOT_FOUND),
     }
 }
 
-/// Goes on after the event that the client saw last.
+/// Opens the stream of a session for messages that belong to no request.
+async fn open_stream(
+    state: &Arc<HttpState>,
+    session: SessionGuard,
+    revision: Revision,
+) -> Response<HttpBody> {
+    // From now on the session is notified of changes.
+    session.connection.listener();
+    let Some(permit) = state.open_stream() else { return too_many_streams() };
+    let stream = session.with_streams(|streams, id| streams.standalone(id));
+    let mut first = None;
+    if revision.primes_streams() {
+        let (event, append) = stream.prime(state.http.retry_interval, &state.store, state.log_limits());
+        if let Some(append) = append {
+            append.await;
+        }
+        first = Some(event);
+    }
+    sse(HttpBody::sse(StandaloneSseBody::new(state.clone(), session, stream, first, None, permit)))
+}
+
+/// Resumes a stream after the event that the client saw last.
 async fn resume(
-    hub: &Arc<HttpState>,
+    state: &Arc<HttpState>,
     session: SessionGuard,
     named: Option<(u128, u64)>,
     primes: bool,
@@ -65,67 +75,71 @@ async fn resume(
         status_error(StatusCode::BAD_REQUEST, "`Last-Event-ID` names no event of this session that is kept")
     };
     let Some((number, after)) = named else { return unknown() };
-    let (track, standalone) =
-        session.with_streams(|tracks, _| (tracks.find(number), tracks.is_standalone(number)));
-    let shared = hub.store.is_shared();
-    let track = match track.filter(|track| after <= track.last_event()) {
-        Some(track) => track,
-        // The stream of another replica goes on as one of ours.
-        None if standalone && shared => session.with_streams(|tracks, id| tracks.standalone(id)),
+    let (stream, standalone) =
+        session.with_streams(|streams, _| (streams.find(number), streams.is_standalone(number)));
+    let shared = state.store.is_shared();
+    let stream = match stream.filter(|stream| after <= stream.last_event()) {
+        Some(stream) => stream,
+        // The standalone stream of another replica continues as the one of this replica.
+        None if standalone && shared => session.with_streams(|streams, id| streams.standalone(id)),
         None if shared => {
-            return replay_from_store(hub, &session, number, after).await.unwrap_or_else(unknown);
+            return replay_from_store(state, &session, number, after).await.unwrap_or_else(unknown);
         }
         None => return unknown(),
     };
-    // So that a client that is cut off once more, before anything was said, still knows where it was.
-    let primed =
-        primes.then(|| track.priming_event(after, hub.http.retry_interval)).filter(|_| track.id() == number);
-    let last = track.last_event();
-    let missed = match hub.store.read(&log_key(session.id().as_str(), number), after).wait().await {
+    // Repeats the id, so that a client that is cut off again before the next event can still resume.
+    let primed = primes
+        .then(|| stream.priming_event(after, state.http.retry_interval))
+        .filter(|_| stream.id() == number);
+    let last = stream.last_event();
+    let missed = match state.store.read(&log_key(session.id().as_str(), number), after).await {
         Ok(Some(missed)) => missed,
-        // Nothing was said since, so nothing was missed, even if the time of what was said before is over.
-        _ if track.id() == number && last == after => Vec::new(),
+        // No event followed, so none was missed, even if the log has expired.
+        _ if stream.id() == number && last == after => Vec::new(),
         _ => return unknown(),
     };
     if !standalone {
-        return sse(HttpBody::sse(ResumedSseBody::new(hub.clone(), session, track, after, primed)));
+        return sse(HttpBody::sse(ResumedSseBody::new(state.clone(), session, stream, after, primed)));
     }
     session.connection.listener();
-    let Some(open) = hub.open_stream() else { return too_many_streams() };
+    let Some(open) = state.open_stream() else { return too_many_streams() };
     let first = match (missed.is_empty(), primed) {
         (true, primed) => primed,
         (false, _) => Some(concat_events(&missed)),
     };
     let after = missed.last().map_or(after, |missed| missed.last);
-    // The events of another replica have numbers of their own.
-    let after = (track.id() == number).then_some(after);
-    sse(HttpBody::sse(StandaloneSseBody::new(hub.clone(), session, track, first, after, open)))
+    // Another replica numbers its events independently.
+    let after = (stream.id() == number).then_some(after);
+    sse(HttpBody::sse(StandaloneSseBody::new(state.clone(), session, stream, first, after, open)))
 }
 
-/// What another replica has said on a stream so far: the client comes back for more.
+/// Replays the events that another replica has stored so far. The client resumes again for later ones.
 async fn replay_from_store(
-    hub: &HttpState,
+    state: &HttpState,
     session: &SessionGuard,
     number: u128,
     after: u64,
 ) -> Option<Response<HttpBody>> {
-    if !hub.store.is_shared() {
+    if !state.store.is_shared() {
         return None;
     }
-    let said = hub.store.read(&log_key(session.id().as_str(), number), after).wait().await.ok()??;
+    let said = state.store.read(&log_key(session.id().as_str(), number), after).await.ok()??;
     Some(sse(HttpBody::full(concat_events(&said))))
 }
 
 /// Ends a session.
-pub(super) async fn delete(hub: &Arc<HttpState>, parts: Parts) -> Response<HttpBody> {
-    let (session, head) =
-        McpHeaders::parse(&parts.headers).resolve_session(hub, parts.extensions.get::<Principal>());
-    match (decide_delete(&hub.policy, &head), session) {
+pub(super) async fn delete(
+    state: &HttpState,
+    head: &RequestHead,
+    session: NamedSession,
+) -> Response<HttpBody> {
+    let headers = head.mcp.with_session(&session);
+    match (decide_delete(&state.policy, &headers), session.into_guard()) {
         (DeleteDecision::EndSession, Some(session)) => {
-            hub.end_session(&session).await;
+            state.end_session(&session).await;
             empty(StatusCode::OK)
         }
-        (DeleteDecision::Reject(denied), _) => http_error(&denied, None, allowed_methods(hub)),
+        (DeleteDecision::Reject(error), _) => http_error(&error, None, allowed_methods(state)),
         (DeleteDecision::EndSession, None) => empty(StatusCode::NOT_FOUND),
     }
 }
@@ -134,12 +148,12 @@ fn too_many_streams() -> Response<HttpBody> {
     status_error(StatusCode::SERVICE_UNAVAILABLE, "Too many streams are open; try again later")
 }
 
-/// What can be done at the endpoint.
-pub(super) fn allowed_methods(hub: &HttpState) -> &'static str {
+/// The methods that the endpoint serves, for `Allow`.
+pub(super) fn allowed_methods(state: &HttpState) -> &'static str {
     match (
-        hub.policy.sessions && !hub.policy.served.handshake().is_empty(),
-        hub.policy.allow_delete,
-        hub.http.cors,
+        state.policy.sessions && !state.policy.served.handshake().is_empty(),
+        state.policy.allow_delete,
+        state.http.cors,
     ) {
         (true, true, false) => "GET, POST, DELETE",
         (true, true, true) => "GET, POST, DELETE, OPTIONS",

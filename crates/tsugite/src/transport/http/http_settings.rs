@@ -10,7 +10,7 @@ use super::access::WebOrigin;
 ///
 /// ```
 /// use tsugite::prelude::*;
-/// use tsugite::transport::http::StreamableHttp;
+/// use tsugite::transport::http::Http;
 ///
 /// let server = Server::new("shop", "1.0.0")
 ///     .http(Http::new().allow_host("shop.example").allow_origin("https://shop.example"));
@@ -28,7 +28,7 @@ pub struct Http {
     pub(super) cors: bool,
     pub(super) sessions: bool,
     pub(super) allow_delete: bool,
-    pub(super) http_sse_paths: Option<(String, String)>,
+    pub(super) http_sse_paths: Option<HttpSsePaths>,
     pub(super) session_idle_timeout: Duration,
     pub(super) max_sessions: usize,
     pub(super) max_sessions_per_caller: usize,
@@ -46,6 +46,29 @@ pub struct Http {
     pub(super) max_connections: usize,
     pub(super) tls: Option<(PathBuf, PathBuf)>,
     pub(super) config_errors: Vec<String>,
+}
+
+/// The two paths of the HTTP+SSE transport, for [`Http::http_sse_at`]; `/sse` and `/messages` by default.
+///
+/// ```
+/// use tsugite::transport::http::{Http, HttpSsePaths};
+///
+/// let paths = HttpSsePaths { stream: "/events".to_owned(), ..HttpSsePaths::default() };
+/// let http = Http::new().http_sse_at(paths);
+/// # let _ = http;
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HttpSsePaths {
+    /// The path where clients open the event stream.
+    pub stream: String,
+    /// The path where clients post messages. The server sends it to clients as it stands here.
+    pub messages: String,
+}
+
+impl Default for HttpSsePaths {
+    fn default() -> Self {
+        Self { stream: "/sse".to_owned(), messages: "/messages".to_owned() }
+    }
 }
 
 /// A page for people.
@@ -126,7 +149,7 @@ impl Http {
     /// told.
     ///
     /// ```
-    /// use tsugite::transport::http::StreamableHttp;
+    /// use tsugite::transport::http::Http;
     ///
     /// let http = Http::new().page("/", |host| format!("<!doctype html><p>Connect to http://{host}/mcp"));
     /// # let _ = http;
@@ -201,13 +224,13 @@ impl Http {
     /// Serves the HTTP+SSE transport of 2024-11-05 as well, at `/sse` and `/messages`.
     #[must_use]
     pub fn http_sse(self) -> Self {
-        self.http_sse_at("/sse", "/messages")
+        self.http_sse_at(HttpSsePaths::default())
     }
 
-    /// The same at other paths. Clients are told the second as it stands here.
+    /// Serves the HTTP+SSE transport of 2024-11-05 as well, at these paths.
     #[must_use]
-    pub fn http_sse_at(mut self, stream: impl Into<String>, messages: impl Into<String>) -> Self {
-        self.http_sse_paths = Some((stream.into(), messages.into()));
+    pub fn http_sse_at(mut self, paths: HttpSsePaths) -> Self {
+        self.http_sse_paths = Some(paths);
         self
     }
 
@@ -218,11 +241,18 @@ impl Http {
         self
     }
 
-    /// How many sessions there may be, in all (100,000 unless told) and for one authenticated caller (1,000). One more is
-    /// refused; none is taken from anybody.
+    /// Limits the sessions of all callers together; 100,000 unless set. A further one gets 503, and no session is ended
+    /// to make room for it.
     #[must_use]
-    pub fn max_sessions(mut self, all: usize, each: usize) -> Self {
-        (self.max_sessions, self.max_sessions_per_caller) = (all, each);
+    pub fn max_sessions(mut self, sessions: usize) -> Self {
+        self.max_sessions = sessions;
+        self
+    }
+
+    /// Limits the sessions of one authenticated caller; 1,000 unless set. A further one gets 429.
+    #[must_use]
+    pub fn max_sessions_per_caller(mut self, sessions: usize) -> Self {
+        self.max_sessions_per_caller = sessions;
         self
     }
 
@@ -240,11 +270,24 @@ impl Http {
         self
     }
 
-    /// What is kept of one stream, for clients that come back: events, bytes and for how long after the stream is done;
-    /// 1,000, 1 MiB and 5 minutes unless told.
+    /// Limits the events kept of one stream, for clients that resume it; 1,000 unless set. The oldest are dropped first.
     #[must_use]
-    pub fn event_log(mut self, events: usize, bytes: usize, age: Duration) -> Self {
-        (self.max_log_events, self.max_log_bytes, self.log_ttl) = (events, bytes, age);
+    pub fn max_log_events(mut self, events: usize) -> Self {
+        self.max_log_events = events;
+        self
+    }
+
+    /// Limits the bytes of events kept of one stream; 1 MiB unless set. The oldest events are dropped first.
+    #[must_use]
+    pub fn max_log_bytes(mut self, bytes: usize) -> Self {
+        self.max_log_bytes = bytes;
+        self
+    }
+
+    /// Sets how long the events of a stream are kept after its end; 5 minutes unless set.
+    #[must_use]
+    pub fn log_ttl(mut self, ttl: Duration) -> Self {
+        self.log_ttl = ttl;
         self
     }
 
@@ -269,12 +312,28 @@ impl Http {
         self
     }
 
-    /// How long the head of a request may take to arrive, its body, and a peer to read on; 30 seconds each unless told. The
-    /// first and the last hold where the server listens itself. The time of a head begins with the connection, or with the end
-    /// of the answer before it, so a connection may be idle for as long; one of HTTP/2 for longer, once it has asked something.
+    /// Limits how long the head of a request may take to arrive, for a server that listens itself; 30 seconds unless set.
+    ///
+    /// The time starts with the connection, or with the end of the previous response, so it also limits how long a
+    /// connection may be idle. A connection of HTTP/2 may be idle for longer once it has sent a request.
     #[must_use]
-    pub fn time_limits(mut self, head: Duration, body: Duration, write: Duration) -> Self {
-        (self.header_read_timeout, self.body_read_timeout, self.write_timeout) = (head, body, write);
+    pub fn header_read_timeout(mut self, timeout: Duration) -> Self {
+        self.header_read_timeout = timeout;
+        self
+    }
+
+    /// Limits how long the body of a request may take to arrive; 30 seconds unless set. A slower request gets 408.
+    #[must_use]
+    pub fn body_read_timeout(mut self, timeout: Duration) -> Self {
+        self.body_read_timeout = timeout;
+        self
+    }
+
+    /// Limits how long a write may wait for a peer that does not read, for a server that listens itself; 30 seconds unless
+    /// set. The connection is closed then.
+    #[must_use]
+    pub fn write_timeout(mut self, timeout: Duration) -> Self {
+        self.write_timeout = timeout;
         self
     }
 

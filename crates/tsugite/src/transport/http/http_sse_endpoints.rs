@@ -1,112 +1,107 @@
-//! HTTP+SSE, the transport of 2024-11-05: one stream for everything the server says, and a path to post to.
+//! HTTP+SSE, the transport of 2024-11-05: one stream for all messages of the server and a path to POST to.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::request::Parts;
 use http::{Response, StatusCode};
-use http_body::Body;
 use ring::rand::{SecureRandom, SystemRandom};
 use tsugite_core::base64;
 use tsugite_core::jsonrpc::parse;
 use tsugite_core::session::http::decide_http_sse;
 
 use super::http_state::HttpState;
-use super::post::read_body;
+use super::request_head::RequestHead;
 use super::response_body::HttpBody;
-use super::responses::{empty, http_error, parse_error, sse, status_error};
+use super::responses::{StatusError, empty, http_error, parse_error, sse, status_error};
 use super::sse_body::{KeepAlive, SseBody};
 use crate::lock::lock;
 use crate::server::Principal;
 use crate::server::connection::ServerConnection;
 use crate::server::handler_limits::StreamPermit;
 
-/// The sessions of this transport: each lives as long as its stream.
+/// The sessions of this transport. Each lives as long as its stream.
 #[derive(Default)]
 pub(super) struct HttpSseSessions(Mutex<HashMap<String, Arc<ServerConnection>>>);
 
 impl HttpSseSessions {
     fn find(&self, id: &str, who: Option<&Principal>) -> Option<Arc<ServerConnection>> {
-        let link = lock(&self.0).get(id).cloned()?;
-        (link.caller.principal.as_ref() == who).then_some(link)
+        let connection = lock(&self.0).get(id).cloned()?;
+        (connection.caller.principal.as_ref() == who).then_some(connection)
     }
 
     pub(super) fn close(&self) {
-        let links: Vec<_> = lock(&self.0).values().cloned().collect();
-        for link in links {
-            link.close();
-            link.wake_push_stream();
+        let connections: Vec<_> = lock(&self.0).values().cloned().collect();
+        for connection in connections {
+            connection.close();
+            connection.wake_push_stream();
         }
     }
 }
 
-/// Opens a stream: first it says where to post, then it carries everything.
-pub(super) fn open_stream(
-    hub: &Arc<HttpState>,
-    parts: &Parts,
-    messages: &str,
-    takes_events: bool,
-) -> Response<HttpBody> {
-    if let Err(denied) = decide_http_sse(&hub.policy) {
-        return http_error(&denied, None, "GET");
+/// Opens a stream: its first event says where to post, all messages of the server follow.
+pub(super) fn open_stream(state: &Arc<HttpState>, head: &RequestHead) -> Response<HttpBody> {
+    let Some(paths) = &state.http.http_sse_paths else { return empty(StatusCode::NOT_FOUND) };
+    let messages = &paths.messages;
+    if let Err(error) = decide_http_sse(&state.policy) {
+        return http_error(&error, None, "GET");
     }
-    if !takes_events {
+    if !head.accepts_events() {
         return status_error(
             StatusCode::NOT_ACCEPTABLE,
             "A stream is `text/event-stream`: `Accept` must say so",
         );
     }
     let full = || status_error(StatusCode::SERVICE_UNAVAILABLE, "Too many streams are open; try again later");
-    let Some(open) = hub.open_stream() else { return full() };
+    let Some(open) = state.open_stream() else { return full() };
     let mut bits = [0; 24];
     if SystemRandom::new().fill(&mut bits).is_err() {
         return status_error(StatusCode::INTERNAL_SERVER_ERROR, "No session could be opened");
     }
     let id = base64::encode_url(&bits);
-    let who = parts.extensions.get::<Principal>().cloned();
-    let link =
-        ServerConnection::with_limits(&hub.server, hub.http_sse_config.clone(), who, &hub.handler_limits);
-    link.outbox();
-    lock(&hub.http_sse_sessions.0).insert(id.clone(), link.clone());
+    let connection = ServerConnection::with_limits(
+        &state.server,
+        state.http_sse_config.clone(),
+        head.principal.clone(),
+        &state.handler_limits,
+    );
+    connection.outbox();
+    lock(&state.http_sse_sessions.0).insert(id.clone(), connection.clone());
     let first = Some(Bytes::from(format!("event: endpoint\ndata: {messages}?sessionId={id}\n\n")));
     sse(HttpBody::sse(HttpSseBody {
-        keep_alive: KeepAlive::new(hub),
-        state: hub.clone(),
+        keep_alive: KeepAlive::new(state),
+        state: state.clone(),
         id,
-        connection: link,
+        connection,
         endpoint_event: first,
         _open_stream: open,
     }))
 }
 
-/// Takes a message. Its answer comes on the stream.
-pub(super) async fn handle_message<B: Body + Unpin>(
-    hub: &Arc<HttpState>,
-    parts: Parts,
-    body: B,
-) -> Response<HttpBody> {
-    if let Err(denied) = decide_http_sse(&hub.policy) {
-        return http_error(&denied, None, "POST");
-    }
-    let query = parts.uri.query().unwrap_or_default();
+/// Finds the connection that a POST names.
+pub(super) fn find_connection(
+    state: &HttpState,
+    head: &RequestHead,
+) -> Result<Arc<ServerConnection>, StatusError> {
+    let query = head.uri.query().unwrap_or_default();
     let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId="));
-    let link = id.and_then(|id| hub.http_sse_sessions.find(id, parts.extensions.get::<Principal>()));
-    let Some(link) = link else { return status_error(StatusCode::NOT_FOUND, "Session not found") };
-    let bytes = match read_body(hub, body).await {
-        Ok(bytes) => bytes,
-        Err(refused) => return refused.into(),
-    };
-    if let Err(wrong) = parse(&bytes, &hub.config.limits) {
-        return parse_error(&wrong, hub.config.revisions.error_fallback());
+    let found = id.and_then(|id| state.http_sse_sessions.find(id, head.principal.as_ref()));
+    found.ok_or(StatusError(StatusCode::NOT_FOUND, "Session not found"))
+}
+
+/// Handles a message. The response is sent on the stream.
+pub(super) async fn handle_message(
+    state: &HttpState,
+    connection: &Arc<ServerConnection>,
+    bytes: &[u8],
+) -> Response<HttpBody> {
+    if let Err(wrong) = parse(bytes, &state.config.limits) {
+        return parse_error(&wrong, state.config.revisions.error_fallback());
     }
-    // A client that does not read its answers is asked for no more questions.
-    link.outbox().wait_for_capacity().await;
-    for work in link.receive(&bytes) {
-        let task = tokio::spawn(work.future);
-        link.register_task(&work.id, work.serial, task.abort_handle());
-    }
+    // A client that does not read its responses cannot send more requests.
+    connection.outbox().wait_for_capacity().await;
+    connection.spawn(connection.receive(bytes));
     empty(StatusCode::ACCEPTED)
 }
 

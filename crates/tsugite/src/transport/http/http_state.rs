@@ -1,4 +1,5 @@
-//! What all connections of a server share.
+//! The state that all HTTP connections of a server share: settings, sessions, store and the requests that outlive their
+//! connection.
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -17,6 +18,8 @@ use tsugite_core::session::http::HttpPolicy;
 use super::event_stream::EventStream;
 use super::http_settings::Http;
 use super::http_sse_endpoints::HttpSseSessions;
+use super::maybe_ready::MaybeReady;
+use super::request_head::{NamedSession, RequestHead, SessionIdHeader};
 use super::sessions::{HttpSession, SessionId, Sessions};
 use crate::bus::BusEvent;
 use crate::error::Chain;
@@ -25,27 +28,28 @@ use crate::server::handler_limits::{HandlerLimits, StreamPermit};
 use crate::server::{Config, Principal, ResponseWriter, Server};
 use crate::store::{LogLimits, Precondition, Store, StoreError, StoreFuture};
 
+/// The state of a server that is served over HTTP.
 pub(crate) struct HttpState {
     pub(super) server: Server,
     pub(super) config: Arc<Config>,
     pub(super) http: Arc<Http>,
     pub(super) policy: HttpPolicy,
     pub(super) handler_limits: Arc<HandlerLimits>,
-    /// For requests that belong to no session.
+    /// The connection of all requests of the stateless era.
     pub(super) stateless: Arc<ServerConnection>,
-    /// For what is no request and gets no answer.
+    /// For notifications and responses, which are not answered.
     pub(super) discard_reply: ResponseWriter,
     pub(super) sessions: Sessions,
     pub(super) http_sse_sessions: HttpSseSessions,
-    /// For the transport of 2024-11-05, which knows no requests of the stateless era.
+    /// The configuration for HTTP+SSE, which has no requests of the stateless era.
     pub(super) http_sse_config: Arc<Config>,
     pub(super) store: Arc<dyn Store>,
-    /// The address that is listened on, if it is one of its own.
+    /// The address that the listener is bound to, unless it is unspecified.
     pub(super) local_ip: OnceLock<IpAddr>,
-    /// What the silence of connections is measured from.
+    /// The time that the idle times of connections are measured from.
     pub(super) started_at: Instant,
     closing: AtomicBool,
-    /// Requests that go on without a connection.
+    /// The number of requests that continue without a connection.
     detached_requests: AtomicUsize,
     detached_finished: Notify,
     sweeper_started: AtomicBool,
@@ -55,24 +59,29 @@ impl HttpState {
     pub(super) fn new(server: &Server) -> Arc<Self> {
         let config = server.shared.config();
         let http = config.http.http.clone();
-        let room = HandlerLimits::new(http.max_concurrent_handlers, http.max_streams);
+        let handler_limits = HandlerLimits::new(http.max_concurrent_handlers, http.max_streams);
         let mut policy = HttpPolicy::new(config.revisions);
         policy.sessions = http.sessions;
         policy.allow_delete = http.allow_delete;
         policy.http_sse = http.http_sse_paths.is_some();
-        let lone =
-            ServerConnection::with_scope(ConnectionScope::Stateless, server, config.clone(), None, &room);
+        let stateless = ServerConnection::with_scope(
+            ConnectionScope::Stateless,
+            server,
+            config.clone(),
+            None,
+            &handler_limits,
+        );
         let store = config.http.store.clone();
-        let old_config =
+        let http_sse_config =
             Arc::new(Config { revisions: config.revisions.handshake(), ..Config::clone(&config) });
-        let hub = Arc::new(Self {
+        let state = Arc::new(Self {
             server: server.clone(),
-            http_sse_config: old_config,
+            http_sse_config,
             config,
             http,
             policy,
-            handler_limits: room,
-            stateless: lone,
+            handler_limits,
+            stateless,
             discard_reply: ResponseWriter::discard(),
             sessions: Sessions::new(),
             http_sse_sessions: HttpSseSessions::default(),
@@ -84,33 +93,33 @@ impl HttpState {
             detached_finished: Notify::new(),
             sweeper_started: AtomicBool::new(false),
         });
-        hub.subscribe_to_bus();
-        hub
+        state.subscribe_to_bus();
+        state
     }
 
     pub(super) fn log_limits(&self) -> LogLimits {
-        // Streams that are done are forgotten after their time; this is for what a replica that died has left behind.
+        // Finished streams are deleted after their TTL; the store removes those of a replica that crashed.
         let age = self.http.log_ttl.saturating_add(Duration::from_secs(24 * 60 * 60));
         LogLimits { max_events: self.http.max_log_events, max_bytes: self.http.max_log_bytes, ttl: age }
     }
 
-    /// Listens to other replicas: sessions that ended there, answers that arrived there.
+    /// Receives from other replicas: sessions that ended there, responses that arrived there.
     fn subscribe_to_bus(self: &Arc<Self>) {
-        let hub = Arc::downgrade(self);
-        self.server.shared.feed.bus.subscribe(move |news| {
-            let Some(hub) = hub.upgrade() else { return false };
-            match news {
+        let state = Arc::downgrade(self);
+        self.server.shared.feed.bus.subscribe(move |event| {
+            let Some(state) = state.upgrade() else { return false };
+            match event {
                 BusEvent::SessionEnded { session } => {
                     if let Some(session) =
-                        SessionId::parse(session.as_bytes()).and_then(|id| hub.sessions.get(&id))
+                        SessionId::parse(session.as_bytes()).and_then(|id| state.sessions.get(&id))
                     {
-                        hub.delete_logs(hub.sessions.remove(&session));
+                        state.delete_logs(state.sessions.remove(&session));
                     }
                 }
                 BusEvent::ClientResponse { session, response } => {
-                    let session = SessionId::parse(session.as_bytes()).and_then(|id| hub.sessions.get(&id));
+                    let session = SessionId::parse(session.as_bytes()).and_then(|id| state.sessions.get(&id));
                     if let (Some(session), Ok(Incoming::Single(Message::Response(response)))) =
-                        (session, parse(response.as_bytes(), &hub.config.limits))
+                        (session, parse(response.as_bytes(), &state.config.limits))
                     {
                         session.connection.outgoing_requests().receive_response(response);
                     }
@@ -121,15 +130,15 @@ impl HttpState {
         });
     }
 
-    /// Keeps a session where other replicas find it.
+    /// Stores a session for other replicas.
     pub(super) fn persist_session(&self, session: &HttpSession) -> StoreFuture<()> {
-        let Some((revision, hello, level)) = session.connection.snapshot() else {
+        let Some((revision, initialize_params, level)) = session.connection.snapshot() else {
             return StoreFuture::Ready(());
         };
         let who = session.connection.caller.principal.as_ref();
         let kept = SessionRecord {
             revision: revision.as_str().to_owned(),
-            initialize_params: hello,
+            initialize_params,
             level,
             principal: who.map(|who| (who.issuer().to_owned(), who.subject().to_owned())),
         };
@@ -137,7 +146,7 @@ impl HttpState {
         let age = self.http.session_idle_timeout.saturating_mul(2);
         let noted = |kept: Result<Option<u64>, StoreError>| {
             if let Err(error) = kept {
-                tracing::error!(error = %Chain(&*error), "a session could not be kept");
+                tracing::error!(error = %Chain(&*error), "a session could not be stored");
             }
         };
         match self.store.put(
@@ -154,117 +163,136 @@ impl HttpState {
         }
     }
 
-    /// Goes on with a session that began at another replica, if that is what is named.
-    pub(super) async fn restore_session(self: &Arc<Self>, id: SessionId, who: Option<&Principal>) {
-        if self.sessions.contains(&id) {
-            return;
+    /// Finds the session that a request names. A shared store is asked only if this replica does not have the session.
+    pub(super) fn find_session(self: &Arc<Self>, head: &RequestHead) -> MaybeReady<NamedSession> {
+        let id = match head.mcp.session_id {
+            SessionIdHeader::Absent => return MaybeReady::Ready(NamedSession::Absent),
+            SessionIdHeader::Invalid => return MaybeReady::Ready(NamedSession::Unknown),
+            SessionIdHeader::Id(id) => id,
+        };
+        let caller = head.principal.as_ref();
+        if !self.store.is_shared() || self.sessions.contains(&id) {
+            return MaybeReady::Ready(self.find_local_session(&id, caller));
         }
-        let kept = match self.store.get(&session_key(&id)).wait().await {
+        let (state, caller) = (self.clone(), caller.cloned());
+        MaybeReady::pending(async move {
+            state.restore_session(id, caller.as_ref()).await;
+            state.find_local_session(&id, caller.as_ref())
+        })
+    }
+
+    fn find_local_session(&self, id: &SessionId, caller: Option<&Principal>) -> NamedSession {
+        let session = self.sessions.acquire(id, caller);
+        let found = session.and_then(|session| session.revision.map(|revision| (session, revision)));
+        found.map_or(NamedSession::Unknown, |(session, revision)| NamedSession::Found(session, revision))
+    }
+
+    /// Takes over a session that began at another replica, if the store has it and it belongs to the caller.
+    async fn restore_session(self: &Arc<Self>, id: SessionId, caller: Option<&Principal>) {
+        let record = match self.store.get(&session_key(&id)).await {
             Ok(Some(entry)) => std::str::from_utf8(&entry.value)
                 .ok()
-                .and_then(|kept| serde_json::from_str::<SessionRecord>(kept).ok()),
+                .and_then(|text| serde_json::from_str::<SessionRecord>(text).ok()),
             Ok(None) => None,
             Err(error) => {
-                tracing::error!(
-                    error = %Chain(&*error),
-                    "a session could not be looked up"
-                );
+                tracing::error!(error = %Chain(&*error), "a session could not be looked up");
                 None
             }
         };
-        let Some(kept) = kept else { return };
-        let same = match (&kept.principal, who) {
+        let Some(record) = record else { return };
+        let is_same_caller = match (&record.principal, caller) {
             (None, None) => true,
-            (Some((issuer, subject)), Some(who)) => who.issuer() == issuer && who.subject() == subject,
-            _ => false,
+            (Some((issuer, subject)), Some(caller)) => {
+                caller.issuer() == issuer && caller.subject() == subject
+            }
+            (None, Some(_)) | (Some(_), None) => false,
         };
-        let (Ok(revision), true) = (kept.revision.parse(), same) else { return };
-        let link = ServerConnection::with_limits(
+        let (Ok(revision), true) = (record.revision.parse(), is_same_caller) else { return };
+        let connection = ServerConnection::with_limits(
             &self.server,
             self.config.clone(),
-            who.cloned(),
+            caller.cloned(),
             &self.handler_limits,
         );
-        link.restore(revision, kept.initialize_params, kept.level);
-        match self.sessions.insert_restored(id, link, self.http.max_sessions) {
+        connection.restore(revision, record.initialize_params, record.level);
+        match self.sessions.insert_restored(id, connection, self.http.max_sessions) {
             true => self.start_sweeper(),
-            false => tracing::warn!("a session of another replica was not taken on: there are too many here"),
+            false => tracing::warn!("a session of another replica was not taken over: session limit reached"),
         }
     }
 
-    /// Ends a session everywhere.
+    /// Ends a session at all replicas.
     pub(super) async fn end_session(&self, session: &HttpSession) {
         self.delete_logs(self.sessions.remove(session));
         if self.store.is_shared() {
-            drop(self.store.take(&session_key(session.id())).wait().await);
+            drop(self.store.take(&session_key(session.id())).await);
             let session = session.id().as_str().to_owned();
             self.server.shared.feed.bus.publish(BusEvent::SessionEnded { session });
         }
     }
 
-    /// Counts a stream that stays open; none if there are too many.
+    /// Counts an open stream. Returns `None` if the limit is reached.
     pub(super) fn open_stream(&self) -> Option<StreamPermit> {
         self.handler_limits.open_stream()
     }
 
-    /// Forgets streams that nobody will ask for.
-    pub(super) fn delete_logs(&self, tracks: Vec<Arc<EventStream>>) {
-        for track in tracks {
-            if let StoreFuture::Pending(forgotten) = self.store.delete_log(&track.log_key)
+    /// Deletes the logs of streams that can no longer be resumed.
+    pub(super) fn delete_logs(&self, streams: Vec<Arc<EventStream>>) {
+        for stream in streams {
+            if let StoreFuture::Pending(deletion) = self.store.delete_log(&stream.log_key)
                 && let Ok(runtime) = tokio::runtime::Handle::try_current()
             {
-                runtime.spawn(forgotten);
+                runtime.spawn(deletion);
             }
         }
     }
 
-    /// Lets a request go on without its connection.
+    /// Runs a request without its connection.
     pub(super) fn spawn_detached(
         self: &Arc<Self>,
         runtime: &tokio::runtime::Handle,
-        orphan: impl Future<Output = ()> + Send + 'static,
+        request: impl Future<Output = ()> + Send + 'static,
     ) {
         self.detached_requests.fetch_add(1, Ordering::AcqRel);
         let counted = DetachedGuard(self.clone());
         runtime.spawn(boxed(async move {
-            orphan.await;
+            request.await;
             drop(counted);
         }));
     }
 
-    /// Looks after sessions that nobody uses any more, for as long as the server is there.
+    /// Starts the task that ends idle sessions, once. It stops when the state is dropped.
     pub(super) fn start_sweeper(self: &Arc<Self>) {
         if self.sweeper_started.swap(true, Ordering::AcqRel) {
             return;
         }
         let every = (self.http.session_idle_timeout.min(self.http.log_ttl) / 4)
             .clamp(Duration::from_millis(10), Duration::from_secs(60));
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let idle = millis(self.http.session_idle_timeout) / millis(every).max(1);
-        let hub = Arc::downgrade(self);
+        let state = Arc::downgrade(self);
         tokio::spawn(boxed(async move {
             loop {
                 tokio::time::sleep(every).await;
-                let Some(hub) = hub.upgrade() else { return };
-                let forgotten = hub.sessions.remove_idle(idle, hub.http.log_ttl);
-                hub.delete_logs(forgotten);
-                hub.store.purge_expired();
-                if hub.store.is_shared() {
-                    let mut kept = Vec::new();
-                    hub.sessions.for_each(|session| {
-                        if hub.sessions.is_recently_used(session) {
-                            kept.push(hub.persist_session(session));
+                let Some(state) = state.upgrade() else { return };
+                let expired = state.sessions.remove_idle(state.http.session_idle_timeout, state.http.log_ttl);
+                state.delete_logs(expired);
+                state.store.purge_expired();
+                if state.store.is_shared() {
+                    let (mut kept, now) = (Vec::new(), Instant::now());
+                    state.sessions.for_each(|session| {
+                        // Used since the last sweep, or since the one before in case that sweep was late.
+                        if session.idle_time(now) <= every.saturating_mul(2) {
+                            kept.push(state.persist_session(session));
                         }
                     });
                     for kept in kept {
-                        kept.wait().await;
+                        kept.await;
                     }
                 }
             }
         }));
     }
 
-    /// No more is said on streams that only tell of changes; what is being answered goes on.
+    /// Ends the streams that only carry notifications. Requests in progress continue.
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::Release);
         self.stateless.close();
@@ -279,25 +307,25 @@ impl HttpState {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// Waits until nothing goes on without its connection.
+    /// Waits for the requests that run without their connection.
     pub(super) async fn wait_for_detached(&self) {
         loop {
-            let quiet = self.detached_finished.notified();
+            let finished = self.detached_finished.notified();
             if self.detached_requests.load(Ordering::Acquire) == 0 {
                 return;
             }
-            quiet.await;
+            finished.await;
         }
     }
 
-    /// Stops everything.
+    /// Ends all streams and sessions.
     pub(super) fn abort(&self) {
         self.close();
         self.sessions.for_each(|session| self.delete_logs(self.sessions.remove(session)));
     }
 }
 
-/// What another replica needs to go on with a session.
+/// A session as it is stored for other replicas.
 #[derive(Serialize, Deserialize)]
 struct SessionRecord {
     revision: String,
@@ -310,7 +338,7 @@ fn session_key(id: &SessionId) -> String {
     format!("session/{}", id.as_str())
 }
 
-/// What runs for long is one kind of task, whatever it does, since each kind is built anew.
+/// Boxes a task, so that `tokio::spawn` is compiled once for all of them.
 fn boxed(task: impl Future<Output = ()> + Send + 'static) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(task)
 }

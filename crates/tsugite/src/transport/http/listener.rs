@@ -1,4 +1,4 @@
-//! Listening: connections are accepted, timed, and ended politely.
+//! The listener: accepts connections, limits how long they may stall, and shuts them down gracefully.
 
 use std::future::Future;
 use std::io;
@@ -24,17 +24,17 @@ use super::tls;
 use crate::server::Server;
 
 impl Server {
-    /// Serves every client that comes over HTTP, in every revision, until a signal asks to stop.
+    /// Serves over HTTP, in every revision, until the process receives SIGINT or SIGTERM.
     ///
-    /// The endpoint is at `/mcp`; [`Server::http`] sets that and everything else. What runs when the signal comes has five
-    /// seconds to finish, or what [`Server::grace`] says. Fails when something was registered that cannot be offered, or
-    /// when nobody can listen there.
+    /// The endpoint is at `/mcp`; [`Server::http`] sets that and everything else. Requests in progress have five seconds to
+    /// finish after the signal, or the time set by [`Server::grace`]. Fails if something was registered that cannot be
+    /// offered, or if the address cannot be bound.
     pub async fn serve_http(self, address: impl ToSocketAddrs) -> crate::Result<()> {
         super::super::stderr_log::fall_back_to_stderr();
         self.bind_http(address).await?.serve().await
     }
 
-    /// Listens, and serves when it is told to: for whoever wants to know the port first.
+    /// Binds the address, so that the port is known before [`HttpListener::serve`] serves it.
     pub async fn bind_http(&self, address: impl ToSocketAddrs) -> crate::Result<HttpListener> {
         let service = self.http_service()?;
         let tls = match &service.0.http.tls {
@@ -49,18 +49,18 @@ impl Server {
         Ok(HttpListener { state: service.0, listener, tls, local_addr: local })
     }
 
-    /// The server as a `tower` service, for a listener or a router of one's own.
+    /// The server as a `tower` service, for another listener or router.
     pub fn http_service(&self) -> crate::Result<HttpService> {
         self.check_registrations()?;
-        let hub = HttpState::new(self);
-        if !hub.http.config_errors.is_empty() {
-            return Err(crate::Error::registration(hub.http.config_errors.clone()));
+        let state = HttpState::new(self);
+        if !state.http.config_errors.is_empty() {
+            return Err(crate::Error::registration(state.http.config_errors.clone()));
         }
-        Ok(HttpService(hub))
+        Ok(HttpService(state))
     }
 }
 
-/// Listens at the first address that can be. The error names them: "Address already in use" alone helps nobody.
+/// Binds the first address that can be bound. The error names the addresses.
 async fn listen(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
     let addresses: Vec<SocketAddr> = tokio::net::lookup_host(address).await?.collect();
     TcpListener::bind(&*addresses).await.map_err(|error| {
@@ -69,7 +69,7 @@ async fn listen(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
     })
 }
 
-/// A server that listens.
+/// A server that is bound to an address.
 pub struct HttpListener {
     state: Arc<HttpState>,
     listener: TcpListener,
@@ -78,77 +78,69 @@ pub struct HttpListener {
 }
 
 impl HttpListener {
-    /// Where it listens.
+    /// The address that it is bound to.
     pub fn local_addr(&self) -> SocketAddr {
         self.local_addr
     }
 
-    /// Serves until a signal asks to stop.
+    /// Serves until the process receives SIGINT or SIGTERM.
     pub async fn serve(self) -> crate::Result<()> {
         self.serve_until(super::super::signal::shutdown_signal()).await
     }
 
-    /// Serves until `stop` is done: no more connections are accepted then, streams of changes end, and what runs has its
-    /// grace to finish.
+    /// Serves until `stop` completes. Then it accepts no more connections, ends the streams that only carry notifications,
+    /// and waits for requests in progress for the time of grace.
     pub async fn serve_until(self, stop: impl Future<Output = ()>) -> crate::Result<()> {
-        let Self { state: hub, listener, tls, .. } = self;
-        raise_trim_threshold();
-        let guests = AbortConnectionsOnDrop(Connections::new(hub.clone()));
-        let places = Arc::new(Semaphore::new(hub.http.max_connections.min(Semaphore::MAX_PERMITS)));
+        let Self { state, listener, tls, .. } = self;
+        let connections = AbortConnectionsOnDrop(Connections::new(state.clone()));
+        let permits = Arc::new(Semaphore::new(state.http.max_connections.min(Semaphore::MAX_PERMITS)));
         let mut stop = std::pin::pin!(stop);
-        let mut watch = std::pin::pin!(guests.0.enforce_idle_timeout());
+        let mut idle_timeout = std::pin::pin!(connections.0.enforce_idle_timeout());
         loop {
-            let place = tokio::select! {
+            let permit = tokio::select! {
                 biased;
                 () = &mut stop => break,
-                never = &mut watch => match never {},
-                place = places.clone().acquire_owned() => place,
+                never = &mut idle_timeout => match never {},
+                permit = permits.clone().acquire_owned() => permit,
             };
             let accepted = tokio::select! {
                 biased;
                 () = &mut stop => break,
-                never = &mut watch => match never {},
+                never = &mut idle_timeout => match never {},
                 accepted = listener.accept() => accepted,
             };
             let socket = match accepted {
                 Ok((socket, _)) => socket,
                 Err(error) => {
-                    // Too many open files, most likely: some will close.
+                    // Most likely too many open files: wait until some are closed.
                     tracing::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }
             };
-            tokio::spawn(serve_connection(guests.0.register(), socket, tls.clone(), place.ok()));
+            tokio::spawn(serve_connection(connections.0.register(), socket, tls.clone(), permit.ok()));
         }
         drop(listener);
-        hub.close();
-        guests.0.graceful_shutdown();
+        state.close();
+        connections.0.graceful_shutdown();
         let finish = async {
-            guests.0.wait_until_empty().await;
-            hub.wait_for_detached().await;
+            connections.0.wait_until_empty().await;
+            state.wait_for_detached().await;
         };
         tokio::select! {
-            never = watch => match never {},
-            finished = tokio::time::timeout(hub.config.shutdown_grace, finish) => if finished.is_err() {
-                tracing::warn!("some requests took longer than the grace and were cut off");
+            never = idle_timeout => match never {},
+            finished = tokio::time::timeout(state.config.shutdown_grace, finish) => if finished.is_err() {
+                tracing::warn!("requests that outlasted the shutdown grace were aborted");
             },
         }
-        guests.0.abort();
-        guests.0.wait_until_empty().await;
-        hub.abort();
+        connections.0.abort();
+        connections.0.wait_until_empty().await;
+        state.abort();
         Ok(())
     }
 }
 
-/// Lets the allocator keep what large answers need. That of glibc gives free memory at the end of its heap back to the
-/// kernel from 128 KiB on, only to fetch it for the next answer, until something larger was freed: then it keeps up to
-/// twice as much.
-fn raise_trim_threshold() {
-    drop(std::hint::black_box(Vec::<u8>::with_capacity(512 << 10)));
-}
-
-/// Nobody is served on when the listener is gone.
+/// Aborts all connections when the future that serves them is dropped.
 struct AbortConnectionsOnDrop(Arc<Connections>);
 
 impl Drop for AbortConnectionsOnDrop {
@@ -163,50 +155,52 @@ impl std::fmt::Debug for HttpListener {
     }
 }
 
-/// Serves one connection until either side has enough.
+/// Serves one connection until either side closes it.
 async fn serve_connection(
-    seat: ConnGuard,
+    guard: ConnGuard,
     socket: TcpStream,
     tls: Option<tls::Acceptor>,
-    _place: Option<OwnedSemaphorePermit>,
+    _permit: Option<OwnedSemaphorePermit>,
 ) {
-    // An answer is written at once; waiting for more would only hold it back.
+    // A response is written in one piece, so Nagle's algorithm would only delay it.
     if socket.set_nodelay(true).is_err() {
         return;
     }
     let Some(tls) = tls else {
-        // Who says nothing costs no buffers. A new socket is taken for readable until somebody has looked.
+        // A connection without a request allocates no buffers. Peeks first, since a new socket is reported as readable.
         let first =
-            seat.connection.run_until_shutdown(|cx| socket.poll_peek(cx, &mut ReadBuf::new(&mut [0])));
+            guard.connection.run_until_shutdown(|cx| socket.poll_peek(cx, &mut ReadBuf::new(&mut [0])));
         if matches!(first.await, Some(Ok(_))) {
-            serve_requests(seat.connection.clone(), socket).await;
+            serve_requests(guard.connection.clone(), socket).await;
         }
         return;
     };
-    // In a box, since most connections have none.
+    // In a box, so that connections without TLS stay small.
     Box::pin(async move {
         let mut accepting = std::pin::pin!(tls.accept(socket));
-        if let Some(Ok(socket)) = seat.connection.run_until_shutdown(|cx| accepting.as_mut().poll(cx)).await {
-            serve_requests(seat.connection.clone(), socket).await;
+        if let Some(Ok(socket)) = guard.connection.run_until_shutdown(|cx| accepting.as_mut().poll(cx)).await
+        {
+            serve_requests(guard.connection.clone(), socket).await;
         }
     })
     .await;
 }
 
-async fn serve_requests<T>(guest: Arc<ConnState>, socket: T)
+async fn serve_requests<T>(connection_state: Arc<ConnState>, socket: T)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let socket = WriteTimeoutStream { io: socket, connection: guest.clone(), write_deadline: None };
-    let asking = guest.clone();
+    let socket =
+        WriteTimeoutStream { io: socket, connection: connection_state.clone(), write_deadline: None };
+    let state = connection_state.clone();
     let service = service_fn(move |request: Request<Incoming>| {
-        let visit = RequestGuard::begin(asking.clone(), request.version());
-        HttpResponseFuture::new(RequestSource::Listener(visit), request)
+        let request_guard = RequestGuard::begin(state.clone(), request.version());
+        HttpResponseFuture::new(RequestSource::Listener(request_guard), request)
     });
-    let mut connection = HyperConnection::new(socket, service, &guest.state.http);
-    guest
+    let mut connection = HyperConnection::new(socket, service, &connection_state.state.http);
+    connection_state
         .run_until_closed(|cx| {
-            if guest.is_shutting_down() {
+            if connection_state.is_shutting_down() {
                 connection.graceful_shutdown();
             }
             connection.poll(cx)
@@ -214,7 +208,7 @@ where
         .await;
 }
 
-/// A connection whose peer must read on: what it does not take for long ends it.
+/// A socket that fails if the peer reads nothing for the write timeout.
 struct WriteTimeoutStream<T> {
     io: T,
     connection: Arc<ConnState>,
@@ -233,10 +227,10 @@ impl<T> WriteTimeoutStream<T> {
             }
             return written;
         }
-        let guest = &self.connection;
+        let connection_state = &self.connection;
         let stalled = self.write_deadline.get_or_insert_with(|| {
-            guest.set_stalled(true);
-            Box::pin(tokio::time::sleep(guest.state.http.write_timeout))
+            connection_state.set_stalled(true);
+            Box::pin(tokio::time::sleep(connection_state.state.http.write_timeout))
         });
         match stalled.as_mut().poll(cx) {
             Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
@@ -261,7 +255,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<T> {
         self.apply_timeout(cx, written)
     }
 
-    /// What is encrypted may have been taken without having been sent.
+    /// With TLS, data that was written may not have been sent yet.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.io).poll_flush(cx);
         self.apply_timeout(cx, flushed)
@@ -294,7 +288,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes everything and sends nothing.
+    /// Accepts all writes and never flushes.
     struct NeverFlushes;
 
     impl AsyncWrite for NeverFlushes {
@@ -312,20 +306,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_taken_and_not_sent_has_the_time_of_a_write_and_not_of_a_head() {
+    async fn a_stalled_flush_is_limited_by_the_write_timeout() {
         let (head, write) = (Duration::from_secs(1), Duration::from_secs(30));
-        let http = super::super::Http::new().time_limits(head, head, write);
-        let guests = Connections::new(HttpState::new(&Server::new("s", "1").http(http)));
-        let seat = guests.register();
-        drop(RequestGuard::begin(seat.connection.clone(), http::Version::HTTP_11));
+        let http =
+            super::super::Http::new().header_read_timeout(head).body_read_timeout(head).write_timeout(write);
+        let connections = Connections::new(HttpState::new(&Server::new("s", "1").http(http)));
+        let guard = connections.register();
+        drop(RequestGuard::begin(guard.connection.clone(), http::Version::HTTP_11));
         let mut socket = WriteTimeoutStream {
             io: NeverFlushes,
-            connection: seat.connection.clone(),
+            connection: guard.connection.clone(),
             write_deadline: None,
         };
         let began = Instant::now();
-        let flush = seat.connection.run_until_closed(|cx| Pin::new(&mut socket).poll_flush(cx));
-        let flushed = tokio::select! { never = guests.enforce_idle_timeout() => match never {}, flushed = flush => flushed };
+        let flush = guard.connection.run_until_closed(|cx| Pin::new(&mut socket).poll_flush(cx));
+        let flushed = tokio::select! { never = connections.enforce_idle_timeout() => match never {}, flushed = flush => flushed };
         assert_eq!(flushed.unwrap().unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert_eq!(began.elapsed(), write);
         assert_eq!(poll_fn(|cx| Pin::new(&mut socket).poll_write(cx, b"x")).await.unwrap(), 1);

@@ -1,25 +1,33 @@
-//! Streamable HTTP: one endpoint for every revision, and on two paths of its own the transport of 2024-11-05.
+//! Streamable HTTP: one endpoint for every revision; and HTTP+SSE, the transport of 2024-11-05, on two paths of its own.
 //!
-//! - [`Http`]: settings. [`HttpService`]: the server as a `tower` service. [`HttpListener`]: the same with a socket.
-//! - `door`: who is let in. `post`, `get`, `sse`: what a request wants. `answer`: responses that are whole.
-//! - `events`: responses that are streams; a handler runs inside the body that carries what it says. `track`: streams that
-//!   can be taken up again.
-//! - `only_http1` or `with_http2`, and `tls` or `no_tls`: what a connection speaks, by cargo feature.
-//! - `guests`: the connections of a listener. `session`: who was here before. `hub`: what all connections share.
+//! - Public: [`Http`] (settings), [`HttpService`] (the server as a `tower` service), [`HttpListener`] (with a socket).
+//! - `service`: the stages of a request, one function per method. Start reading here.
+//! - `request_head`, `headers`, `access`, `request_body`: the parts of a request and their checks.
+//! - `post`, `get`, `http_sse_endpoints`: decide and dispatch. `post_response`, `responses`: the response.
+//! - `exchange`: a request whose handler is running. `sse_body`: event streams. `event_stream`: events that can be resumed.
+//! - `sessions`: the table of sessions. `http_state`: the state that all connections share.
+//! - `listener`, `connections`: sockets and their timeouts. `only_http1` or `with_http2`, `tls` or `no_tls`: protocols of a
+//!   connection, by cargo feature.
 
 mod access;
 mod connections;
 mod event_stream;
+mod exchange;
 mod get;
+mod headers;
 mod http_settings;
 mod http_sse_endpoints;
 mod http_state;
 mod listener;
+mod maybe_ready;
 #[cfg(not(feature = "tls"))]
 mod no_tls;
 #[cfg(not(feature = "http2"))]
 mod only_http1;
 mod post;
+mod post_response;
+mod request_body;
+mod request_head;
 mod response_body;
 mod responses;
 mod service;
@@ -37,7 +45,7 @@ use only_http1 as hyper_connection;
 #[cfg(feature = "http2")]
 use with_http2 as hyper_connection;
 
-pub use http_settings::Http;
+pub use http_settings::{Http, HttpSsePaths};
 pub use listener::HttpListener;
 pub use response_body::HttpBody;
 pub use service::HttpService;
@@ -47,7 +55,7 @@ use std::sync::Arc;
 use crate::Server;
 use crate::store::{MemoryStore, Store};
 
-/// What a server keeps of what was set about HTTP.
+/// The HTTP settings of a server.
 #[derive(Clone)]
 pub(crate) struct HttpSettings {
     http: Arc<Http>,
@@ -61,13 +69,13 @@ impl Default for HttpSettings {
 }
 
 impl Server {
-    /// Sets how it is served over HTTP.
+    /// Sets how the server is served over HTTP.
     #[must_use]
     pub fn http(self, http: Http) -> Self {
         self.configure(|config| config.http.http = Arc::new(http))
     }
 
-    /// Where sessions and the events of streams are kept; in memory unless told.
+    /// Sets where sessions and the events of streams are stored; in memory by default.
     #[must_use]
     pub fn store(self, store: impl Store) -> Self {
         self.configure(|config| config.http.store = Arc::new(store))

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 /// A connection that is never encrypted, because there is none.
 pub(super) type Stream = TcpStream;
 
-/// What would encrypt.
+/// Stands in for TLS, which this build does not have.
 #[derive(Clone)]
 pub(super) struct Acceptor(Infallible);
 

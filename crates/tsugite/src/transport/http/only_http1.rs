@@ -1,4 +1,4 @@
-//! Connections that speak HTTP/1.1: what there is without the cargo feature `http2`.
+//! HTTP/1.1 connections, without the cargo feature `http2`.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::http_settings::Http;
 use super::response_body::HttpBody;
 
-/// What is spoken, for a handshake that offers a choice.
+/// The protocols offered by TLS (ALPN).
 pub(super) const ALPN_PROTOCOLS: &[&[u8]] = &[b"http/1.1"];
 
 /// One connection.
@@ -32,21 +32,21 @@ where
 {
     pub(super) fn new(io: T, service: S, _: &Http) -> Self {
         let mut builder = http1::Builder::new();
-        // `Connections` time the heads.
+        // `Connections` enforces the timeout for heads.
         builder.header_read_timeout(None).max_header_size(MAX_HEAD_BYTES);
         Self(Box::pin(builder.serve_connection(TokioIo::new(io), service)))
     }
 
-    /// Takes no more requests.
+    /// Accepts no more requests.
     pub(super) fn graceful_shutdown(&mut self) {
         self.0.as_mut().graceful_shutdown();
     }
 
-    /// What goes wrong here is the peer's: it went away, or spoke no HTTP.
+    /// Serves requests until the connection is closed. Errors are of the peer: it disconnected or sent no HTTP.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.0.as_mut().poll(cx).map(drop)
     }
 }
 
-/// How many bytes a head may have. Of headers there may be 100, which is what hyper has room for.
+/// The size limit of a head. hyper's limit of 100 headers applies as well.
 const MAX_HEAD_BYTES: usize = 64 << 10;

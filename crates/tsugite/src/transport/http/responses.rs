@@ -1,4 +1,4 @@
-//! Responses that are whole from the start.
+//! Responses that are complete from the start: JSON, HTML, errors and empty ones.
 
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
@@ -10,15 +10,15 @@ use tsugite_core::session::http::{HttpError, status_for_code};
 
 use super::response_body::HttpBody;
 
-/// Looked at when it is built, not with every answer.
+/// Checked at compile time, not for each response.
 static JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// JSON.
+/// A JSON response.
 pub(super) fn json(status: StatusCode, bytes: impl Into<Bytes>) -> Response<HttpBody> {
     with_content_type(status, JSON.clone(), HttpBody::full(bytes))
 }
 
-/// A page for people.
+/// An HTML page.
 pub(super) fn html(page: String) -> Response<HttpBody> {
     let content = HeaderValue::from_static("text/html; charset=utf-8");
     let mut response = with_content_type(StatusCode::OK, content, HttpBody::full(page));
@@ -26,12 +26,12 @@ pub(super) fn html(page: String) -> Response<HttpBody> {
     response
 }
 
-/// Events.
+/// An event stream.
 pub(super) fn sse(body: HttpBody) -> Response<HttpBody> {
     let mut response = with_content_type(StatusCode::OK, HeaderValue::from_static("text/event-stream"), body);
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
-    // Proxies that collect a response before they pass it on would hold events back.
+    // Tells nginx not to buffer the response, which would delay events.
     headers.insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     response
 }
@@ -43,14 +43,14 @@ fn with_content_type(status: StatusCode, content: HeaderValue, body: HttpBody) -
     response
 }
 
-/// Nothing but a status.
+/// A status without a body.
 pub(super) fn empty(status: StatusCode) -> Response<HttpBody> {
     let mut response = Response::new(HttpBody::empty());
     *response.status_mut() = status;
     response
 }
 
-/// Why a request was not let in.
+/// A request that is rejected before its body is parsed.
 pub(super) struct StatusError(pub(super) StatusCode, pub(super) &'static str);
 
 impl From<StatusError> for Response<HttpBody> {
@@ -59,16 +59,16 @@ impl From<StatusError> for Response<HttpBody> {
     }
 }
 
-/// A refusal before any message was read.
+/// An error response to a request whose body was not parsed.
 pub(super) fn status_error(status: StatusCode, text: &'static str) -> Response<HttpBody> {
-    let refusal = match status {
+    let error = match status {
         StatusCode::PAYLOAD_TOO_LARGE => RpcError::TooLarge(text.into()),
         _ => RpcError::InvalidRequest(text.into()),
     };
-    http_error(&HttpError::new(status.as_u16(), refusal, Revision::NEWEST), None, "")
+    http_error(&HttpError::new(status.as_u16(), error, Revision::NEWEST), None, "")
 }
 
-/// A response with headers of its own and no body.
+/// A response with headers and no body.
 pub(super) fn empty_with_headers(
     status: StatusCode,
     set: impl FnOnce(Builder) -> Builder,
@@ -76,7 +76,7 @@ pub(super) fn empty_with_headers(
     set(Response::builder().status(status)).body(HttpBody::empty()).unwrap_or_else(|_| empty(status))
 }
 
-/// Another method than those that are served.
+/// 405, with the methods that are served.
 pub(super) fn method_not_allowed(allow: &'static str) -> Response<HttpBody> {
     let mut response =
         status_error(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed: only those of `Allow` are");
@@ -84,12 +84,12 @@ pub(super) fn method_not_allowed(allow: &'static str) -> Response<HttpBody> {
     response
 }
 
-/// What a decision says no to.
-pub(super) fn http_error(denial: &HttpError, id: Option<&Id<'_>>, allow: &'static str) -> Response<HttpBody> {
-    let status = StatusCode::from_u16(denial.status).unwrap_or(StatusCode::BAD_REQUEST);
+/// The response to a request that a decision rejects.
+pub(super) fn http_error(error: &HttpError, id: Option<&Id<'_>>, allow: &'static str) -> Response<HttpBody> {
+    let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::BAD_REQUEST);
     let mut out = Vec::new();
-    let error = denial.error.to_error_object(denial.revision);
-    write::error(&mut out, id, denial.revision.writes_null_id(), &error);
+    let object = error.error.to_error_object(error.revision);
+    write::error(&mut out, id, error.revision.writes_null_id(), &object);
     let mut response = json(status, out);
     if status == StatusCode::METHOD_NOT_ALLOWED {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
@@ -97,11 +97,11 @@ pub(super) fn http_error(denial: &HttpError, id: Option<&Id<'_>>, allow: &'stati
     response
 }
 
-/// What could not be read.
-pub(super) fn parse_error(fault: &ParseError, spoken: Revision) -> Response<HttpBody> {
-    let Some((id, error)) = fault.error_response() else { return empty(StatusCode::BAD_REQUEST) };
+/// The response to a body that could not be parsed.
+pub(super) fn parse_error(error: &ParseError, revision: Revision) -> Response<HttpBody> {
+    let Some((id, error)) = error.error_response() else { return empty(StatusCode::BAD_REQUEST) };
     let mut out = Vec::new();
-    write::error(&mut out, id, spoken.writes_null_id(), &error);
+    write::error(&mut out, id, revision.writes_null_id(), &error);
     let status = StatusCode::from_u16(status_for_code(error.code)).unwrap_or(StatusCode::BAD_REQUEST);
     json(if status == StatusCode::OK { StatusCode::BAD_REQUEST } else { status }, out)
 }

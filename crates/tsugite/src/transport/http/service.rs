@@ -1,40 +1,43 @@
-//! The service: what arrives is let in, and goes to whoever answers it.
+//! The HTTP service: the stages of every request in the order in which they run.
+//!
+//! `respond` parses the head, finds the route and checks access; one function per method continues from there.
 
 use std::convert::Infallible;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use http::header::HOST;
-use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use tower_service::Service;
+use tsugite_core::session::http::decide_http_sse;
 
 use super::connections::RequestGuard;
 use super::http_settings::Page;
 use super::http_state::HttpState;
+use super::maybe_ready::MaybeReady;
+use super::request_body::read_body;
+use super::request_head::RequestHead;
 use super::response_body::HttpBody;
-use super::responses::{StatusError, empty, html, json, method_not_allowed, status_error};
+use super::responses::{html, http_error, json, method_not_allowed, status_error};
 use super::{access, get, http_sse_endpoints, post};
-use crate::server::Principal;
 
 /// A server as a `tower` service, for axum, hyper or anything else that mounts one. Cheap to clone; clones share their
 /// sessions.
 ///
-/// Whatever path it is mounted at is the endpoint. Whoever is authenticated in front of it says so by a
-/// [`Principal`](crate::server::Principal) among the extensions of the request.
+/// The path that it is mounted at is the endpoint. A layer in front of it that authenticates callers adds a
+/// [`Principal`](crate::server::Principal) to the extensions of the request.
 #[derive(Clone)]
 pub struct HttpService(pub(super) Arc<HttpState>);
 
 impl HttpService {
-    /// Ends streams of changes politely. What is being answered goes on.
+    /// Ends the streams that only carry notifications. Requests in progress continue.
     pub fn close(&self) {
         self.0.close();
     }
 
-    /// Waits until no call goes on whose client has hung up, as calls up to 2025-11-25 may.
+    /// Waits for the requests that continue although their client has disconnected, as they may up to 2025-11-25.
     pub async fn drain(&self) {
         self.0.wait_for_detached().await;
     }
@@ -64,43 +67,24 @@ impl std::fmt::Debug for HttpService {
     }
 }
 
-/// Who lets a request in.
+/// Where a request comes from.
 pub(super) enum RequestSource {
     Service(Arc<HttpState>),
     Listener(RequestGuard),
 }
 
-/// Whether paths are ours to judge.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum RoutingMode {
-    /// Some router has done so.
-    Mounted,
-    /// We listen ourselves.
-    Listener,
-}
-
-enum HttpRoute<'h> {
-    Endpoint,
-    Health,
-    HttpSseStream(&'h str),
-    HttpSseMessages,
-    Page(&'h Page),
-    NotFound,
-}
-
-/// A request that is being answered. What can be answered at once, is, and needs no memory for waiting.
+/// The response to one request.
+///
+/// A response that is ready in the first poll needs no other memory than this.
 pub(super) struct HttpResponseFuture<B> {
     source: Option<RequestSource>,
     request: Option<Request<B>>,
-    pending: Option<BoxHttpResponseFuture>,
+    pending: Option<Pin<Box<dyn Future<Output = Response<HttpBody>> + Send>>>,
 }
 
-/// What takes longer.
-pub(super) type BoxHttpResponseFuture = Pin<Box<dyn Future<Output = Response<HttpBody>> + Send>>;
-
 impl<B> HttpResponseFuture<B> {
-    pub(super) fn new(host: RequestSource, request: Request<B>) -> Self {
-        Self { source: Some(host), request: Some(request), pending: None }
+    pub(super) fn new(source: RequestSource, request: Request<B>) -> Self {
+        Self { source: Some(source), request: Some(request), pending: None }
     }
 }
 
@@ -112,188 +96,235 @@ where
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = &mut *self;
-        let begun = match (this.request.take(), &this.source) {
-            (Some(request), Some(RequestSource::Service(hub))) => {
-                dispatch(hub, request, RoutingMode::Mounted, cx)
+        if let (Some(request), Some(source)) = (this.request.take(), &this.source) {
+            let response = match source {
+                RequestSource::Service(state) => respond(state, request, RoutingMode::Mounted, cx),
+                RequestSource::Listener(guard) => respond(&guard.0.state, request, RoutingMode::Listener, cx),
+            };
+            match response {
+                MaybeReady::Ready(response) => return Poll::Ready(Ok(this.finish(response))),
+                MaybeReady::Pending(future) => this.pending = Some(future),
             }
-            (Some(request), Some(RequestSource::Listener(visit))) => {
-                dispatch(&visit.0.state, request, RoutingMode::Listener, cx)
-            }
-            (Some(_), None) => return Poll::Pending,
-            (None, _) => match this.pending.take() {
-                Some(rest) => Err(rest),
-                None => return Poll::Pending,
-            },
-        };
-        let mut response = match begun {
-            Ok(response) => response,
-            Err(mut rest) => match rest.as_mut().poll(cx) {
-                Poll::Ready(response) => response,
-                Poll::Pending => {
-                    this.pending = Some(rest);
-                    return Poll::Pending;
-                }
-            },
-        };
-        if let Some(RequestSource::Listener(visit)) = this.source.take() {
-            response.body_mut().attach_guard(visit);
         }
-        Poll::Ready(Ok(response))
+        let Some(pending) = &mut this.pending else { return Poll::Pending };
+        let Poll::Ready(response) = pending.as_mut().poll(cx) else { return Poll::Pending };
+        this.pending = None;
+        Poll::Ready(Ok(this.finish(response)))
     }
 }
 
-/// Lets a request in and answers it, as far as that can be done at once.
-fn dispatch<B>(
-    hub: &Arc<HttpState>,
+impl<B> HttpResponseFuture<B> {
+    /// Hands the guard of the connection to the body of the response.
+    fn finish(&mut self, mut response: Response<HttpBody>) -> Response<HttpBody> {
+        if let Some(RequestSource::Listener(guard)) = self.source.take() {
+            response.body_mut().attach_guard(guard);
+        }
+        response
+    }
+}
+
+/// Responds to a request: head, route, access, then the function of its method.
+fn respond<B>(
+    state: &Arc<HttpState>,
     request: Request<B>,
-    at: RoutingMode,
+    mode: RoutingMode,
     cx: &mut Context<'_>,
-) -> Result<Response<HttpBody>, BoxHttpResponseFuture>
+) -> MaybeReady<Response<HttpBody>>
 where
     B: Body + Unpin + Send + 'static,
     B::Data: Send,
 {
-    let (mut parts, body) = request.into_parts();
-    if parts.headers.len() > MAX_HEADERS {
-        return Ok(status_error(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "Too many headers"));
-    }
-    let headers = Arc::new(std::mem::take(&mut parts.headers));
-    let knock = access::RequestHead::parse(&headers, &parts.uri);
-    let place = route(hub, parts.uri.path(), at);
-    // Whoever looks after the process may name it as they like; there is nothing to see.
-    if matches!(place, HttpRoute::Health) {
-        return Ok(match (knock.check_origin(&hub.http), &parts.method) {
-            (Err(refused), _) => refused.into(),
-            (Ok(_), &Method::GET | &Method::HEAD) => json(StatusCode::OK, r#"{"status":"ok"}"#),
-            (Ok(_), _) => method_not_allowed("GET, HEAD"),
-        });
-    }
-    let origin = match knock.check_access(&hub.http, hub.local_ip.get().copied()) {
-        Ok(origin) => origin.map(str::to_owned),
-        Err(refused) => return Ok(refused.into()),
+    let (head, body) = match RequestHead::parse(request) {
+        Ok(parsed) => parsed,
+        Err(error) => return MaybeReady::Ready(error.into()),
     };
-    let (json_taken, events_taken) = (knock.check_post_headers(), knock.accepts_events());
-    let json_brought = knock.check_content_type();
-    let is_post = parts.method == Method::POST && matches!(place, HttpRoute::Endpoint);
-    // A session may have begun at another replica.
-    let answered = match is_post && !hub.store.is_shared() {
-        true => match json_taken {
-            Ok(()) => {
-                let who = parts.extensions.get::<Principal>().cloned();
-                post::handle(hub, who, &headers, &knock.mcp_headers, body, cx)
-            }
-            Err(refused) => Ok(refused.into()),
-        },
-        false => {
-            let hub = hub.clone();
-            parts.headers = Arc::unwrap_or_clone(headers);
-            Err(Box::pin(async move {
-                dispatch_async(&hub, parts, body, at, (json_taken, json_brought), events_taken).await
-            }) as BoxHttpResponseFuture)
-        }
+    let route = Route::find(state, head.path(), mode);
+    if route == Route::Health {
+        return MaybeReady::Ready(health(state, &head));
+    }
+    let origin = match head.check_access(&state.http, state.local_ip.get().copied()) {
+        Ok(origin) => origin.filter(|_| state.http.cors).cloned(),
+        Err(error) => return MaybeReady::Ready(error.into()),
     };
-    let Some(origin) = origin else { return answered };
-    let http = hub.http.clone();
-    match answered {
-        Ok(mut response) => {
-            access::add_cors_headers(&http, &origin, &mut response);
-            Ok(response)
-        }
-        Err(rest) => Err(Box::pin(async move {
-            let mut response = rest.await;
-            access::add_cors_headers(&http, &origin, &mut response);
+    let response = dispatch(state, route, head, body, cx);
+    match origin {
+        None => response,
+        Some(origin) => response.map(move |mut response| {
+            access::add_cors_headers(origin, &mut response);
             response
-        })),
+        }),
     }
 }
 
-/// Answers what is rare enough to take its time.
-async fn dispatch_async<B>(
-    hub: &Arc<HttpState>,
-    parts: Parts,
+/// Calls the function of a route and method.
+fn dispatch<B>(
+    state: &Arc<HttpState>,
+    route: Route,
+    head: RequestHead,
     body: B,
-    at: RoutingMode,
-    (json_taken, json_brought): (Result<(), StatusError>, Result<(), StatusError>),
-    events_taken: bool,
-) -> Response<HttpBody>
+    cx: &mut Context<'_>,
+) -> MaybeReady<Response<HttpBody>>
 where
     B: Body + Unpin + Send + 'static,
     B::Data: Send,
 {
-    if hub.store.is_shared()
-        && let Some(id) = post::session_id(&parts.headers)
-    {
-        hub.restore_session(id, parts.extensions.get::<Principal>()).await;
-    }
-    match (route(hub, parts.uri.path(), at), parts.method.clone()) {
-        (HttpRoute::Endpoint, Method::POST) => {
-            if let Err(refused) = json_taken {
-                return refused.into();
-            }
-            let (headers, mut body) = (Arc::new(parts.headers), Some(body));
-            let (said, who) = (post::McpHeaders::parse(&headers), parts.extensions.get::<Principal>());
-            let begun = poll_fn(|cx| {
-                Poll::Ready(
-                    body.take().map(|body| post::handle(hub, who.cloned(), &headers, &said, body, cx)),
-                )
-            });
-            match begun.await {
-                Some(Ok(response)) => response,
-                Some(Err(rest)) => rest.await,
-                None => empty(StatusCode::INTERNAL_SERVER_ERROR),
-            }
+    let response = match (route, &head.method) {
+        (Route::Endpoint, &Method::POST) => return endpoint_post(state, head, body, cx),
+        (Route::Endpoint, &Method::GET) => return endpoint_get(state, head),
+        (Route::Endpoint, &Method::DELETE) => return endpoint_delete(state, head),
+        (Route::HttpSseMessages, &Method::POST) => return http_sse_post(state, &head, body, cx),
+        (Route::HttpSseStream, &Method::GET) => http_sse_endpoints::open_stream(state, &head),
+        (Route::Endpoint | Route::HttpSseStream | Route::HttpSseMessages, &Method::OPTIONS)
+            if state.http.cors =>
+        {
+            access::preflight(&head.headers)
         }
-        (HttpRoute::Endpoint, Method::GET) => get::get(hub, parts, events_taken).await,
-        (HttpRoute::Endpoint, Method::DELETE) => get::delete(hub, parts).await,
-        (HttpRoute::Endpoint, Method::OPTIONS) if hub.http.cors => access::preflight(&parts.headers),
-        (HttpRoute::Endpoint, _) => method_not_allowed(get::allowed_methods(hub)),
-        (HttpRoute::HttpSseStream(messages), Method::GET) => {
-            http_sse_endpoints::open_stream(hub, &parts, messages, events_taken)
-        }
-        (HttpRoute::HttpSseStream(_), Method::OPTIONS) if hub.http.cors => access::preflight(&parts.headers),
-        (HttpRoute::HttpSseStream(_), _) => method_not_allowed("GET"),
-        (HttpRoute::HttpSseMessages, Method::POST) => match json_brought {
-            Ok(()) => http_sse_endpoints::handle_message(hub, parts, body).await,
-            Err(refused) => refused.into(),
-        },
-        (HttpRoute::HttpSseMessages, Method::OPTIONS) if hub.http.cors => access::preflight(&parts.headers),
-        (HttpRoute::HttpSseMessages, _) => method_not_allowed("POST"),
-        (HttpRoute::Page(page), Method::GET | Method::HEAD) => {
-            let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
-            let host = parts.uri.authority().map(|authority| authority.as_str()).or(host);
-            html((page.render)(host.unwrap_or_default()))
-        }
-        (HttpRoute::Page(_), _) => method_not_allowed("GET, HEAD"),
-        (HttpRoute::Health | HttpRoute::NotFound, _) => {
-            status_error(StatusCode::NOT_FOUND, "Not found: the endpoint has another path")
-        }
-    }
-}
-
-fn route<'h>(hub: &'h HttpState, path: &str, at: RoutingMode) -> HttpRoute<'h> {
-    let is = |known: &str| match at {
-        RoutingMode::Listener => path == known,
-        // A router may have left some of the path in front.
-        RoutingMode::Mounted => path.ends_with(known),
+        (Route::Page, &Method::GET | &Method::HEAD) => page(state.http.page.as_ref(), &head),
+        (Route::Endpoint, _) => method_not_allowed(get::allowed_methods(state)),
+        (Route::HttpSseStream, _) => method_not_allowed("GET"),
+        (Route::HttpSseMessages, _) => method_not_allowed("POST"),
+        (Route::Page, _) => method_not_allowed("GET, HEAD"),
+        (Route::Health | Route::NotFound, _) => not_found(),
     };
-    if let Some((stream, messages)) = &hub.http.http_sse_paths {
-        if is(stream) {
-            return HttpRoute::HttpSseStream(messages);
-        }
-        if is(messages) {
-            return HttpRoute::HttpSseMessages;
-        }
+    MaybeReady::Ready(response)
+}
+
+/// POST: head, body, session, then decide and dispatch, then respond.
+fn endpoint_post<B>(
+    state: &Arc<HttpState>,
+    head: RequestHead,
+    body: B,
+    cx: &mut Context<'_>,
+) -> MaybeReady<Response<HttpBody>>
+where
+    B: Body + Unpin + Send + 'static,
+    B::Data: Send,
+{
+    if let Err(error) = head.check_post() {
+        return MaybeReady::Ready(error.into());
     }
-    match at {
-        RoutingMode::Mounted => HttpRoute::Endpoint,
-        RoutingMode::Listener if path == hub.http.path => HttpRoute::Endpoint,
-        RoutingMode::Listener if hub.http.health_path.as_deref() == Some(path) => HttpRoute::Health,
-        RoutingMode::Listener => match &hub.http.page {
-            Some(page) if page.path == path => HttpRoute::Page(page),
-            _ => HttpRoute::NotFound,
-        },
+    let state = state.clone();
+    read_body(body, &state, cx).then(cx, move |body, cx| match body {
+        Err(error) => MaybeReady::Ready(error.into()),
+        // After the body: a session may end while the body arrives.
+        Ok(body) => state.find_session(&head).then(cx, move |session, _| {
+            let dispatched = post::dispatch(&state, &head, session, &body);
+            dispatched.respond(&state)
+        }),
+    })
+}
+
+/// GET: head, session, then decide and open or resume a stream.
+fn endpoint_get(state: &Arc<HttpState>, head: RequestHead) -> MaybeReady<Response<HttpBody>> {
+    let state = state.clone();
+    MaybeReady::pending(async move {
+        let session = state.find_session(&head).wait().await;
+        get::get(&state, &head, session).await
+    })
+}
+
+/// DELETE: head, session, then decide and end the session.
+fn endpoint_delete(state: &Arc<HttpState>, head: RequestHead) -> MaybeReady<Response<HttpBody>> {
+    let state = state.clone();
+    MaybeReady::pending(async move {
+        let session = state.find_session(&head).wait().await;
+        get::delete(&state, &head, session).await
+    })
+}
+
+/// POST of HTTP+SSE: head, connection, body, then receive; the response is sent on the stream.
+fn http_sse_post<B>(
+    state: &Arc<HttpState>,
+    head: &RequestHead,
+    body: B,
+    cx: &mut Context<'_>,
+) -> MaybeReady<Response<HttpBody>>
+where
+    B: Body + Unpin + Send + 'static,
+    B::Data: Send,
+{
+    if let Err(error) = head.check_content_type() {
+        return MaybeReady::Ready(error.into());
+    }
+    if let Err(error) = decide_http_sse(&state.policy) {
+        return MaybeReady::Ready(http_error(&error, None, "POST"));
+    }
+    let connection = match http_sse_endpoints::find_connection(state, head) {
+        Ok(connection) => connection,
+        Err(error) => return MaybeReady::Ready(error.into()),
+    };
+    let state = state.clone();
+    read_body(body, &state, cx).then(cx, move |body, _| match body {
+        Err(error) => MaybeReady::Ready(error.into()),
+        Ok(body) => MaybeReady::pending(async move {
+            http_sse_endpoints::handle_message(&state, &connection, &body).await
+        }),
+    })
+}
+
+/// The health endpoint. It reveals nothing, so any host may be named.
+fn health(state: &HttpState, head: &RequestHead) -> Response<HttpBody> {
+    match (head.check_origin(&state.http), &head.method) {
+        (Err(error), _) => error.into(),
+        (Ok(_), &Method::GET | &Method::HEAD) => json(StatusCode::OK, r#"{"status":"ok"}"#),
+        (Ok(_), _) => method_not_allowed("GET, HEAD"),
     }
 }
 
-/// How many headers a request may have.
-const MAX_HEADERS: usize = 100;
+/// A page for people who open the address in a browser.
+fn page(page: Option<&Page>, head: &RequestHead) -> Response<HttpBody> {
+    let Some(page) = page else { return not_found() };
+    let host = head.authority().and_then(|host| std::str::from_utf8(host).ok());
+    html((page.render)(host.unwrap_or_default()))
+}
+
+fn not_found() -> Response<HttpBody> {
+    status_error(StatusCode::NOT_FOUND, "Not found: the endpoint has another path")
+}
+
+/// How paths are interpreted.
+#[derive(Clone, Copy)]
+enum RoutingMode {
+    /// A router in front of the service has chosen the path of the endpoint.
+    Mounted,
+    /// The listener serves all paths.
+    Listener,
+}
+
+/// The part of the server that a path names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Route {
+    Endpoint,
+    Health,
+    HttpSseStream,
+    HttpSseMessages,
+    Page,
+    NotFound,
+}
+
+impl Route {
+    fn find(state: &HttpState, path: &str, mode: RoutingMode) -> Self {
+        let is = |known: &str| match mode {
+            RoutingMode::Listener => path == known,
+            // A router may have left a prefix in the path.
+            RoutingMode::Mounted => path.ends_with(known),
+        };
+        if let Some(paths) = &state.http.http_sse_paths {
+            if is(&paths.stream) {
+                return Route::HttpSseStream;
+            }
+            if is(&paths.messages) {
+                return Route::HttpSseMessages;
+            }
+        }
+        match mode {
+            RoutingMode::Mounted => Route::Endpoint,
+            RoutingMode::Listener if path == state.http.path => Route::Endpoint,
+            RoutingMode::Listener if state.http.health_path.as_deref() == Some(path) => Route::Health,
+            RoutingMode::Listener => match &state.http.page {
+                Some(page) if page.path == path => Route::Page,
+                Some(_) | None => Route::NotFound,
+            },
+        }
+    }
+}

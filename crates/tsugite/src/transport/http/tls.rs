@@ -14,7 +14,7 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 /// An encrypted connection.
 pub(super) type Stream = TlsStream<TcpStream>;
 
-/// What encrypts.
+/// Accepts TLS connections.
 #[derive(Clone)]
 pub(super) struct Acceptor(TlsAcceptor);
 

@@ -1,5 +1,4 @@
-//! Connections that speak HTTP/1.1 or HTTP/2, with the cargo feature `http2`: agreed on by TLS, or seen by how the client
-//! begins.
+//! HTTP/1.1 and HTTP/2 connections, with the cargo feature `http2`: chosen by TLS, or by the first bytes of the client.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -16,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::http_settings::Http;
 use super::response_body::HttpBody;
 
-/// What is spoken, for a handshake that offers a choice.
+/// The protocols offered by TLS (ALPN).
 pub(super) const ALPN_PROTOCOLS: &[&[u8]] = &[b"h2", b"http/1.1"];
 
 /// One connection.
@@ -35,29 +34,29 @@ where
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder
             .http1()
-            // `Connections` time the heads.
+            // `Connections` enforces the timeout for heads.
             .header_read_timeout(None)
             .max_buf_size(MAX_HEAD_BYTES)
             .http2()
             .timer(TokioTimer::new())
             .max_header_list_size(MAX_HEADER_LIST_BYTES)
-            // A peer that is gone without a word is noticed.
+            // Notices a peer that is gone without closing the connection.
             .keep_alive_interval(http.keep_alive_interval)
             .keep_alive_timeout(http.write_timeout);
         Self(Box::pin(builder.serve_connection(TokioIo::new(io), service).into_owned()))
     }
 
-    /// Takes no more requests.
+    /// Accepts no more requests.
     pub(super) fn graceful_shutdown(&mut self) {
         self.0.as_mut().graceful_shutdown();
     }
 
-    /// What goes wrong here is the peer's: it went away, or spoke no HTTP.
+    /// Serves requests until the connection is closed. Errors are of the peer: it disconnected or sent no HTTP.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.0.as_mut().poll(cx).map(drop)
     }
 }
 
-/// How many bytes a head may have, or what of one is read. Of headers there may be 100.
+/// The size limit of a head.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 const MAX_HEADER_LIST_BYTES: u32 = 64 << 10;

@@ -94,7 +94,7 @@ impl BlockingReader {
                 return Ok(None);
             }
             if length == 0 {
-                wire.spawn(self.buffer.finish(&wire.connection));
+                wire.connection.spawn(self.buffer.finish(&wire.connection));
                 return Ok(None);
             }
             self.buffer.push(length);
@@ -103,7 +103,7 @@ impl BlockingReader {
             let mut all_done = true;
             while let Some(work) = self.buffer.receive(&wire.connection) {
                 all_done &= work.is_empty();
-                wire.spawn(work);
+                wire.connection.spawn(work);
                 if outbox.is_full() {
                     all_done = false;
                     break;

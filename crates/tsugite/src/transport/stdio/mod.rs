@@ -16,7 +16,8 @@ use tsugite_core::jsonrpc::LineReader;
 
 use crate::lock::lock;
 use crate::server::Server;
-use crate::server::connection::{PendingRequest, ServerConnection};
+use crate::server::connection::ServerConnection;
+use crate::server::pending::PendingRequest;
 use crate::transport::outbound_queue::OutboundQueue;
 
 use pipes::{StdinPipe, StdoutPipe};
@@ -197,7 +198,7 @@ impl StdioServer {
             let mut waiting = true;
             while waiting && !self.connection.outbox().is_full() {
                 match reading.receive(&self.connection) {
-                    Some(work) => self.spawn(work),
+                    Some(work) => self.connection.spawn(work),
                     None => waiting = false,
                 }
             }
@@ -215,7 +216,7 @@ impl StdioServer {
             }
             match self.next_event(&mut input, &mut reading.chunk, listens, blocked).await {
                 IoEvent::Read(Ok(0)) => {
-                    self.spawn(reading.finish(&self.connection));
+                    self.connection.spawn(reading.finish(&self.connection));
                     return Ok(());
                 }
                 IoEvent::Read(Ok(length)) => reading.push(length),
@@ -248,13 +249,6 @@ impl StdioServer {
             }
         })
         .await
-    }
-
-    fn spawn(&self, work: Vec<PendingRequest>) {
-        for PendingRequest { id, serial, future, .. } in work {
-            let task = tokio::spawn(future);
-            self.connection.register_task(&id, serial, task.abort_handle());
-        }
     }
 
     /// Writes what is there as far as the client takes it; true if some of it must wait.

@@ -1,0 +1,146 @@
+//! The handshake era, up to 2025-11-25: the server sends requests and pushes changes.
+
+use std::sync::Arc;
+
+use tsugite_core::jsonrpc::{Id, RawJson, Request, write};
+use tsugite_core::protocol::{EmptyParams, Method, ping, resources, roots};
+use tsugite_core::revision::{Revision, RpcError};
+use tsugite_core::session::inbound::CancelAction;
+
+use crate::client::Client;
+use crate::client::call::TypedRequest;
+use crate::client::client_error::{ClientError, Result};
+use crate::client::connection::{ClientConnection, encode_cancelled};
+use crate::client::options::Options;
+use crate::client::pending_calls::PendingCall;
+use crate::client::server_requests;
+use crate::client::subscription::{ChangeFilter, Subscription};
+use crate::lock::lock;
+use crate::server::panic::CatchPanic;
+
+/// Sends `notifications/cancelled`, over every transport.
+pub(super) fn cancel(link: &Arc<ClientConnection>, id: i64) {
+    link.transport.send_message_detached(link, encode_cancelled(id, link.revision()));
+}
+
+/// Stops handling a request that the server has cancelled.
+pub(super) fn handle_cancelled(link: &ClientConnection, id: &Id<'static>) {
+    let mut requests = lock(&link.inbound_requests);
+    if requests.inbound.cancel(id) == CancelAction::Stop {
+        requests.inbound.complete(id);
+        if let Some(task) = requests.tasks.remove(id) {
+            task.abort();
+        }
+    }
+}
+
+/// Answers a request of the server in a task of its own.
+pub(super) fn handle_request(
+    link: &Arc<ClientConnection>,
+    request: &Request<'_>,
+    via: Option<&Arc<PendingCall>>,
+) {
+    let revision = link.revision();
+    let id = request.id.clone().into_owned();
+    if request.method == ping::Ping::NAME {
+        let mut bytes = Vec::new();
+        write::raw_result(&mut bytes, &id, &RawJson::empty_object());
+        link.transport.send_response_detached(link, bytes);
+        return;
+    }
+    let mut requests = lock(&link.inbound_requests);
+    if requests.inbound.begin(&id, &request.method).is_err() {
+        drop(requests);
+        let error =
+            RpcError::InvalidRequest("too many questions at once, or one with the id of another".into());
+        link.transport.send_response_detached(link, encode_error(&id, &error, revision));
+        return;
+    }
+    // A request that arrived on no call's stream may belong to any call, so all of their timers pause.
+    let paused: Vec<_> = match via {
+        Some(waiting) => vec![waiting.pause_timer()],
+        None => link.calls.all().iter().map(PendingCall::pause_timer).collect(),
+    };
+    let (connection, method) = (Arc::clone(link), request.method.clone().into_owned());
+    let params = request.params().to_owned();
+    let (answered, call) = (id.clone(), via.map(|waiting| waiting.id()));
+    let task = tokio::spawn(async move {
+        let bytes = answer(&connection, &answered, &method, params, call).await;
+        drop(paused);
+        // It stays open until its response is sent: a server that reads no responses cannot pile them up here.
+        if let Err(error) = connection.transport.send_message(&connection, bytes).await {
+            tracing::warn!(error = %ClientError::from(error), method, "an answer could not be sent");
+        }
+        let mut requests = lock(&connection.inbound_requests);
+        requests.tasks.remove(&answered);
+        requests.inbound.complete(&answered);
+    });
+    if requests.inbound.is_open(&id) {
+        requests.tasks.insert(id, task.abort_handle());
+    }
+}
+
+/// The response to a request of the server, encoded. A handler that panics gives an internal error.
+async fn answer(
+    link: &ClientConnection,
+    id: &Id<'static>,
+    method: &str,
+    params: RawJson,
+    call: Option<i64>,
+) -> Vec<u8> {
+    let (revision, settings) = (link.revision(), &link.shared.settings);
+    let outcome = match &settings.observer {
+        Some(observer) => CatchPanic::new(observer.on_request(method.to_owned(), params, call)).await,
+        None => {
+            let answer =
+                server_requests::handle_server_request(&settings.handlers, method, &params, revision);
+            let outcome = CatchPanic::new(Box::pin(answer)).await;
+            outcome.map(|answer| answer.map_err(|error| error.to_error_object(revision)))
+        }
+    };
+    let outcome = outcome.unwrap_or_else(|_| Err(RpcError::Internal.to_error_object(revision)));
+    let mut bytes = Vec::new();
+    match outcome {
+        Ok(result) => write::raw_result(&mut bytes, id, &result),
+        Err(error) => write::error(&mut bytes, Some(id), revision.writes_null_id(), &error),
+    }
+    bytes
+}
+
+fn encode_error(id: &Id<'_>, error: &RpcError, revision: Revision) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write::error(&mut bytes, Some(id), revision.writes_null_id(), &error.to_error_object(revision));
+    bytes
+}
+
+/// Sends `resources/subscribe` for each resource that no other subscription watches. Changes of lists are pushed anyway.
+pub(super) async fn subscribe(subscription: &mut Subscription, filter: ChangeFilter) -> Result<()> {
+    let client = subscription.client.clone();
+    for uri in filter.uris {
+        if !lock(&client.inner.resource_subscriptions).contains_key(&uri) {
+            client.subscribe(uri.clone()).await?;
+        }
+        *lock(&client.inner.resource_subscriptions).entry(uri.clone()).or_insert(0) += 1;
+        subscription.uris.push(uri);
+    }
+    Ok(())
+}
+
+/// Sends `resources/subscribe` again for every watched resource: a new connection knows none of them.
+pub(super) async fn restore_subscriptions(client: &Client, link: &Arc<ClientConnection>) {
+    let uris: Vec<String> = lock(&client.inner.resource_subscriptions).keys().cloned().collect();
+    for uri in uris {
+        let params = resources::UriParams::new(uri);
+        let request = TypedRequest::<resources::Subscribe>::new(&params);
+        if let Err(error) = link.call(&request, &Options::default()).await
+            && !client.is_closed()
+        {
+            tracing::warn!(error = %ClientError::from(error), "a resource is no longer watched");
+        }
+    }
+}
+
+/// Sends `notifications/roots/list_changed`.
+pub(super) async fn notify_roots_changed(link: &Arc<ClientConnection>) -> Result<()> {
+    link.notify::<roots::ListChanged>(EmptyParams::new()).await
+}

@@ -1,0 +1,110 @@
+//! Keeps a `subscriptions/listen` stream open for a subscription: sends it again, with backoff, when it breaks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use tsugite_core::protocol::Method;
+use tsugite_core::protocol::subscriptions::{Listen, ListenParams};
+
+use crate::client::call::TypedRequest;
+use crate::client::client_error::{ClientError, ErrorKind, Result};
+use crate::client::client_handler::Change;
+use crate::client::connection::ClientConnection;
+use crate::client::forwarded_request::RequestIdObserver;
+use crate::client::options::Options;
+use crate::client::subscription::{ChangeFilter, SubscriptionQueue};
+use crate::client::{Client, WeakClient};
+use crate::lock::lock;
+
+/// Starts a task that fills `queue` until it is aborted, the client is gone or the server refuses.
+pub(super) fn spawn(client: &Client, queue: &Arc<SubscriptionQueue>) -> AbortHandle {
+    tokio::spawn(listen_with_retry(client.downgrade(), Arc::clone(queue))).abort_handle()
+}
+
+/// Opens the stream of the client's change handler: every list whose changes the server reports. `None` without a
+/// handler, or if the server reports none.
+pub(super) fn listen_for_handler(client: &Client, link: &ClientConnection) -> Option<AbortHandle> {
+    let on_change = client.inner.shared.settings.handlers.change.clone()?;
+    let reports = |list_changed: Option<bool>| list_changed == Some(true);
+    let filter = match &link.negotiated()?.capabilities {
+        Some(offered) => ChangeFilter {
+            tools: offered.tools.as_ref().is_some_and(|list| reports(list.list_changed)),
+            prompts: offered.prompts.as_ref().is_some_and(|list| reports(list.list_changed)),
+            resources: offered.resources.as_ref().is_some_and(|list| reports(list.list_changed)),
+            uris: Vec::new(),
+        },
+        // The capabilities are unknown: the server acknowledges the part of the filter that it supports.
+        None => ChangeFilter::lists(),
+    };
+    if filter == ChangeFilter::new() {
+        return None;
+    }
+    let queue = Arc::new(SubscriptionQueue::new(filter, Some(on_change)));
+    client.inner.shared.add_subscription(&queue);
+    Some(spawn(client, &queue))
+}
+
+/// Sends `subscriptions/listen` again and again, until the client is gone or the server refuses.
+async fn listen_with_retry(client: WeakClient, queue: Arc<SubscriptionQueue>) {
+    let mut failures = 0;
+    loop {
+        let Some(client) = client.upgrade() else { return queue.close() };
+        let was_established = lock(&queue.state).established;
+        let link = client.connection().await;
+        // The stream keeps the connection alive, not the client: dropping the client ends both.
+        drop(client);
+        let result = match link {
+            Ok(link) => listen_once(&link, &queue).await,
+            Err(error) => Err(error),
+        };
+        // Without an error the server has ended the stream: it may be restarting.
+        let error = result.err();
+        let acknowledged = lock(&queue.state).acknowledged.take().is_some();
+        if acknowledged {
+            failures = 0;
+        }
+        failures += 1;
+        let permanent = error.as_ref().is_some_and(|error| {
+            !matches!(
+                error.kind(),
+                ErrorKind::ConnectionLost { .. } | ErrorKind::Connect { .. } | ErrorKind::Status { .. }
+            )
+        });
+        if permanent || failures > MAX_ATTEMPTS || !(was_established || acknowledged) {
+            let error = error.unwrap_or_else(|| {
+                ErrorKind::ConnectionLost {
+                    may_have_run: false,
+                    reason: "the server ended the subscription".to_owned(),
+                }
+                .into()
+            });
+            return queue.fail(error);
+        }
+        tokio::time::sleep(backoff(failures)).await;
+        queue.enqueue(Change::All);
+    }
+}
+
+async fn listen_once(link: &Arc<ClientConnection>, queue: &Arc<SubscriptionQueue>) -> Result<()> {
+    let params = ListenParams::new(queue.filter.to_listen_filter());
+    let options = Options {
+        idle_timeout: Some(Duration::MAX),
+        total_timeout: Some(Duration::MAX),
+        request_id_observer: Some(Arc::clone(queue) as Arc<dyn RequestIdObserver>),
+        ..Options::default()
+    };
+    match link.call(&TypedRequest::<Listen>::new(&params), &options).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(ClientError::from_error_response(error, Listen::NAME, link.revision())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The delay before the next attempt: doubles with each failure, up to 30 seconds.
+fn backoff(failures: u32) -> Duration {
+    Duration::from_millis(250).saturating_mul(1 << failures.min(7)).min(Duration::from_secs(30))
+}
+
+/// Streams in a row that may break before they are acknowledged.
+const MAX_ATTEMPTS: u32 = 10;

@@ -1,0 +1,199 @@
+//! The two eras of the protocol, as a client behaves in them.
+//!
+//! Up to 2025-11-25 a connection begins with a handshake, the server sends requests and pushes changes (`handshake`). From
+//! 2026-07-28 each request stands alone: it carries its sender in `_meta`, results may be cached, and changes arrive on
+//! `subscriptions/listen` (`stateless`, `listen_stream`). Where the eras differ, callers ask the [`Era`] of their connection,
+//! never the revision. The differences of Streamable HTTP are in `http`.
+
+mod handshake;
+#[cfg(feature = "http")]
+mod http;
+mod listen_stream;
+mod stateless;
+
+use std::sync::Arc;
+
+pub(super) use crate::era::Era;
+pub(super) use stateless::SENDER_KEYS;
+use tokio::task::AbortHandle;
+use tsugite_core::jsonrpc::{Id, RawJson, Request};
+use tsugite_core::protocol::Meta;
+use tsugite_core::revision::Revision;
+
+use super::Client;
+use super::client_error::{ClientError, Result};
+use super::client_settings::ClientSettings;
+use super::connection::{ClientConnection, OutboundRequest};
+use super::forwarded_request::ForwardedSender;
+use super::options::Options;
+use super::pending_calls::PendingCall;
+use super::subscription::{ChangeFilter, Subscription};
+
+impl Era {
+    /// The `_meta` entries of every request: who sends it and what the sender can do.
+    pub(super) fn request_meta(
+        self,
+        revision: Revision,
+        settings: &ClientSettings,
+    ) -> Vec<(&'static str, RawJson)> {
+        match self {
+            Era::Handshake => Vec::new(),
+            Era::Stateless => stateless::request_meta(revision, settings),
+        }
+    }
+
+    /// Adjusts the `_meta` of a request that is forwarded for another client, which was `received` with it.
+    pub(super) fn set_forwarded_sender(
+        self,
+        meta: &mut Option<Meta>,
+        received: Option<&Meta>,
+        sender: &ForwardedSender,
+    ) {
+        match self {
+            Era::Handshake => {}
+            Era::Stateless => stateless::set_forwarded_sender(meta, received, sender),
+        }
+    }
+
+    /// The member to add to forwarded params that can otherwise be sent unchanged; empty if there is none to add. `None`
+    /// if their `_meta` must be rewritten.
+    pub(super) fn forwarded_member(
+        self,
+        sender: &ForwardedSender,
+        id: &Id<'_>,
+        link: &ClientConnection,
+        options: &Options,
+    ) -> Option<String> {
+        match self {
+            Era::Handshake => Some(String::new()),
+            Era::Stateless => stateless::forwarded_member(sender, id, link, options),
+        }
+    }
+
+    /// Whether headers of an HTTP request repeat the method, the name and marked arguments.
+    pub(super) fn mirrors_headers(self) -> bool {
+        match self {
+            Era::Handshake => false,
+            Era::Stateless => true,
+        }
+    }
+
+    /// Whether results may be reused as long as the server says.
+    pub(super) fn caches_results(self) -> bool {
+        match self {
+            Era::Handshake => false,
+            Era::Stateless => true,
+        }
+    }
+
+    /// Whether the server sends changes without a subscription.
+    pub(super) fn pushes_changes(self) -> bool {
+        match self {
+            Era::Handshake => true,
+            Era::Stateless => false,
+        }
+    }
+
+    /// Tells the server that a call was cancelled.
+    pub(super) fn cancel(self, link: &Arc<ClientConnection>, id: i64) {
+        match self {
+            Era::Handshake => handshake::cancel(link, id),
+            Era::Stateless => stateless::cancel(link, id),
+        }
+    }
+
+    /// Handles `notifications/cancelled` of the server.
+    pub(super) fn handle_cancelled(self, link: &ClientConnection, id: &Id<'static>) {
+        match self {
+            Era::Handshake => handshake::handle_cancelled(link, id),
+            Era::Stateless => stateless::handle_cancelled(link, id),
+        }
+    }
+
+    /// Handles a request of the server. `via` is the call on whose stream it arrived.
+    pub(super) fn handle_request(
+        self,
+        link: &Arc<ClientConnection>,
+        request: &Request<'_>,
+        via: Option<&Arc<PendingCall>>,
+    ) {
+        match self {
+            Era::Handshake => handshake::handle_request(link, request, via),
+            Era::Stateless => stateless::reject_request(request),
+        }
+    }
+
+    /// The subscription that a change notification belongs to; `None` if it is for every subscription.
+    pub(super) fn subscription_id(self, meta: Option<&Meta>, via: Option<&Arc<PendingCall>>) -> Option<i64> {
+        match self {
+            Era::Handshake => None,
+            Era::Stateless => stateless::subscription_id(meta, via),
+        }
+    }
+
+    /// Makes the server report the changes of `filter`, and waits until it does.
+    pub(super) async fn subscribe(self, subscription: &mut Subscription, filter: ChangeFilter) -> Result<()> {
+        match self {
+            Era::Handshake => handshake::subscribe(subscription, filter).await,
+            Era::Stateless => stateless::subscribe(subscription).await,
+        }
+    }
+
+    /// Opens the subscription of the client's change handler, where it needs one.
+    pub(super) fn listen_for_handler(self, client: &Client, link: &ClientConnection) -> Option<AbortHandle> {
+        match self {
+            Era::Handshake => None,
+            Era::Stateless => listen_stream::listen_for_handler(client, link),
+        }
+    }
+
+    /// Subscribes again after a reconnect, where the server has forgotten.
+    pub(super) async fn restore_subscriptions(self, client: &Client, link: &Arc<ClientConnection>) {
+        match self {
+            Era::Handshake => handshake::restore_subscriptions(client, link).await,
+            // Each listen stream reconnects by itself.
+            Era::Stateless => {}
+        }
+    }
+
+    /// Tells the server that the roots have changed, where it has not to ask for them anyway.
+    pub(super) async fn notify_roots_changed(self, link: &Arc<ClientConnection>) -> Result<()> {
+        match self {
+            Era::Handshake => handshake::notify_roots_changed(link).await,
+            Era::Stateless => Ok(()),
+        }
+    }
+
+    /// The next step after an error response.
+    pub(super) fn recover(
+        self,
+        link: &ClientConnection,
+        request: &dyn OutboundRequest,
+        error: &ClientError,
+        attempts: &mut Attempts,
+    ) -> Recovery {
+        match self {
+            Era::Handshake => Recovery::Fail,
+            Era::Stateless => stateless::recover(link, request, error, attempts),
+        }
+    }
+}
+
+/// The next step after an error response.
+pub(super) enum Recovery {
+    /// The error is final.
+    Fail,
+    /// Sends the request again.
+    Resend,
+    /// Reads the list of tools, then sends the request again.
+    RefreshTools,
+    /// Negotiates the revision anew, then sends the request again if the era is another.
+    Renegotiate,
+}
+
+/// The recoveries already tried for one request.
+#[derive(Default)]
+pub(super) struct Attempts {
+    tools_refreshed: bool,
+    resent: bool,
+}

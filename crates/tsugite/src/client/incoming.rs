@@ -1,0 +1,166 @@
+//! Messages of the server: parses them and dispatches responses, notifications and requests.
+
+use std::sync::Arc;
+
+use tsugite_core::jsonrpc::{Incoming, Message, Notification, Response, parse};
+use tsugite_core::protocol::cancellation::{Cancelled, CancelledParams};
+use tsugite_core::protocol::logging::Log;
+use tsugite_core::protocol::progress::Progress;
+use tsugite_core::protocol::{
+    EmptyParams, Meta, NotificationMethod, elicitation, prompts, resources, subscriptions, tools,
+};
+use tsugite_core::revision::read_notification;
+
+use super::client_handler::{self, Change};
+use super::client_settings::Direction;
+use super::connection::ClientConnection;
+use super::era::Era;
+use super::pending_calls::PendingCall;
+use crate::lock::lock;
+
+impl ClientConnection {
+    /// Handles a line, a body or an event. `via` is the call on whose stream it arrived.
+    ///
+    /// Anything that is not a message is reported and skipped.
+    pub(super) fn receive(self: &Arc<Self>, bytes: &[u8], via: Option<&Arc<PendingCall>>) {
+        if bytes.trim_ascii().is_empty() {
+            return;
+        }
+        self.shared.trace_message(Direction::Received, bytes);
+        self.dispatch(bytes, via);
+    }
+
+    /// Handles bytes that were traced already.
+    pub(super) fn dispatch(self: &Arc<Self>, bytes: &[u8], via: Option<&Arc<PendingCall>>) {
+        match parse(bytes, &self.limits) {
+            Ok(Incoming::Single(message)) => self.handle_message(message, via),
+            Ok(Incoming::Batch(batch)) => {
+                for message in batch.into_messages() {
+                    match message {
+                        Ok(message) => self.handle_message(message, via),
+                        Err(fault) => self.shared.report_invalid_message(bytes, &format!("{:?}", fault.kind)),
+                    }
+                }
+            }
+            Err(fault) => self.shared.report_invalid_message(bytes, &format!("{:?}", fault.kind)),
+        }
+    }
+
+    pub(super) fn handle_message(self: &Arc<Self>, message: Message<'_>, via: Option<&Arc<PendingCall>>) {
+        match message {
+            Message::Response(response) => self.handle_response(response),
+            Message::Notification(notification) => self.handle_notification(&notification, via),
+            Message::Request(request) => {
+                // Before a revision is agreed on, the server may be of the handshake era, and waits for an answer.
+                let era = self.negotiated.get().map_or(Era::Handshake, |agreed| Era::from(agreed.revision));
+                era.handle_request(self, &request, via);
+            }
+        }
+    }
+
+    fn handle_response(&self, response: Response<'_>) {
+        let Some(id) = response.id else {
+            tracing::warn!(error = ?response.outcome.err(), "the server could not read a message of ours");
+            return;
+        };
+        if !self.calls.complete(&id, response.outcome.map(|result| result.to_owned())) {
+            tracing::debug!(?id, "a response to no pending request");
+        }
+    }
+
+    fn handle_notification(
+        self: &Arc<Self>,
+        notification: &Notification<'_>,
+        via: Option<&Arc<PendingCall>>,
+    ) {
+        self.forward_to_observer(notification, via.map(|waiting| waiting.id()));
+        let revision = self.revision();
+        let params = notification.params();
+        match &*notification.method {
+            Progress::NAME => {
+                if let Ok(progress) = read_notification::<Progress>(params, revision) {
+                    self.calls.handle_progress(progress);
+                }
+            }
+            Log::NAME => {
+                if let Ok(log) = read_notification::<Log>(params, revision)
+                    && let Some(told) = &self.shared.settings.handlers.log
+                {
+                    client_handler::invoke_callback(&**told, log);
+                }
+            }
+            Cancelled::NAME => {
+                if let Ok(CancelledParams { request_id: Some(id), .. }) =
+                    read_notification::<Cancelled>(params, revision)
+                {
+                    self.era().handle_cancelled(self, &id);
+                }
+            }
+            tools::ListChanged::NAME => {
+                self.notify_change(Change::Tools, read_meta(notification).as_ref(), via)
+            }
+            prompts::ListChanged::NAME => {
+                self.notify_change(Change::Prompts, read_meta(notification).as_ref(), via)
+            }
+            resources::ListChanged::NAME => {
+                self.notify_change(Change::Resources, read_meta(notification).as_ref(), via)
+            }
+            resources::Updated::NAME => {
+                if let Ok(updated) = read_notification::<resources::Updated>(params, revision) {
+                    self.notify_change(Change::Resource { uri: updated.uri }, updated.meta.as_ref(), via);
+                }
+            }
+            elicitation::Complete::NAME => {
+                if let Ok(done) = read_notification::<elicitation::Complete>(params, revision) {
+                    self.complete_elicitation(&done.elicitation_id);
+                    self.notify_change(Change::ElicitationComplete { id: done.elicitation_id }, None, via);
+                }
+            }
+            subscriptions::Acknowledged::NAME => {
+                if let Some(id) = read_meta(notification).and_then(|meta| meta.subscription_id()) {
+                    self.shared.acknowledge_subscription(&id);
+                }
+            }
+            other => tracing::debug!(method = other, "a notification that says nothing to this client"),
+        }
+    }
+
+    fn notify_change(&self, change: Change, meta: Option<&Meta>, via: Option<&Arc<PendingCall>>) {
+        let subscription = self.era().subscription_id(meta, via);
+        self.shared.notify_change(change, subscription, self.era());
+    }
+
+    /// Records that a web page the user was sent to is complete.
+    fn complete_elicitation(&self, id: &str) {
+        let mut visited = lock(&self.completed_elicitations);
+        if visited.len() >= MAX_COMPLETED_ELICITATIONS {
+            visited.remove(0);
+        }
+        visited.push(id.to_owned());
+        drop(visited);
+        self.elicitation_notify.notify_waiters();
+    }
+
+    /// Waits until the server has reported all of these pages as complete.
+    pub(super) async fn wait_for_elicitations(&self, ids: &[String]) {
+        loop {
+            let visit = self.elicitation_notify.notified();
+            let seen = {
+                let visited = lock(&self.completed_elicitations);
+                ids.iter().all(|id| visited.contains(id))
+            };
+            if seen {
+                return;
+            }
+            visit.await;
+        }
+    }
+}
+
+fn read_meta(notification: &Notification<'_>) -> Option<Meta> {
+    let params: EmptyParams = notification.params().read().ok()?;
+    params.meta
+}
+
+/// Complete web pages that are remembered.
+const MAX_COMPLETED_ELICITATIONS: usize = 64;

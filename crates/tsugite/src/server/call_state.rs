@@ -1,0 +1,245 @@
+//! The state of one call, which its [`Context`](super::Context) handles and the code that runs its handler share.
+//!
+//! User code holds [`Context`](super::Context) handles, which are counted. The server's own code holds the state itself and is not counted,
+//! so that the driver knows whether user code outside the handler can still ask something.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::task::Waker;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tsugite_core::jsonrpc::Id;
+use tsugite_core::protocol::logging::Level;
+use tsugite_core::protocol::{ClientCapabilities, Implementation};
+use tsugite_core::revision::Revision;
+use tsugite_core::session::inbound::MonotonicProgress;
+
+use super::Server;
+use super::ask::{OutgoingRequests, Round, WakeSignal};
+use super::config::RedactFn;
+use super::connection::{Caller, ServerConnection};
+use super::context::CancellationToken;
+use crate::lock::lock;
+use crate::transport::outbound_queue::OutboundQueue;
+
+/// The state of one call.
+pub(crate) struct CallState {
+    pub(super) settings: CallSettings,
+    pub(super) progress: Option<(Id<'static>, Mutex<MonotonicProgress>)>,
+    pub(super) cancellation: CancellationToken,
+    /// Progress and logs end with the request.
+    ended: AtomicBool,
+    round: OnceLock<Arc<Round>>,
+    driver: Mutex<Driver>,
+    paused: Mutex<PausedTime>,
+    /// [`Context`](super::Context) handles in user code.
+    handles: AtomicUsize,
+    /// Those that the handler had before its first poll.
+    handler_handles: AtomicUsize,
+}
+
+/// The part of a call that does not change.
+pub(super) struct CallSettings {
+    pub(super) server: Server,
+    pub(super) outbox: Arc<OutboundQueue>,
+    /// For messages after the response.
+    pub(super) connection: Weak<ServerConnection>,
+    pub(super) outgoing_requests: Arc<OutgoingRequests>,
+    pub(super) revision: Revision,
+    pub(super) client: ClientInfo,
+    /// Functions that remove secrets from logs: the server's, and those of the mounted server that has the handler.
+    pub(super) redact: [Option<RedactFn>; 2],
+    pub(super) caller: Caller,
+    pub(super) may_ask: bool,
+    pub(super) ask_timeout: Duration,
+}
+
+/// What the client said about itself.
+pub(super) struct ClientInfo {
+    pub(super) info: Option<Implementation>,
+    pub(super) capabilities: ClientCapabilities,
+    /// The least level of log messages that it wants; `None` for no logs.
+    pub(super) log_level: Option<Level>,
+}
+
+/// What wakes the driver of the handler.
+#[derive(Default)]
+enum Driver {
+    #[default]
+    NotStarted,
+    /// The task that runs it, before the first question.
+    Task(Waker),
+    /// Its signal, from the first question on.
+    Signal(Arc<WakeSignal>),
+}
+
+impl CallState {
+    pub(super) fn new(
+        settings: CallSettings,
+        progress_token: Option<Id<'static>>,
+        cancellation: CancellationToken,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            settings,
+            progress: progress_token.map(|token| (token, Mutex::default())),
+            cancellation,
+            ended: AtomicBool::new(false),
+            round: OnceLock::new(),
+            driver: Mutex::default(),
+            paused: Mutex::default(),
+            handles: AtomicUsize::new(0),
+            handler_handles: AtomicUsize::new(0),
+        })
+    }
+
+    pub(crate) fn revision(&self) -> Revision {
+        self.settings.revision
+    }
+
+    /// Ends the call: it is answered or dropped, and nothing more is sent or asked for it.
+    pub(crate) fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        if let Some(round) = self.round.get() {
+            round.close();
+        }
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    /// This run of the handler, which is recorded from its first question on.
+    pub(crate) fn round(&self) -> Arc<Round> {
+        let round = self.round.get_or_init(Arc::default).clone();
+        if self.has_ended() {
+            round.close();
+        }
+        round
+    }
+
+    pub(crate) fn current_round(&self) -> Option<&Arc<Round>> {
+        self.round.get()
+    }
+
+    /// Continues a call with the answers of earlier rounds.
+    pub(super) fn resume(&self, round: Round) {
+        drop(self.round.set(Arc::new(round)));
+    }
+
+    /// Sets the task that runs the handler, for questions that other tasks ask.
+    pub(crate) fn set_driver_task(&self, waker: &Waker) {
+        let mut driver = lock(&self.driver);
+        if !matches!(&*driver, Driver::Task(known) if known.will_wake(waker)) {
+            *driver = Driver::Task(waker.clone());
+        }
+    }
+
+    pub(crate) fn set_driver_signal(&self, signal: &Arc<WakeSignal>) {
+        *lock(&self.driver) = Driver::Signal(signal.clone());
+    }
+
+    /// Whether `waker` wakes the handler itself, and not another task.
+    pub(crate) fn is_driver(&self, waker: &Waker) -> bool {
+        waker.will_wake(Waker::noop())
+            || match &*lock(&self.driver) {
+                Driver::NotStarted => false,
+                Driver::Task(task) => task.will_wake(waker),
+                Driver::Signal(signal) => signal.is_current(waker),
+            }
+    }
+
+    /// A waker of the driver that does not count as one of the handler; `None` before the driver has started.
+    pub(crate) fn driver_waker(&self) -> Option<Waker> {
+        match &*lock(&self.driver) {
+            Driver::NotStarted => None,
+            Driver::Task(task) => Some(task.clone()),
+            Driver::Signal(signal) => Some(Waker::from(signal.clone())),
+        }
+    }
+
+    pub(crate) fn wake_driver(&self) {
+        if let Some(waker) = self.driver_waker() {
+            waker.wake();
+        }
+    }
+
+    /// Counts a handle that is given to user code.
+    pub(super) fn add_handle(&self) {
+        self.handles.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Uncounts a handle that user code has dropped.
+    pub(super) fn remove_handle(&self) {
+        self.handles.fetch_sub(1, Ordering::SeqCst);
+        // Only a call that has asked can be waiting for its handles.
+        if self.round.get().is_none() {
+            return;
+        }
+        let signal = match &*lock(&self.driver) {
+            Driver::Signal(signal) => signal.clone(),
+            Driver::NotStarted | Driver::Task(_) => return,
+        };
+        signal.recheck();
+    }
+
+    /// Takes the handles that exist now as those of the handler itself, which rest when it does.
+    pub(super) fn mark_handler_handles(&self) {
+        self.handler_handles.store(self.handles.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+
+    /// Whether user code beside the resting handler may hold a handle. An open question holds one, too.
+    pub(crate) fn has_handles_elsewhere(&self, open_questions: usize) -> bool {
+        let resting = self.handler_handles.load(Ordering::SeqCst) + open_questions;
+        self.handles.load(Ordering::SeqCst) > resting
+    }
+
+    /// Stops the clock of the handler until the guard is dropped: the client takes its time to answer.
+    pub(crate) fn pause_timeout(self: &Arc<Self>) -> PauseGuard {
+        let mut paused = lock(&self.paused);
+        paused.count += 1;
+        paused.since.get_or_insert_with(Instant::now);
+        PauseGuard(self.clone())
+    }
+
+    /// For how long the clock was stopped so far.
+    pub(crate) fn paused_time(&self) -> Duration {
+        let paused = lock(&self.paused);
+        paused.total + paused.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+#[derive(Default)]
+struct PausedTime {
+    count: usize,
+    since: Option<Instant>,
+    total: Duration,
+}
+
+/// Stops the clock of a handler while it exists.
+pub(crate) struct PauseGuard(Arc<CallState>);
+
+impl Drop for PauseGuard {
+    fn drop(&mut self) {
+        let mut paused = lock(&self.0.paused);
+        paused.count -= 1;
+        if paused.count == 0
+            && let Some(since) = paused.since.take()
+        {
+            paused.total += since.elapsed();
+        }
+    }
+}
+
+/// Ends a call when its future is dropped, whether it was answered, aborted or timed out.
+pub(crate) struct EndGuard(pub(crate) Arc<CallState>);
+
+impl Drop for EndGuard {
+    fn drop(&mut self) {
+        if !self.0.has_ended() {
+            self.0.end();
+            // There is no response, so tasks that the handler started can stop.
+            self.0.cancellation.cancel();
+        }
+    }
+}

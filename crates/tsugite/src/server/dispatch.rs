@@ -1,0 +1,302 @@
+//! The way of a message through the server: parse, decide, check the requests in flight, layers, route.
+//!
+//! [`ServerConnection::handle_request`] is the pipeline of every request, whatever its transport. Lines (stdio, memory,
+//! HTTP+SSE) enter through [`ServerConnection::receive`]. A POST is parsed and decided by the HTTP transport, since headers
+//! and sessions are part of that decision, and enters as [`ReceivedRequest::Post`].
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tsugite_core::jsonrpc::{Incoming, Message, ParseError, Request};
+use tsugite_core::protocol::cancellation::Cancelled;
+use tsugite_core::protocol::lifecycle::Initialized;
+use tsugite_core::protocol::{Method, NotificationMethod};
+use tsugite_core::revision::{Revision, RpcError, Translate};
+use tsugite_core::session::HandshakePhase;
+use tsugite_core::session::request_meta::{RequestMeta, parse_with_meta};
+use tsugite_core::session::stdio::{StdioDecision, decide, decide_request};
+
+use super::ask::StateBinding;
+use super::connection::{Caller, ServerConnection};
+use super::context::CancellationToken;
+use super::in_flight::Admission;
+use super::lifecycle::DeclaredCapabilities;
+use super::pending::PendingRequest;
+use super::principal::Principal;
+use super::response_writer::ResponseWriter;
+use super::{layer, route};
+
+impl ServerConnection {
+    /// Receives one line. Returns the requests that are still pending after their first poll.
+    pub(crate) fn receive(self: &Arc<Self>, line: &[u8]) -> Vec<PendingRequest> {
+        let mut scanned = RequestMeta::default();
+        let parsed = parse_with_meta(line, &self.config.limits, &mut scanned);
+        let writer = ResponseWriter::single(self.outbox().clone());
+        let pending = match parsed {
+            Ok(Incoming::Single(message)) => self.receive_message(Ok(message), &scanned, &writer),
+            Err(error) => self.receive_message(Err(error), &scanned, &writer),
+            Ok(Incoming::Batch(_)) => return self.receive_batch(parsed, &writer),
+        };
+        pending.into_iter().collect()
+    }
+
+    /// Runs one request through the pipeline, one line per stage. A stage that ends the request has answered it.
+    pub(crate) fn handle_request(self: &Arc<Self>, received: ReceivedRequest<'_>) -> Option<PendingRequest> {
+        let (request, admission) = self.decide(received)?;
+        let request = self.check_in_flight(request, admission)?;
+        match &self.config.layers {
+            Some(layers) => layer::serve(self, layers, request),
+            None => self.route_request(request),
+        }
+    }
+
+    /// Decides which revision governs a request and which checks it must pass.
+    fn decide<'a>(&'a self, received: ReceivedRequest<'a>) -> Option<(IncomingRequest<'a>, Admission)> {
+        match received {
+            ReceivedRequest::Line { request, meta, writer } => {
+                let (phase, declared) = self.negotiated();
+                let (revision, admission) = match decide_request(phase, self.config.revisions, request, meta)
+                {
+                    StdioDecision::Serve(revision) => (revision, Admission::IfRoom),
+                    StdioDecision::Initialize(revision) => (revision, Admission::IfIdUnused),
+                    StdioDecision::Pong => (Revision::OLDEST, Admission::Always),
+                    StdioDecision::Reject(error, revision) => {
+                        writer.send_error(Some(&request.id), &error, revision);
+                        return None;
+                    }
+                    // Not decisions about a request.
+                    StdioDecision::Notification(_)
+                    | StdioDecision::Initialized
+                    | StdioDecision::Cancel(_)
+                    | StdioDecision::Batch(_)
+                    | StdioDecision::DeliverResponse
+                    | StdioDecision::Ignore
+                    | StdioDecision::ParseError(_) => return None,
+                };
+                if admission == Admission::IfRoom {
+                    self.mark_ready_by_request(phase, revision);
+                }
+                let (caller, tracking) = (&self.caller, Tracking::Connection);
+                Some((
+                    IncomingRequest { request, meta, revision, writer, caller, declared, tracking },
+                    admission,
+                ))
+            }
+            ReceivedRequest::Post(mut request) => {
+                // All stateless requests share one connection, whose handshake none of them needs.
+                if !request.revision.is_stateless() {
+                    let (phase, declared) = self.negotiated();
+                    self.mark_ready_by_request(phase, request.revision);
+                    request.declared = declared;
+                }
+                match request.tracking {
+                    Tracking::Connection => Some((request, Admission::IfRoom)),
+                    Tracking::Layer(_) | Tracking::Untracked => Some((request, Admission::Always)),
+                }
+            }
+        }
+    }
+
+    /// Rejects a request with an id that is in use, or above the limit of requests in flight.
+    fn check_in_flight<'a>(
+        &self,
+        request: IncomingRequest<'a>,
+        admission: Admission,
+    ) -> Option<IncomingRequest<'a>> {
+        match self.in_flight.check(&request.request.id, admission) {
+            Ok(()) => Some(request),
+            Err(error) => {
+                request.send_error(&error);
+                None
+            }
+        }
+    }
+
+    /// Routes a request to what answers it, behind all layers.
+    pub(crate) fn route_request(self: &Arc<Self>, request: IncomingRequest<'_>) -> Option<PendingRequest> {
+        // Handlers, extractors and visibility rules are user code that runs before there is a future to poll.
+        let routed = catch_unwind(AssertUnwindSafe(|| route::route(self, request)));
+        let routed = routed.unwrap_or_else(|_| {
+            tracing::error!(id = %request.request.id, "a handler panicked");
+            Err(RpcError::Internal)
+        });
+        routed.unwrap_or_else(|error| {
+            request.send_error(&error);
+            None
+        })
+    }
+
+    fn receive_message<'a>(
+        self: &Arc<Self>,
+        message: Result<Message<'a>, ParseError>,
+        scanned: &RequestMeta<'a>,
+        writer: &ResponseWriter,
+    ) -> Option<PendingRequest> {
+        let Ok(Message::Request(request)) = &message else {
+            self.receive_notification_or_response(message, writer);
+            return None;
+        };
+        match scanned.checked(request) {
+            Ok(meta) => self.handle_request(ReceivedRequest::Line { request, meta: &meta, writer }),
+            Err(error) => {
+                let error = RpcError::invalid_params(&error);
+                writer.send_error(Some(&request.id), &error, self.error_revision());
+                None
+            }
+        }
+    }
+
+    /// Handles the messages of a batch concurrently. Their responses are written together, as one array.
+    fn receive_batch(
+        self: &Arc<Self>,
+        message: Result<Incoming<'_>, ParseError>,
+        writer: &ResponseWriter,
+    ) -> Vec<PendingRequest> {
+        let decision = decide(self.phase(), self.config.revisions, &message);
+        match (decision, message) {
+            (StdioDecision::Batch(_), Ok(Incoming::Batch(batch))) => {
+                let max_bytes = self.config.limits.max_message_bytes.saturating_mul(2);
+                let writer = ResponseWriter::batch(self.outbox().clone(), max_bytes);
+                let messages = batch.into_messages().into_iter();
+                messages
+                    .filter_map(|message| self.receive_message(message, &RequestMeta::default(), &writer))
+                    .collect()
+            }
+            (StdioDecision::Reject(error, revision), _) => {
+                writer.send_error(None, &error, revision);
+                Vec::new()
+            }
+            // Not decisions about a batch.
+            (StdioDecision::Batch(_), Ok(Incoming::Single(_)) | Err(_))
+            | (
+                StdioDecision::Serve(_)
+                | StdioDecision::Initialize(_)
+                | StdioDecision::Pong
+                | StdioDecision::Notification(_)
+                | StdioDecision::Initialized
+                | StdioDecision::Cancel(_)
+                | StdioDecision::DeliverResponse
+                | StdioDecision::Ignore
+                | StdioDecision::ParseError(_),
+                _,
+            ) => Vec::new(),
+        }
+    }
+
+    /// Receives a message that is not a request, or that could not be parsed.
+    pub(crate) fn receive_notification_or_response(
+        self: &Arc<Self>,
+        message: Result<Message<'_>, ParseError>,
+        writer: &ResponseWriter,
+    ) {
+        if let (Ok(Message::Notification(notification)), Some(handler)) =
+            (&message, &self.config.notification_handler)
+            && ![Cancelled::NAME, Initialized::NAME].contains(&&*notification.method)
+            && self.revision().is_some()
+        {
+            return handler.handle_notification(self, &notification.method, notification.params);
+        }
+        let message = message.map(Incoming::Single);
+        match (decide(self.phase(), self.config.revisions, &message), message) {
+            (StdioDecision::ParseError(revision), Err(error)) => writer.send_parse_error(&error, revision),
+            (StdioDecision::Initialized, _) => self.mark_ready(),
+            (StdioDecision::Cancel(id), _) => self.in_flight.cancel(&id),
+            (StdioDecision::DeliverResponse, Ok(Incoming::Single(Message::Response(response)))) => {
+                self.outgoing_requests().receive_response(response);
+            }
+            // The server does nothing on other notifications: it asks for the roots when it needs them.
+            (StdioDecision::Notification(_) | StdioDecision::Ignore | StdioDecision::Reject(..), _) => {}
+            // Not decisions about a notification, a response or a parse error.
+            (
+                StdioDecision::Serve(_)
+                | StdioDecision::Initialize(_)
+                | StdioDecision::Pong
+                | StdioDecision::Batch(_)
+                | StdioDecision::DeliverResponse
+                | StdioDecision::ParseError(_),
+                _,
+            ) => {}
+        }
+    }
+
+    /// Answers a line that is longer than the limit and was not read.
+    pub(crate) fn reject_oversized_message(&self) {
+        ResponseWriter::single(self.outbox().clone())
+            .send_parse_error(&ParseError::too_long(), self.error_revision());
+    }
+
+    /// Takes the first request of a client as its `notifications/initialized`, which some clients never send.
+    fn mark_ready_by_request(&self, phase: HandshakePhase, revision: Revision) {
+        if !revision.is_stateless() && matches!(phase, HandshakePhase::Negotiated(_)) {
+            self.mark_ready();
+        }
+    }
+
+    /// Answers a request with a result that is known at once.
+    pub(crate) fn send_result<M: Method>(&self, request: IncomingRequest<'_>, mut output: M::Output)
+    where
+        M::Output: Translate,
+    {
+        let (id, revision) = (&request.request.id, request.revision);
+        request.writer.send_result::<M>(id, &mut output, revision, &self.config.stamp);
+    }
+}
+
+/// A parsed request at the start of the pipeline.
+pub(crate) enum ReceivedRequest<'a> {
+    /// From a line: the connection decides which revision governs it.
+    Line { request: &'a Request<'a>, meta: &'a RequestMeta<'a>, writer: &'a ResponseWriter },
+    /// From an HTTP POST: the transport has decided by its headers and its session.
+    Post(IncomingRequest<'a>),
+}
+
+/// A request that is to be answered, and what is known about it.
+#[derive(Clone, Copy)]
+pub(crate) struct IncomingRequest<'a> {
+    pub(crate) request: &'a Request<'a>,
+    pub(crate) meta: &'a RequestMeta<'a>,
+    pub(crate) revision: Revision,
+    pub(crate) writer: &'a ResponseWriter,
+    pub(crate) caller: &'a Caller,
+    /// The capabilities that were declared to its session.
+    pub(crate) declared: DeclaredCapabilities,
+    pub(crate) tracking: Tracking<'a>,
+}
+
+impl<'a> IncomingRequest<'a> {
+    pub(crate) fn principal(&self) -> Option<&'a Principal> {
+        self.caller.principal.as_ref()
+    }
+
+    pub(crate) fn send_error(&self, error: &RpcError) {
+        self.writer.send_error(Some(&self.request.id), error, self.revision);
+    }
+
+    /// What the sealed state of this call is bound to, so that it cannot be used for another one.
+    pub(crate) fn state_binding<M: Method>(&self) -> StateBinding {
+        let name = self.meta.mcp_name(M::NAME).flatten().unwrap_or_default().to_owned();
+        let arguments = self.meta.arguments().map(|raw| raw.text().to_owned()).unwrap_or_default();
+        StateBinding { method: M::NAME.into(), name, arguments }
+    }
+}
+
+/// Where a pending request is registered, and so how it is cancelled.
+#[derive(Clone, Copy)]
+pub(crate) enum Tracking<'a> {
+    /// In the connection's table, by its id.
+    Connection,
+    /// With the layers around it, which are in the connection's table themselves.
+    Layer(&'a CancellationToken),
+    /// Nowhere: to cancel it, its future is dropped.
+    Untracked,
+}
+
+impl Tracking<'_> {
+    /// The cancellation token of the request.
+    pub(crate) fn cancellation_token(self) -> CancellationToken {
+        match self {
+            Tracking::Layer(token) => token.clone(),
+            Tracking::Connection | Tracking::Untracked => CancellationToken::default(),
+        }
+    }
+}

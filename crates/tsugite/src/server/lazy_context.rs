@@ -1,0 +1,121 @@
+//! The context of a call before it is built: most handlers never ask for one.
+
+use std::cell::OnceCell;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use super::ask::Round;
+use super::call_state::{CallSettings, CallState, ClientInfo};
+use super::connection::ServerConnection;
+use super::context::Context;
+use super::dispatch::IncomingRequest;
+use super::principal::{Headers, Principal};
+use super::{Config, Server, ServerShared};
+use crate::era::Era;
+
+/// What a call knows before its context is built.
+pub(crate) trait CallContext {
+    /// A new handle for user code.
+    fn get(&self) -> Context;
+    fn principal(&self) -> Option<&Principal>;
+    fn headers(&self) -> &Headers;
+    /// The permits of handlers that block.
+    fn blocking_permits(&self) -> &Arc<Semaphore>;
+}
+
+impl CallContext for LazyContext<'_> {
+    fn get(&self) -> Context {
+        Context::new(self.state())
+    }
+
+    fn principal(&self) -> Option<&Principal> {
+        self.incoming.principal()
+    }
+
+    fn headers(&self) -> &Headers {
+        &self.incoming.caller.headers
+    }
+
+    fn blocking_permits(&self) -> &Arc<Semaphore> {
+        self.connection.blocking_permits()
+    }
+}
+
+/// A context that is built when it is first needed.
+pub(crate) struct LazyContext<'a> {
+    connection: &'a Arc<ServerConnection>,
+    incoming: IncomingRequest<'a>,
+    may_ask: bool,
+    /// The mounted server that has the handler.
+    owner: OnceCell<Arc<ServerShared>>,
+    built: OnceCell<Arc<CallState>>,
+}
+
+impl<'a> LazyContext<'a> {
+    pub(crate) fn new(
+        connection: &'a Arc<ServerConnection>,
+        incoming: IncomingRequest<'a>,
+        may_ask: bool,
+    ) -> Self {
+        Self { connection, incoming, may_ask, owner: OnceCell::new(), built: OnceCell::new() }
+    }
+
+    /// The state of the call, if it was built.
+    pub(crate) fn built(&self) -> Option<&Arc<CallState>> {
+        self.built.get()
+    }
+
+    /// The state of the call, built on first use.
+    pub(crate) fn state(&self) -> &Arc<CallState> {
+        self.built.get_or_init(|| self.build())
+    }
+
+    /// Sets the mounted server that has the handler, before the context is built; returns its settings.
+    pub(crate) fn set_owner(&self, owner: Option<Arc<ServerShared>>) -> Option<Arc<Config>> {
+        let config = owner.as_ref().map(|owner| owner.config());
+        if let Some(owner) = owner {
+            drop(self.owner.set(owner));
+        }
+        config
+    }
+
+    /// Continues a call with the answers of earlier rounds.
+    pub(crate) fn resume(&self, round: Round) {
+        self.state().resume(round);
+    }
+
+    fn build(&self) -> Arc<CallState> {
+        let IncomingRequest { meta, revision, caller, tracking, writer, .. } = self.incoming;
+        let connection = self.connection;
+        let owner = self.owner.get();
+        let settings = CallSettings {
+            server: owner.map_or_else(|| connection.server.clone(), |owner| Server { shared: owner.clone() }),
+            outbox: writer.outbox.clone(),
+            connection: Arc::downgrade(connection),
+            outgoing_requests: connection.outgoing_requests().clone(),
+            revision,
+            client: self.client_info(),
+            redact: [connection.config.redact.clone(), owner.and_then(|owner| owner.config().redact.clone())],
+            caller: caller.clone(),
+            may_ask: self.may_ask,
+            ask_timeout: connection.config.ask_timeout,
+        };
+        CallState::new(settings, meta.progress_token(), tracking.cancellation_token())
+    }
+
+    /// What the client says about itself: in the request from 2026-07-28 on, in the handshake before.
+    fn client_info(&self) -> ClientInfo {
+        match Era::from(self.incoming.revision).declared_client(self.incoming.meta) {
+            Some(client) => ClientInfo {
+                info: client.info(),
+                log_level: client.log_level,
+                capabilities: client.capabilities,
+            },
+            None => {
+                let (log_level, capabilities, info) = self.connection.session_info();
+                ClientInfo { info, capabilities, log_level }
+            }
+        }
+    }
+}

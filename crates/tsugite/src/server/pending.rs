@@ -1,0 +1,217 @@
+//! Handlers that are still pending after their first poll: registering, running and finishing them.
+//!
+//! [`ServerConnection::run_handler`] polls a handler once, inline. If that completes it, the response is written at once.
+//! Otherwise the rest becomes a [`PendingRequest`], a future that the transport runs.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{self, Poll, Waker};
+
+use tsugite_core::jsonrpc::Id;
+use tsugite_core::protocol::mrtr::InputRequired;
+use tsugite_core::revision::{Revision, RpcError};
+use tsugite_core::session::inbound::ResponseAction;
+
+use super::ask::{self, DriveOutcome, HandlerDriver, StateBinding};
+use super::call_state::{CallState, EndGuard};
+use super::connection::ServerConnection;
+use super::context::CancellationToken;
+use super::dispatch::{IncomingRequest, Tracking};
+use super::handler::HandlerFuture;
+use super::handler_error::InvocationError;
+use super::handler_method::HandlerMethod;
+use super::in_flight::UnansweredGuard;
+use super::lazy_context::LazyContext;
+use super::panic::{CatchPanic, PanicError};
+use super::response_writer::ResponseWriter;
+
+/// A request that is not answered yet. The transport runs `future`, which writes the response.
+pub(crate) struct PendingRequest {
+    id: Id<'static>,
+    serial: u64,
+    pub(crate) cancellation: CancellationToken,
+    pub(crate) future: Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+impl ServerConnection {
+    /// Runs pending requests as tasks of their own, which a cancellation or the end of the connection aborts.
+    pub(crate) fn spawn(&self, pending: Vec<PendingRequest>) {
+        for PendingRequest { id, serial, future, .. } in pending {
+            let task = tokio::spawn(future);
+            self.in_flight.set_task(&id, serial, task.abort_handle());
+        }
+    }
+
+    /// Polls a handler once, and answers the request if that completes it. Returns the rest of the work otherwise.
+    pub(crate) fn run_handler<M: HandlerMethod>(
+        self: &Arc<Self>,
+        request: IncomingRequest<'_>,
+        context: &LazyContext<'_>,
+        handler: HandlerFuture<M::HandlerOutput>,
+    ) -> Option<PendingRequest> {
+        if let Some(call) = context.built() {
+            call.mark_handler_handles();
+        }
+        let mut handler = CatchPanic::new(handler);
+        if self.handler_limits.handler_permits.available_permits() > 0
+            && let Poll::Ready(outcome) =
+                Pin::new(&mut handler).poll(&mut task::Context::from_waker(Waker::noop()))
+        {
+            if let Some(call) = context.built() {
+                call.end();
+            }
+            self.send_outcome::<M>(request.revision, &request.request.id, outcome, request.writer);
+            return None;
+        }
+        let handler = Box::pin(async move {
+            let outcome = handler.await;
+            let send: SendOutcomeFn = Box::new(move |connection, revision, id, writer| {
+                connection.send_outcome::<M>(revision, id, outcome, writer);
+            });
+            send
+        });
+        let binding =
+            (M::MAY_REQUEST_INPUT && request.revision.is_stateless()).then(|| request.state_binding::<M>());
+        let pending = PendingHandler {
+            call: context.state().clone(),
+            binding,
+            send_input_required: send_input_required::<M>,
+            handler,
+        };
+        self.continue_pending(request, pending)
+    }
+
+    /// Registers a handler that is still pending. Not generic over the method, so it is compiled once.
+    fn continue_pending(
+        self: &Arc<Self>,
+        request: IncomingRequest<'_>,
+        pending: PendingHandler,
+    ) -> Option<PendingRequest> {
+        let PendingHandler { call, binding, send_input_required, handler } = pending;
+        // A handler that has begun holds its permit from now on.
+        let begun = self.handler_limits.handler_permits.clone().try_acquire_owned();
+        let driver = HandlerDriver::new(handler, call.clone(), self.config.round_timeout);
+        let (connection, revision, writer) = (self.clone(), request.revision, request.writer.clone());
+        let id = request.request.id.clone().into_owned();
+        let end_guard = EndGuard(call.clone());
+        self.register_pending(request, call.cancellation.clone(), async move {
+            let end_guard = end_guard;
+            let permit = match begun {
+                Ok(permit) => Ok(permit),
+                Err(_) => connection.handler_limits.handler_permits.clone().acquire_owned().await,
+            };
+            let outcome = driver.await;
+            call.end();
+            drop(end_guard);
+            // Back-pressure: while the peer does not read, the handler keeps its permit.
+            writer.outbox.wait_for_capacity().await;
+            drop(permit);
+            move || {
+                let sent = match (outcome, binding) {
+                    (DriveOutcome::Complete(send), _) => {
+                        send(&connection, revision, &id, &writer);
+                        Ok(())
+                    }
+                    (DriveOutcome::InputRequired(requests, history), Some(binding)) => {
+                        let (config, principal) =
+                            (&connection.config, call.settings.caller.principal.as_ref());
+                        ask::build_input_required(config, principal, &binding, requests, history)
+                            .and_then(|input| send_input_required(&connection, revision, &id, input, &writer))
+                    }
+                    (DriveOutcome::InputRequired(..), None) => Err(RpcError::Internal),
+                    (DriveOutcome::Error(error), _) => Err(error),
+                };
+                if let Err(error) = sent {
+                    writer.send_error(Some(&id), &error, revision);
+                }
+            }
+        })
+    }
+
+    /// Registers a request that is still pending. `work` returns the function that writes the response, which is called
+    /// only if the request was not cancelled meanwhile.
+    pub(crate) fn register_pending<S: FnOnce() + Send>(
+        self: &Arc<Self>,
+        request: IncomingRequest<'_>,
+        cancellation: CancellationToken,
+        work: impl Future<Output = S> + Send + 'static,
+    ) -> Option<PendingRequest> {
+        let id = request.request.id.clone().into_owned();
+        if !matches!(request.tracking, Tracking::Connection) {
+            let future = Box::pin(async move { (work.await)() });
+            return Some(PendingRequest { id, serial: 0, cancellation, future });
+        }
+        let serial = match self.in_flight.begin(&id, &request.request.method, cancellation.clone()) {
+            Ok(serial) => serial,
+            Err(error) => {
+                request.send_error(&error);
+                return None;
+            }
+        };
+        let (unanswered, request_id) = (UnansweredGuard::new(self), id.clone());
+        let future = Box::pin(async move {
+            let send = work.await;
+            // A batch is written with its last response, which must happen before the guard is dropped.
+            match unanswered.0.in_flight.complete(&request_id, serial) {
+                ResponseAction::Send => send(),
+                ResponseAction::Drop => drop(send),
+            }
+            drop(unanswered);
+        });
+        Some(PendingRequest { id, serial, cancellation, future })
+    }
+
+    /// Writes the response for a handler that has completed, failed or panicked.
+    fn send_outcome<M: HandlerMethod>(
+        &self,
+        revision: Revision,
+        id: &Id<'_>,
+        outcome: HandlerOutcome<M::HandlerOutput>,
+        writer: &ResponseWriter,
+    ) {
+        let output = match outcome {
+            Ok(Ok(output)) => Ok(M::output(output)),
+            Ok(Err(error)) => M::error_output(error, revision),
+            Err(PanicError) => {
+                tracing::error!(%id, "a handler panicked");
+                Err(RpcError::Internal)
+            }
+        };
+        match output {
+            Ok(mut output) => writer.send_result::<M>(id, &mut output, revision, &self.config.stamp),
+            Err(error) => writer.send_error(Some(id), &error, revision),
+        }
+    }
+}
+
+/// A handler after its first poll.
+struct PendingHandler {
+    call: Arc<CallState>,
+    /// What the sealed state of the call is bound to, if the handler may request input.
+    binding: Option<StateBinding>,
+    send_input_required: SendInputRequiredFn,
+    handler: Pin<Box<dyn Future<Output = SendOutcomeFn> + Send>>,
+}
+
+/// How a handler ended.
+type HandlerOutcome<O> = Result<Result<O, InvocationError>, PanicError>;
+
+/// Writes the response for a handler that has ended.
+type SendOutcomeFn = Box<dyn FnOnce(&ServerConnection, Revision, &Id<'_>, &ResponseWriter) + Send>;
+
+/// Answers with requests for input, for methods that have such a result.
+type SendInputRequiredFn =
+    fn(&ServerConnection, Revision, &Id<'_>, InputRequired, &ResponseWriter) -> Result<(), RpcError>;
+
+fn send_input_required<M: HandlerMethod>(
+    connection: &ServerConnection,
+    revision: Revision,
+    id: &Id<'_>,
+    input: InputRequired,
+    writer: &ResponseWriter,
+) -> Result<(), RpcError> {
+    let mut output = M::input_required(input).ok_or(RpcError::Internal)?;
+    writer.send_result::<M>(id, &mut output, revision, &connection.config.stamp);
+    Ok(())
+}

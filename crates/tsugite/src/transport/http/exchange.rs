@@ -1,0 +1,409 @@
+//! A request whose handler is running: the handler is polled here, and its messages and response are taken from here.
+//!
+//! An exchange ends as JSON, as an event stream, or without a response ([`Outcome`]). Up to 2025-11-25 a lost connection
+//! is no cancellation, so an exchange that is dropped early continues as a [`DetachedRequest`].
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::event_stream::{AppendFuture, EventStream, encode_events, poll_append};
+use super::http_state::HttpState;
+use super::sessions::SessionGuard;
+use super::sse_body::PostSseBody;
+use crate::server::response_writer::{ResponseSlot, WrittenResponse};
+use crate::transport::outbound_queue::OutboundQueue;
+
+/// The handler of a request, or of all requests of a batch.
+pub(super) type HttpHandlerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// A request that was dispatched.
+pub(super) struct Exchange {
+    pub(super) output: Output,
+    /// `None` once it has completed.
+    handler: Option<HttpHandlerFuture>,
+    /// Whether the handler was polled since the task last returned pending. It is polled once each time the task is
+    /// scheduled, so that a handler that yields lets other tasks run.
+    was_polled: bool,
+    /// Since when messages have been held back for more to be sent with them.
+    held_since: Option<Instant>,
+    /// Set for a request of a session, whose client may resume the stream.
+    pub(super) resumable: Option<Resumable>,
+}
+
+/// The messages of a request: those before the response, and the response.
+#[derive(Clone)]
+pub(super) struct Output {
+    pub(super) queue: Arc<OutboundQueue>,
+    pub(super) response: Arc<ResponseSlot>,
+}
+
+/// The result of a request when its HTTP response can begin.
+pub(super) enum Outcome {
+    /// A response and no message before it.
+    Json(WrittenResponse),
+    /// Messages on one line each, the response last. The handler has completed.
+    Events(Vec<u8>),
+    /// Messages, and the handler is still running.
+    Stream,
+    /// No message at all: the request was cancelled.
+    Empty,
+}
+
+impl Output {
+    pub(super) fn new(queue: OutboundQueue) -> Self {
+        Self { queue: Arc::new(queue), response: Arc::default() }
+    }
+
+    /// Takes the messages that are there, one per line; and after the last of them the response, once the handler has
+    /// completed.
+    fn take_lines(&self, has_completed: bool) -> Vec<u8> {
+        let mut lines = Vec::new();
+        self.queue.take_all(&mut lines);
+        if has_completed
+            && self.queue.is_empty()
+            && let Some(response) = self.response.take()
+        {
+            lines.extend_from_slice(&response.body);
+            lines.push(b'\n');
+        }
+        lines
+    }
+
+    /// Takes the messages of a handler that has completed.
+    fn take_outcome(&self) -> Outcome {
+        if self.queue.is_empty() {
+            return self.response.take().map_or(Outcome::Empty, Outcome::Json);
+        }
+        let mut lines = Vec::new();
+        while !self.is_empty() {
+            lines.append(&mut self.take_lines(true));
+        }
+        Outcome::Events(lines)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.queue.is_empty() && self.response.is_empty()
+    }
+}
+
+/// The means to continue without a connection.
+pub(super) struct Resumable {
+    pub(super) state: Arc<HttpState>,
+    session: SessionGuard,
+    pub(super) stream: Option<Arc<EventStream>>,
+    pub(super) pending_append: Option<AppendFuture>,
+}
+
+impl Resumable {
+    pub(super) fn new(state: Arc<HttpState>, session: SessionGuard) -> Self {
+        Self { state, session, stream: None, pending_append: None }
+    }
+
+    fn stream(&mut self) -> Arc<EventStream> {
+        let session = &self.session;
+        self.stream.get_or_insert_with(|| session.with_streams(|streams, id| streams.create(id))).clone()
+    }
+
+    /// Makes events of messages and appends them to the log.
+    fn append_messages(&mut self, lines: &[u8]) -> Bytes {
+        let (events, append) =
+            self.stream().append_messages(lines, &self.state.store, self.state.log_limits());
+        self.pending_append = append;
+        events.text
+    }
+
+    /// Marks the stream as finished.
+    fn finish(&mut self) {
+        if let Some(stream) = self.stream.take() {
+            stream.set_finished();
+            let max_logs = self.state.http.max_logs_per_session;
+            let expired = self.session.with_streams(|streams, _| streams.finish(stream.id(), max_logs));
+            self.state.delete_logs(expired);
+        }
+    }
+}
+
+impl Exchange {
+    pub(super) fn new(
+        output: Output,
+        handler: Option<HttpHandlerFuture>,
+        resumable: Option<Resumable>,
+    ) -> Self {
+        Self { output, handler, was_polled: false, held_since: None, resumable }
+    }
+
+    /// The outcome, if the handler completed in its first poll.
+    pub(super) fn try_outcome(&mut self) -> Option<Outcome> {
+        self.has_completed().then(|| self.output.take_outcome())
+    }
+
+    /// Waits until the handler has completed or sent a message.
+    pub(super) fn poll_outcome(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        self.poll_handler(cx);
+        match self.try_outcome() {
+            Some(outcome) => Poll::Ready(outcome),
+            None => self.output.queue.poll_readable(cx).map(|()| Outcome::Stream),
+        }
+    }
+
+    /// Makes events of messages. They are appended to the log if the client may resume.
+    pub(super) fn make_events(&mut self, lines: &[u8]) -> Bytes {
+        match &mut self.resumable {
+            None => encode_events(lines),
+            Some(resumable) => resumable.append_messages(lines),
+        }
+    }
+
+    /// Continues as the body of a response.
+    pub(super) fn into_sse_body(mut self, primes: bool, state: &Arc<HttpState>) -> PostSseBody {
+        let (mut first, mut reader) = (None, 0);
+        if let Some(resumable) = &mut self.resumable {
+            let stream = resumable.stream();
+            reader = stream.attach_reader();
+            if primes {
+                let (event, append) =
+                    stream.prime(state.http.retry_interval, &state.store, state.log_limits());
+                resumable.pending_append = append;
+                first = Some(event);
+            }
+        }
+        PostSseBody::new(self, first, reader, state)
+    }
+
+    /// Polls the handler and returns the messages to send now, one per line. Empty if there are none.
+    ///
+    /// Messages are held back while each poll of the handler brings more, for up to [`COALESCE_WINDOW`]: a handler that
+    /// yields after each message would otherwise cost one write per message.
+    pub(super) fn poll_lines(&mut self, cx: &mut Context<'_>) -> Poll<Vec<u8>> {
+        if self.was_polled {
+            let lines = self.output.take_lines(self.has_completed());
+            return match lines.is_empty() && !self.has_completed() {
+                // Pending, so that hyper flushes; then the handler is polled with the waker of the task that polls then.
+                true => self.schedule(cx),
+                false => Poll::Ready(lines),
+            };
+        }
+        let before = self.output.queue.len();
+        self.poll_handler(cx);
+        let has_more = self.output.queue.len() > before;
+        if has_more && !self.has_completed() && !self.output.queue.is_full() && self.may_hold() {
+            return self.schedule(cx);
+        }
+        self.held_since = None;
+        let lines = self.output.take_lines(self.has_completed());
+        self.was_polled = !lines.is_empty();
+        Poll::Ready(lines)
+    }
+
+    /// Returns pending, with the task scheduled behind the tasks that are ready.
+    fn schedule<T>(&mut self, cx: &mut Context<'_>) -> Poll<T> {
+        self.was_polled = false;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Whether messages may be held back any longer.
+    fn may_hold(&mut self) -> bool {
+        self.held_since.get_or_insert_with(Instant::now).elapsed() < COALESCE_WINDOW
+    }
+
+    fn poll_handler(&mut self, cx: &mut Context<'_>) {
+        self.was_polled = true;
+        // The caller looks at the queue afterwards and need not be woken for messages of this poll.
+        self.output.queue.clear_waker();
+        if let Some(handler) = &mut self.handler
+            && handler.as_mut().poll(cx).is_ready()
+        {
+            self.handler = None;
+        }
+    }
+
+    pub(super) fn has_completed(&self) -> bool {
+        self.handler.is_none()
+    }
+
+    /// Whether the handler has completed and all messages were taken.
+    pub(super) fn is_finished(&self) -> bool {
+        self.has_completed() && self.output.is_empty()
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        let Some(mut resumable) = self.resumable.take() else { return };
+        // Messages that were not sent must be stored as well.
+        if self.is_finished() && resumable.pending_append.is_none() {
+            return resumable.finish();
+        }
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (state, output, handler) = (resumable.state.clone(), self.output.clone(), self.handler.take());
+        state.spawn_detached(&runtime, DetachedRequest { output, handler, resumable });
+    }
+}
+
+/// A request whose connection was lost or whose stream was closed. Its messages are stored for the client to resume.
+struct DetachedRequest {
+    output: Output,
+    handler: Option<HttpHandlerFuture>,
+    resumable: Resumable,
+}
+
+impl Future for DetachedRequest {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let this = &mut *self;
+        let mut was_polled = false;
+        loop {
+            if let Some(stream) = &this.resumable.stream {
+                ready!(poll_append(&mut this.resumable.pending_append, stream, cx));
+            }
+            // Once per poll, so that a handler that always has another message does not starve other tasks.
+            if !std::mem::replace(&mut was_polled, true) {
+                this.output.queue.clear_waker();
+                if let Some(handler) = &mut this.handler
+                    && handler.as_mut().poll(cx).is_ready()
+                {
+                    this.handler = None;
+                }
+            }
+            let lines = this.output.take_lines(this.handler.is_none());
+            if !lines.is_empty() {
+                // Without a stream the client has no event id to resume with.
+                if this.resumable.stream.is_some() {
+                    drop(this.resumable.append_messages(&lines));
+                }
+                continue;
+            }
+            if this.handler.is_none() {
+                this.resumable.finish();
+                return Poll::Ready(());
+            }
+            if this.output.queue.poll_readable(cx).is_pending() {
+                return Poll::Pending;
+            }
+            // The stream is closed already.
+            this.output.queue.take_close_request();
+        }
+    }
+}
+
+/// How long messages are held back at most.
+const COALESCE_WINDOW: Duration = Duration::from_micros(50);
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use tsugite_core::jsonrpc::Id;
+    use tsugite_core::revision::{Revision, RpcError};
+
+    use super::*;
+    use crate::server::ResponseWriter;
+
+    const MESSAGE: &[u8] = b"{}";
+
+    /// Counts how often the task was woken.
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// An exchange whose handler sends so many messages, yields after each, and then waits for ever.
+    fn yielding(max_bytes: usize, messages: usize) -> Exchange {
+        let output = Output::new(OutboundQueue::new(max_bytes));
+        let queue = output.queue.clone();
+        let handler = async move {
+            for _ in 0..messages {
+                queue.push(|out| out.extend_from_slice(MESSAGE));
+                tokio::task::yield_now().await;
+            }
+            std::future::pending().await
+        };
+        Exchange::new(output, Some(Box::pin(handler)), None)
+    }
+
+    /// Polls until lines are returned, and says how often that was.
+    fn poll_until_ready(exchange: &mut Exchange) -> (usize, Vec<u8>) {
+        let wakes = Arc::new(Wakes::default());
+        let waker = wakes.clone().into();
+        let mut cx = Context::from_waker(&waker);
+        for polls in 1.. {
+            if let Poll::Ready(lines) = exchange.poll_lines(&mut cx) {
+                return (polls, lines);
+            }
+            assert!(wakes.0.load(Ordering::Relaxed) >= polls, "a pending exchange wakes its task");
+        }
+        (0, Vec::new())
+    }
+
+    /// The outcome of a handler that sends so many messages and then responds, or is cancelled.
+    fn outcome(messages: usize, responds: bool) -> Outcome {
+        let output = Output::new(OutboundQueue::new(1 << 20));
+        for _ in 0..messages {
+            output.queue.push(|out| out.extend_from_slice(MESSAGE));
+        }
+        if responds {
+            let writer = ResponseWriter::with_slot(output.queue.clone(), output.response.clone());
+            writer.send_error(Some(&Id::from(1)), &RpcError::Internal, Revision::NEWEST);
+        }
+        output.take_outcome()
+    }
+
+    #[test]
+    fn a_response_alone_is_json_with_its_error_code() {
+        let Outcome::Json(response) = outcome(0, true) else { panic!("not JSON") };
+        assert_eq!(response.error_code, Some(-32603));
+        assert!(response.body.ends_with(b"}"));
+    }
+
+    #[test]
+    fn messages_before_a_response_make_events() {
+        let Outcome::Events(lines) = outcome(2, true) else { panic!("no events") };
+        let lines: Vec<_> = lines.split_inclusive(|byte| *byte == b'\n').collect();
+        assert_eq!(lines.len(), 3);
+        assert!(lines.last().is_some_and(|last| last.starts_with(br#"{"jsonrpc""#)), "the response is last");
+    }
+
+    #[test]
+    fn a_cancelled_request_has_an_empty_outcome() {
+        assert!(matches!(outcome(0, false), Outcome::Empty));
+        assert!(matches!(outcome(1, false), Outcome::Events(lines) if lines == b"{}\n"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn messages_of_a_yielding_handler_are_sent_together() {
+        let mut exchange = yielding(1 << 20, 100);
+        let (polls, lines) = poll_until_ready(&mut exchange);
+        assert_eq!(lines.len(), 100 * (MESSAGE.len() + 1));
+        assert_eq!(polls, 101, "the handler is polled once each time the task is scheduled");
+        assert_eq!(poll_until_ready(&mut exchange), (2, Vec::new()), "pending once, so that hyper flushes");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn messages_are_held_back_only_while_the_queue_has_room() {
+        let mut exchange = yielding(10, 100);
+        let (_, lines) = poll_until_ready(&mut exchange);
+        assert!((10..20).contains(&lines.len()), "{}", lines.len());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn messages_are_held_back_no_longer_than_the_window() {
+        let mut exchange = yielding(1 << 20, 100);
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        assert!(exchange.poll_lines(&mut cx).is_pending());
+        tokio::time::advance(COALESCE_WINDOW).await;
+        assert_eq!(exchange.poll_lines(&mut cx), Poll::Ready(b"{}\n{}\n".to_vec()));
+    }
+}

@@ -1,0 +1,125 @@
+//! The body of a request, read within its limits of size and time.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Buf, Bytes, BytesMut};
+use http::StatusCode;
+use http_body::Body;
+
+use super::http_state::HttpState;
+use super::maybe_ready::MaybeReady;
+use super::responses::StatusError;
+
+/// Reads a body. A body that has arrived already is neither copied nor timed.
+pub(super) fn read_body<B>(
+    mut body: B,
+    state: &HttpState,
+    cx: &mut Context<'_>,
+) -> MaybeReady<Result<Bytes, StatusError>>
+where
+    B: Body + Unpin + Send + 'static,
+    B::Data: Send,
+{
+    let mut reader = match RequestBodyReader::new(&body, state.config.limits.max_message_bytes) {
+        Ok(reader) => reader,
+        Err(error) => return MaybeReady::Ready(Err(error.into())),
+    };
+    if let Poll::Ready(read) = reader.poll(Pin::new(&mut body), cx) {
+        return MaybeReady::Ready(read.map_err(StatusError::from));
+    }
+    let timeout = state.http.body_read_timeout;
+    MaybeReady::pending(async move { reader.read_to_end(body, timeout).await.map_err(StatusError::from) })
+}
+
+/// Why a body was not read.
+enum RequestBodyError {
+    TooLarge,
+    Timeout,
+    Incomplete,
+}
+
+impl From<RequestBodyError> for StatusError {
+    fn from(error: RequestBodyError) -> Self {
+        match error {
+            RequestBodyError::TooLarge => StatusError(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                "Content too large: the body is over the limit of this server",
+            ),
+            RequestBodyError::Timeout => {
+                StatusError(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive")
+            }
+            RequestBodyError::Incomplete => {
+                StatusError(StatusCode::BAD_REQUEST, "The body ended before it was whole")
+            }
+        }
+    }
+}
+
+/// The part of a body that has arrived.
+struct RequestBodyReader {
+    first_chunk: Bytes,
+    /// All chunks, if there was more than one.
+    buffer: Option<BytesMut>,
+    max_bytes: usize,
+}
+
+impl RequestBodyReader {
+    /// Fails if the length that the body declares is over the limit.
+    fn new<B: Body>(body: &B, max_bytes: usize) -> Result<Self, RequestBodyError> {
+        match body.size_hint().lower() > max_bytes as u64 {
+            true => Err(RequestBodyError::TooLarge),
+            false => Ok(Self { first_chunk: Bytes::new(), buffer: None, max_bytes }),
+        }
+    }
+
+    /// Reads the rest.
+    async fn read_to_end<B: Body + Unpin>(
+        mut self,
+        mut body: B,
+        timeout: Duration,
+    ) -> Result<Bytes, RequestBodyError> {
+        let read = poll_fn(|cx| self.poll(Pin::new(&mut body), cx));
+        tokio::time::timeout(timeout, read).await.unwrap_or(Err(RequestBodyError::Timeout))
+    }
+
+    fn take_bytes(&mut self) -> Bytes {
+        self.buffer.take().map_or_else(|| std::mem::take(&mut self.first_chunk), BytesMut::freeze)
+    }
+
+    fn poll<B: Body>(
+        &mut self,
+        mut body: Pin<&mut B>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Bytes, RequestBodyError>> {
+        loop {
+            let frame = match body.as_mut().poll_frame(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => return Poll::Ready(Ok(self.take_bytes())),
+                Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(RequestBodyError::Incomplete)),
+                Poll::Ready(Some(Ok(frame))) => frame,
+            };
+            let Ok(mut data) = frame.into_data() else { continue };
+            let length = data.remaining();
+            let so_far = self.buffer.as_ref().map_or(self.first_chunk.len(), BytesMut::len);
+            if so_far + length > self.max_bytes {
+                return Poll::Ready(Err(RequestBodyError::TooLarge));
+            }
+            match &mut self.buffer {
+                None if self.first_chunk.is_empty() => self.first_chunk = data.copy_to_bytes(length),
+                None => {
+                    let mut whole = BytesMut::from(self.first_chunk.as_ref());
+                    whole.extend_from_slice(&data.copy_to_bytes(length));
+                    self.buffer = Some(whole);
+                }
+                Some(whole) => whole.extend_from_slice(&data.copy_to_bytes(length)),
+            }
+            // Most bodies declare their length, so the end is known without another poll.
+            if body.is_end_stream() {
+                return Poll::Ready(Ok(self.take_bytes()));
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The head of a request, parsed once: method, path, caller and the headers that decide what happens to it.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::header::HeaderName;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
+use tsugite_core::revision::Revision;
+use tsugite_core::session::http::{MirrorHeaders, RequestHeaders, SessionHeader};
+
+use super::access;
+use super::headers::{AcceptHeader, SingleHeader, is_json};
+use super::http_settings::Http;
+use super::responses::StatusError;
+use super::sessions::{SessionGuard, SessionId};
+use crate::server::Principal;
+
+/// The head of a request.
+pub(super) struct RequestHead {
+    pub(super) method: Method,
+    pub(super) uri: Uri,
+    /// All headers, which handlers may read.
+    pub(super) headers: Arc<HeaderMap>,
+    /// The authenticated caller, set by a layer in front of the service.
+    pub(super) principal: Option<Principal>,
+    pub(super) mcp: McpHeaders,
+    host: SingleHeader,
+    origin: SingleHeader,
+    accept: AcceptHeader,
+    is_json: bool,
+}
+
+/// The headers of the protocol.
+#[derive(Default)]
+pub(super) struct McpHeaders {
+    pub(super) session_id: SessionIdHeader,
+    pub(super) last_event_id: SingleHeader,
+    protocol_version: SingleHeader,
+    method: SingleHeader,
+    name: SingleHeader,
+}
+
+/// The header `Mcp-Session-Id`.
+#[derive(Clone, Copy, Default)]
+pub(super) enum SessionIdHeader {
+    #[default]
+    Absent,
+    Id(SessionId),
+    /// It is repeated or no id of this server.
+    Invalid,
+}
+
+pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+
+impl RequestHead {
+    /// Splits a request into its head and body. Fails if it has too many headers.
+    pub(super) fn parse<B>(request: Request<B>) -> Result<(Self, B), StatusError> {
+        let (mut parts, body) = request.into_parts();
+        if parts.headers.len() > MAX_HEADERS {
+            return Err(StatusError(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "Too many headers"));
+        }
+        let mut head = Self {
+            method: parts.method,
+            uri: parts.uri,
+            principal: parts.extensions.remove(),
+            headers: Arc::new(parts.headers),
+            mcp: McpHeaders::default(),
+            host: SingleHeader::Absent,
+            origin: SingleHeader::Absent,
+            accept: AcceptHeader::default(),
+            is_json: false,
+        };
+        for (name, value) in &*head.headers {
+            match name.as_str() {
+                "host" => head.host.add(value),
+                "origin" => head.origin.add(value),
+                "content-type" => head.is_json = is_json(value.as_bytes()),
+                "accept" => head.accept.add(value.as_bytes()),
+                "mcp-session-id" => head.mcp.session_id.add(value),
+                "mcp-protocol-version" => head.mcp.protocol_version.add(value),
+                "mcp-method" => head.mcp.method.add(value),
+                "mcp-name" => head.mcp.name.add(value),
+                "last-event-id" => head.mcp.last_event_id.add(value),
+                _ => {}
+            }
+        }
+        Ok((head, body))
+    }
+
+    pub(super) fn path(&self) -> &str {
+        self.uri.path()
+    }
+
+    /// The host and port that the request names: of its URI (HTTP/2), else of its only `Host` header.
+    pub(super) fn authority(&self) -> Option<&[u8]> {
+        let from_uri = self.uri.authority().map(|authority| authority.as_str().as_bytes());
+        from_uri.or_else(|| self.host.as_bytes())
+    }
+
+    /// Checks the host and the origin. Returns the origin if a web page sent the request.
+    pub(super) fn check_access(
+        &self,
+        http: &Http,
+        local_ip: Option<IpAddr>,
+    ) -> Result<Option<&HeaderValue>, StatusError> {
+        access::check_host(self.authority(), http, local_ip)?;
+        self.check_origin(http)
+    }
+
+    /// Checks the origin alone. Returns it if a web page sent the request.
+    pub(super) fn check_origin(&self, http: &Http) -> Result<Option<&HeaderValue>, StatusError> {
+        access::check_origin(self.origin.to_text(), http)?;
+        match &self.origin {
+            SingleHeader::Once(origin) => Ok(Some(origin)),
+            SingleHeader::Absent | SingleHeader::Repeated => Ok(None),
+        }
+    }
+
+    /// Checks `Content-Type` of a POST.
+    pub(super) fn check_content_type(&self) -> Result<(), StatusError> {
+        match self.is_json {
+            true => Ok(()),
+            false => {
+                let text = "Unsupported media type: `Content-Type` must be `application/json`";
+                Err(StatusError(StatusCode::UNSUPPORTED_MEDIA_TYPE, text))
+            }
+        }
+    }
+
+    /// Checks `Content-Type` and `Accept` of a POST to the endpoint.
+    pub(super) fn check_post(&self) -> Result<(), StatusError> {
+        self.check_content_type()?;
+        match self.accept.allows_both() {
+            true => Ok(()),
+            false => {
+                let text = "Not acceptable: `Accept` must take `application/json` and `text/event-stream`";
+                Err(StatusError(StatusCode::NOT_ACCEPTABLE, text))
+            }
+        }
+    }
+
+    /// Whether the response may be an event stream.
+    pub(super) fn accepts_events(&self) -> bool {
+        self.accept.allows_events()
+    }
+}
+
+impl McpHeaders {
+    /// The headers that decisions look at, with the session that was found.
+    pub(super) fn with_session(&self, session: &NamedSession) -> RequestHeaders<'_> {
+        RequestHeaders { version: self.protocol_version.to_text(), session: session.header() }
+    }
+
+    /// The headers that repeat the method and the name of the body.
+    pub(super) fn mirrors(&self) -> MirrorHeaders<'_> {
+        MirrorHeaders { method: self.method.to_text(), name: self.name.to_text() }
+    }
+}
+
+impl SessionIdHeader {
+    fn add(&mut self, value: &HeaderValue) {
+        *self = match self {
+            SessionIdHeader::Absent => SessionId::parse(value.as_bytes().trim_ascii())
+                .map_or(SessionIdHeader::Invalid, SessionIdHeader::Id),
+            SessionIdHeader::Id(_) | SessionIdHeader::Invalid => SessionIdHeader::Invalid,
+        };
+    }
+}
+
+/// The session that a request names.
+pub(super) enum NamedSession {
+    /// It names none.
+    Absent,
+    /// The session has expired, belongs to another caller or never existed.
+    Unknown,
+    Found(SessionGuard, Revision),
+}
+
+impl NamedSession {
+    /// The session as decisions see it.
+    pub(super) fn header(&self) -> SessionHeader {
+        match self {
+            NamedSession::Absent => SessionHeader::Absent,
+            NamedSession::Unknown => SessionHeader::Unknown,
+            NamedSession::Found(_, revision) => SessionHeader::Known(*revision),
+        }
+    }
+
+    pub(super) fn revision(&self) -> Option<Revision> {
+        match self {
+            NamedSession::Absent | NamedSession::Unknown => None,
+            NamedSession::Found(_, revision) => Some(*revision),
+        }
+    }
+
+    pub(super) fn into_guard(self) -> Option<SessionGuard> {
+        match self {
+            NamedSession::Absent | NamedSession::Unknown => None,
+            NamedSession::Found(session, _) => Some(session),
+        }
+    }
+}
+
+/// The number of headers that a request may have.
+const MAX_HEADERS: usize = 100;
