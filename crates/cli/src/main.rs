@@ -11,6 +11,7 @@ mod console;
 mod demo;
 mod edit;
 mod error;
+mod file_mode;
 mod log;
 mod options;
 mod output;

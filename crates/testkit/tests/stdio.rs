@@ -1,8 +1,7 @@
-//! The fixture as a process: how it begins, ends, and bears what a client does to it.
-//!
-//! Once many messages in a row were answered at once, another thread reads. What must hold, holds before and after.
+//! A server as a process on stdio: how it starts and ends, and how it withstands its client.
 
 #![allow(
+    clippy::expect_used,
     clippy::unwrap_used,
     clippy::indexing_slicing,
     reason = "a test fails by panicking, and so do its own helpers"
@@ -19,53 +18,30 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
 
-/// A fixture that runs, and whoever speaks with it.
+/// A fixture that runs, and its pipes.
 struct Peer {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
 }
 
-/// Who reads what is said to the fixture.
-#[derive(Debug, Clone, Copy)]
-enum Reads {
-    /// Its runtime, as from the beginning.
-    Runtime,
-    /// A thread, as after many messages that were answered at once.
-    Thread,
-}
-
-const BOTH: [Reads; 2] = [Reads::Runtime, Reads::Thread];
-
 impl Peer {
-    async fn start(reads: Reads) -> Self {
-        Self::start_with(reads, &[]).await
+    fn start() -> Self {
+        Self::start_with(&[])
     }
 
-    async fn start_with(reads: Reads, arguments: &[&str]) -> Self {
+    fn start_with(arguments: &[&str]) -> Self {
         let mut child = start(arguments);
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let mut peer = Self { child, stdin, stdout: BufReader::new(stdout) };
-        if let Reads::Thread = reads {
-            peer.warm_up().await;
-        }
-        peer
+        Self { child, stdin, stdout: BufReader::new(stdout) }
     }
 
-    /// Asks until a thread reads.
-    async fn warm_up(&mut self) {
+    /// Waits for 200 responses, one after the other.
+    async fn call_often(&mut self) {
         for id in 0..200 {
             self.say(&call(100_000 + id, "fails")).await;
             assert_eq!(self.hear().await["id"], 100_000 + id);
         }
-        assert!(self.has_thread(), "no thread reads");
-    }
-
-    fn has_thread(&self) -> bool {
-        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id().unwrap())).unwrap();
-        let mut names =
-            tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
-        names.any(|name| name.trim() == "tsugite-stdin")
     }
 
     async fn say(&mut self, lines: &str) {
@@ -78,7 +54,7 @@ impl Peer {
         serde_json::from_str(&line).unwrap()
     }
 
-    /// Says no more, and hears all there is.
+    /// Closes stdin and reads everything that is left.
     async fn hear_out(mut self) -> (Child, Vec<Value>) {
         drop(self.stdin);
         let mut heard = String::new();
@@ -112,8 +88,8 @@ fn call(id: usize, tool: &str) -> String {
 
 #[tokio::test(flavor = "current_thread")]
 async fn ten_thousand_requests_in_one_burst_are_all_answered_once() {
-    for (reads, every) in [(Reads::Runtime, 2), (Reads::Thread, 2), (Reads::Thread, 1_000)] {
-        let Peer { mut child, mut stdin, stdout } = Peer::start(reads).await;
+    for every in [2, 1_000] {
+        let Peer { mut child, mut stdin, stdout } = Peer::start();
         let tool = |id| if id % every == every - 1 { "later" } else { "fails" };
         let burst: String = (0..10_000).map(|id| call(id, tool(id))).collect();
         let writer = tokio::spawn(async move {
@@ -135,19 +111,17 @@ async fn ten_thousand_requests_in_one_burst_are_all_answered_once() {
 #[tokio::test(flavor = "current_thread")]
 async fn what_was_asked_before_the_end_of_input_is_answered() {
     // STDIO-019, also without a newline at the end.
-    for reads in BOTH {
-        let mut peer = Peer::start(reads).await;
-        peer.say(&format!("{}{}", call(1, "later"), call(2, "later").trim_end())).await;
-        let (mut child, heard) = peer.hear_out().await;
-        assert_eq!(heard.len(), 2, "{reads:?}: {heard:?}");
-        assert!(child.wait().await.unwrap().success());
-    }
+    let mut peer = Peer::start();
+    peer.say(&format!("{}{}", call(1, "later"), call(2, "later").trim_end())).await;
+    let (mut child, heard) = peer.hear_out().await;
+    assert_eq!(heard.len(), 2, "{heard:?}");
+    assert!(child.wait().await.unwrap().success());
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_thread_that_reads_sees_the_end_of_input() {
+async fn last_line_without_a_newline_is_answered() {
     for last in ["later", "fails"] {
-        let mut peer = Peer::start(Reads::Thread).await;
+        let mut peer = Peer::start();
         peer.say(call(1, last).trim_end()).await;
         let (mut child, heard) = peer.hear_out().await;
         assert_eq!(heard.len(), 1, "{last}: {heard:?}");
@@ -157,14 +131,14 @@ async fn a_thread_that_reads_sees_the_end_of_input() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_signal_ends_the_server_cleanly() {
-    for (reads, tool) in [(Reads::Runtime, "later"), (Reads::Thread, "later"), (Reads::Thread, "fails")] {
-        let mut peer = Peer::start(reads).await;
+    for tool in ["later", "fails"] {
+        let mut peer = Peer::start();
         peer.say(&call(1, tool)).await;
         peer.hear().await;
         // The shell's own `kill`: a small machine may have no program of that name.
         let kill = format!("kill -TERM {}", peer.child.id().unwrap());
         assert!(Command::new("sh").args(["-c", &kill]).status().await.unwrap().success());
-        assert!(peer.child.wait().await.unwrap().success(), "{reads:?}");
+        assert!(peer.child.wait().await.unwrap().success(), "{tool}");
     }
 }
 
@@ -177,27 +151,23 @@ async fn nothing_but_messages_reaches_stdout() {
             "io.modelcontextprotocol/clientCapabilities": {},
         },
     }});
-    for reads in BOTH {
-        let mut peer = Peer::start(reads).await;
-        peer.say(&format!("{say}\n{}", call(2, "panics"))).await;
-        let (mut child, heard) = peer.hear_out().await;
-        assert_eq!(heard.len(), 2, "{reads:?}");
-        let mut printed = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut printed).await.unwrap();
-        assert!(printed.contains("a stray line on stdout") && printed.contains("on purpose"), "{printed}");
-    }
+    let mut peer = Peer::start();
+    peer.say(&format!("{say}\n{}", call(2, "panics"))).await;
+    let (mut child, heard) = peer.hear_out().await;
+    assert_eq!(heard.len(), 2);
+    let mut printed = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut printed).await.unwrap();
+    assert!(printed.contains("a stray line on stdout") && printed.contains("on purpose"), "{printed}");
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_line_over_the_limit_is_answered_and_the_next_is_read() {
-    for reads in BOTH {
-        let mut peer = Peer::start(reads).await;
-        let long = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{}\"}}\n", "x".repeat(5 << 20));
-        peer.say(&format!("{long}{}", call(2, "later"))).await;
-        let refused = peer.hear().await;
-        assert_eq!((&refused["id"], &refused["error"]["code"]), (&Value::Null, &json!(-32801)));
-        assert_eq!(peer.hear().await["id"], 2, "{reads:?}");
-    }
+    let mut peer = Peer::start();
+    let long = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{}\"}}\n", "x".repeat(5 << 20));
+    peer.say(&format!("{long}{}", call(2, "later"))).await;
+    let refused = peer.hear().await;
+    assert_eq!((&refused["id"], &refused["error"]["code"]), (&Value::Null, &json!(-32801)));
+    assert_eq!(peer.hear().await["id"], 2);
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -220,6 +190,29 @@ async fn files_serve_where_pipes_would() {
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(status.success());
     assert_eq!(heard.lines().count(), 2_000);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn signal_ends_a_server_that_writes_to_a_file() {
+    // stdin stays open, so the thread that reads it still waits when the server ends.
+    let answers = std::env::temp_dir().join(format!("tsugite-stdio-signal-{}", std::process::id()));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_fixture"))
+        .stdin(Stdio::piped())
+        .stdout(std::fs::File::create(&answers).unwrap())
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    stdin.write_all(call(1, "later").as_bytes()).await.unwrap();
+    while !std::fs::read_to_string(&answers).unwrap().ends_with('\n') {
+        tokio::task::yield_now().await;
+    }
+    let kill = format!("kill -TERM {}", child.id().unwrap());
+    assert!(Command::new("sh").args(["-c", &kill]).status().await.unwrap().success());
+    let ended = tokio::time::timeout(std::time::Duration::from_secs(20), child.wait()).await;
+    std::fs::remove_file(&answers).unwrap();
+    assert!(ended.expect("it ends").unwrap().success());
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -249,26 +242,24 @@ async fn sockets_serve_where_pipes_would() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn what_never_ends_is_ended_when_the_client_has_gone() {
-    for reads in BOTH {
-        let mut peer = Peer::start_with(reads, &["50"]).await;
-        peer.say(&format!("{}{}", call(1, "slow"), listen(2, "{}"))).await;
-        let (mut child, heard) = peer.hear_out().await;
-        assert!(child.wait().await.unwrap().success());
-        let ids: Vec<_> = heard.iter().map(|message| message["id"].clone()).collect();
-        assert_eq!(
-            ids,
-            [Value::Null, json!(2)],
-            "acknowledged, then ended gracefully; the other call has no answer"
-        );
-    }
+    let mut peer = Peer::start_with(&["50"]);
+    peer.say(&format!("{}{}", call(1, "slow"), listen(2, "{}"))).await;
+    let (mut child, heard) = peer.hear_out().await;
+    assert!(child.wait().await.unwrap().success());
+    let ids: Vec<_> = heard.iter().map(|message| message["id"].clone()).collect();
+    assert_eq!(
+        ids,
+        [Value::Null, json!(2)],
+        "acknowledged, then ended gracefully; the other call has no answer"
+    );
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn what_the_runtime_has_to_say_leaves_while_a_thread_reads() {
-    let mut peer = Peer::start_with(Reads::Runtime, &["5000", "soon"]).await;
+async fn output_of_the_runtime_is_written_while_stdin_is_read() {
+    let mut peer = Peer::start_with(&["5000", "soon"]);
     peer.say(&listen(1, "{\"toolsListChanged\":true}")).await;
     assert_eq!(peer.hear().await["method"], "notifications/subscriptions/acknowledged");
-    peer.warm_up().await;
+    peer.call_often().await;
     peer.say(&call(2, "soon")).await;
     // The task it starts may be sooner than its answer.
     let heard = [peer.hear().await, peer.hear().await];
@@ -278,10 +269,10 @@ async fn what_the_runtime_has_to_say_leaves_while_a_thread_reads() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn what_is_under_way_in_the_runtime_is_cancelled_by_a_thread_that_reads() {
-    let mut peer = Peer::start(Reads::Runtime).await;
+async fn request_in_the_runtime_is_cancelled_from_stdin() {
+    let mut peer = Peer::start();
     peer.say(&call(7, "slow")).await;
-    peer.warm_up().await;
+    peer.call_often().await;
     // The id is taken as long as the call is under way.
     peer.say(&call(7, "fails")).await;
     assert_eq!(peer.hear().await["error"]["code"], -32600);
@@ -292,56 +283,51 @@ async fn what_is_under_way_in_the_runtime_is_cancelled_by_a_thread_that_reads() 
 
 #[tokio::test(flavor = "current_thread")]
 async fn an_answer_that_no_pipe_holds_leaves_whole() {
-    for reads in BOTH {
-        let mut peer = Peer::start(reads).await;
-        let text = "x".repeat(1_000_000);
-        let say = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
-            "name": "say", "arguments": {"text": text}, "_meta": {
-                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                "io.modelcontextprotocol/clientCapabilities": {},
-            },
-        }});
-        peer.say(&format!("{say}\n")).await;
-        assert_eq!(peer.hear().await["result"]["content"][0]["text"], text);
-    }
+    let mut peer = Peer::start();
+    let text = "x".repeat(1_000_000);
+    let say = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "say", "arguments": {"text": text}, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    }});
+    peer.say(&format!("{say}\n")).await;
+    assert_eq!(peer.hear().await["result"]["content"][0]["text"], text);
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn a_client_that_never_reads_is_not_read_from_for_ever() {
-    for reads in BOTH {
-        let Peer { mut child, mut stdin, stdout } = Peer::start(reads).await;
-        let big = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
-            "name": "say", "arguments": {"text": "x".repeat(60_000)}, "_meta": {
-                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                "io.modelcontextprotocol/clientCapabilities": {},
-            },
-        }});
-        let line = format!("{big}\n");
-        let mut taken = 0;
-        // A second without a byte taken is long enough to call it stuck; a slow machine only ends the loop sooner.
-        while taken < 1_000
-            && tokio::time::timeout(std::time::Duration::from_secs(1), stdin.write_all(line.as_bytes()))
-                .await
-                .is_ok()
-        {
-            taken += 1;
-        }
-        assert!(taken < 1_000, "60 MB were taken in and nothing was read");
-        let status =
-            std::fs::read_to_string(format!("/proc/{}/status", child.id().unwrap())).unwrap_or_default();
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        if let Some(kib) = resident.and_then(|text| text.trim().trim_end_matches(" kB").parse::<u64>().ok()) {
-            assert!(kib < 100_000, "{kib} KiB");
-        }
-        // Once it reads, everything that was taken whole is answered.
-        drop(stdin);
-        let mut lines = stdout.lines();
-        for _ in 0..taken {
-            let answer: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
-            assert_eq!(answer["id"], 1);
-        }
-        assert!(child.wait().await.unwrap().success());
+    let Peer { mut child, mut stdin, stdout } = Peer::start();
+    let big = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+        "name": "say", "arguments": {"text": "x".repeat(60_000)}, "_meta": {
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {},
+        },
+    }});
+    let line = format!("{big}\n");
+    let mut taken = 0;
+    // A second without a byte taken is long enough to call it stuck; a slow machine only ends the loop sooner.
+    while taken < 1_000
+        && tokio::time::timeout(std::time::Duration::from_secs(1), stdin.write_all(line.as_bytes()))
+            .await
+            .is_ok()
+    {
+        taken += 1;
     }
+    assert!(taken < 1_000, "60 MB were taken in and nothing was read");
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id().unwrap())).unwrap_or_default();
+    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    if let Some(kib) = resident.and_then(|text| text.trim().trim_end_matches(" kB").parse::<u64>().ok()) {
+        assert!(kib < 100_000, "{kib} KiB");
+    }
+    // Once it reads, everything that was taken whole is answered.
+    drop(stdin);
+    let mut lines = stdout.lines();
+    for _ in 0..taken {
+        let answer: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
+        assert_eq!(answer["id"], 1);
+    }
+    assert!(child.wait().await.unwrap().success());
 }
 
 #[tokio::test(flavor = "current_thread")]

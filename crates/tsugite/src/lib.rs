@@ -30,8 +30,7 @@ pub mod client;
 mod era;
 pub mod error;
 #[cfg(feature = "client")]
-mod int_map;
-mod lock;
+mod in_process;
 #[cfg(feature = "macros")]
 mod macros;
 #[cfg_attr(
@@ -39,6 +38,11 @@ mod macros;
     allow(dead_code, unused_imports, reason = "some of it is there for HTTP, and for bridges")
 )]
 pub mod server;
+#[cfg_attr(
+    not(all(feature = "http", feature = "client")),
+    allow(dead_code, reason = "some of it is there for HTTP, and for bridges")
+)]
+mod shared;
 #[cfg(feature = "http")]
 pub mod store;
 pub mod transport;
@@ -52,6 +56,7 @@ pub use error::{Error, Result};
 #[cfg(feature = "macros")]
 pub use macros::{Form, handlers, prompt, resource, tool};
 pub use server::Server;
+use shared::lock;
 
 /// What a server or a client needs, in one line.
 pub mod prelude {

@@ -4,16 +4,16 @@
 //! changed the file meanwhile is not overwritten. Several files are replaced together: if one of them cannot be, those
 //! before it get their old text back.
 //!
-//! What was there is kept as `FILE_FLAGS.bak`, which is never overwritten: it is what the file was before the first change.
-//! Later ones are kept as `FILE_FLAGS.bak.1` to `FILE_FLAGS.bak.9`, of which the oldest makes room for the tenth.
+//! What was there is kept as `FILE.bak`, which is never overwritten: it is what the file was before the first change.
+//! Later ones are kept as `FILE.bak.1` to `FILE.bak.9`, of which the oldest makes room for the tenth.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::{CliError, Result};
+use crate::file_mode::open_private;
 
 /// A file as it was read, or as it was missing.
 pub(crate) struct OriginalFile {
@@ -210,9 +210,9 @@ impl TempFile {
         let path = with_suffix(beside_of, &format!(".{}.tmp", std::process::id()));
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
-        // It may hold secrets: nobody else reads it before it is like the one it replaces.
+        // It may hold secrets: private until it has the permissions of the file it replaces.
         if private || like.is_some() {
-            options.mode(0o600);
+            open_private(&mut options);
         }
         let mut file = options.open(&path)?;
         let draft = Self { path, persisted: false };

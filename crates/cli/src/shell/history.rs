@@ -4,12 +4,13 @@
 //! when a shell begins.
 
 use std::env;
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// The file.
+use crate::file_mode::{create_private_dir, make_private, open_private};
+
+/// The history file.
 pub(super) struct History {
     path: PathBuf,
 }
@@ -25,14 +26,14 @@ impl History {
     /// Opens the file, or makes it, and gives the lines in it, the oldest first.
     pub(super) fn open(path: PathBuf) -> io::Result<(Self, Vec<String>)> {
         if let Some(folder) = path.parent() {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+            create_private_dir(folder)?;
         }
         let mut file = open_file(&path)?;
         if !file.metadata()?.is_file() {
             return Err(io::Error::other("it is no file"));
         }
-        // Somebody may have made it readable for others.
-        file.set_permissions(Permissions::from_mode(FILE_MODE))?;
+        // It may have been made readable for others.
+        make_private(&file)?;
         let (lines, is_long) = last_lines(&mut file)?;
         if is_long {
             rewrite(&path, &lines)?;
@@ -52,7 +53,7 @@ pub(super) fn should_keep(line: &str, before: Option<&str>) -> bool {
 }
 
 fn open_file(path: &Path) -> io::Result<File> {
-    OpenOptions::new().read(true).append(true).create(true).mode(FILE_MODE).open(path)
+    open_private(OpenOptions::new().read(true).append(true).create(true)).open(path)
 }
 
 /// The last lines, and whether there were more than need be.
@@ -75,8 +76,7 @@ fn rewrite(path: &Path, lines: &[String]) -> io::Result<()> {
     let beside = path.with_extension(format!("{}.tmp", std::process::id()));
     let mut text = lines.join("\n");
     text.push('\n');
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(FILE_MODE).open(&beside)?;
+    let mut file = open_private(OpenOptions::new().write(true).create(true).truncate(true)).open(&beside)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(beside, path)
@@ -86,11 +86,12 @@ fn rewrite(path: &Path, lines: &[String]) -> io::Result<()> {
 pub(super) const MAX_LINES: usize = 1_000;
 /// What is read of it.
 const MAX_BYTES: u64 = 1 << 20;
-/// For its owner alone.
-const FILE_MODE: u32 = 0o600;
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     fn temp_path(name: &str) -> PathBuf {

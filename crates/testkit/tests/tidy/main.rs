@@ -10,6 +10,7 @@
 
 mod csv;
 mod eras;
+mod imports;
 mod layers;
 mod requirements;
 mod source;

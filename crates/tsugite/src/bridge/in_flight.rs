@@ -1,6 +1,6 @@
 //! Requests that were forwarded to a server and have no response yet.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -12,13 +12,12 @@ use super::suspended_calls::SuspendableCall;
 use super::upstream::Upstream;
 use super::upstream_events::encode_progress;
 use crate::client::forwarded_request::RequestIdObserver;
-use crate::int_map::IntMap;
 use crate::lock::lock;
-use crate::transport::outbound_queue::OutboundQueue;
+use crate::shared::outbound_queue::OutboundQueue;
 
 /// The requests in flight on one connection, by the id they have there.
 #[derive(Default)]
-pub(super) struct InFlightCalls(Mutex<IntMap<Arc<InFlightCall>>>);
+pub(super) struct InFlightCalls(Mutex<HashMap<i64, Arc<InFlightCall>, foldhash::fast::RandomState>>);
 
 impl InFlightCalls {
     /// The request with this id.

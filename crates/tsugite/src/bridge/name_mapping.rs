@@ -17,7 +17,7 @@ use crate::client::forwarded_request::ForwardedRequest;
 use crate::era::Era;
 use crate::server::ListKind;
 use crate::server::layer::RequestParts;
-use crate::server::registry::{inner_name, outer_name};
+use crate::shared::list_kind::{inner_name, outer_name};
 
 /// Whether the method asks for a list that several servers answer together.
 pub(super) fn is_list(method: &str) -> bool {

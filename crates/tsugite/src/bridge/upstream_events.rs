@@ -16,7 +16,7 @@ use super::{name_mapping, pairing};
 use crate::client::upstream_observer::{BoxFuture, RequestResult, UpstreamObserver};
 use crate::lock::lock;
 use crate::server::connection::ServerConnection;
-use crate::transport::outbound_queue::OutboundQueue;
+use crate::shared::outbound_queue::OutboundQueue;
 
 /// Receives the notifications and requests of a server for one connection.
 pub(super) struct UpstreamEvents(pub(super) Weak<Upstream>);

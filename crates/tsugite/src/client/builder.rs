@@ -24,7 +24,8 @@ use super::client_state::ClientState;
 use super::http::Authorizer;
 use super::upstream_observer::UpstreamObserver;
 use super::{Client, ClientInner, ConnectTarget};
-use crate::server::Principal;
+use crate::shared::in_process::InProcessServer;
+use crate::shared::principal::Principal;
 
 /// A client that is about to connect: set what it is to do differently, and await it.
 ///
@@ -56,6 +57,11 @@ pub struct ClientBuilder {
 impl ClientBuilder {
     pub(super) fn new(target: ConnectTarget) -> Self {
         Self { target, settings: ClientSettings::default(), probe_record: None, config_error: None }
+    }
+
+    /// Connects to a server in this process.
+    pub(crate) fn to_in_process_server(server: Arc<dyn InProcessServer>) -> Self {
+        Self::new(ConnectTarget::InProcess(server, None))
     }
 
     /// What the client calls itself.

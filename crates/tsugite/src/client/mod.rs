@@ -87,7 +87,8 @@ use subscription::SubscriptionCounts;
 use transport::Transport;
 
 use crate::lock::lock;
-use crate::server::{Principal, Server};
+use crate::shared::in_process::InProcessServer;
+use crate::shared::principal::Principal;
 
 /// A connection to one server. Cheap to clone; the last clone to be dropped ends the connection.
 ///
@@ -117,7 +118,7 @@ struct ClientInner {
 #[derive(Clone)]
 enum ConnectTarget {
     Child(Box<Command>),
-    InProcess(Server, Option<Principal>),
+    InProcess(Arc<dyn InProcessServer>, Option<Principal>),
     Http(Box<HttpConfig>),
 }
 
@@ -148,11 +149,6 @@ impl Client {
     /// ```
     pub fn spawn(command: impl Into<Command>) -> ClientBuilder {
         ClientBuilder::new(ConnectTarget::Child(Box::new(command.into())))
-    }
-
-    /// Connects to a server in this process: for tests, on any revision, without a port.
-    pub fn in_process(server: &Server) -> ClientBuilder {
-        ClientBuilder::new(ConnectTarget::InProcess(server.clone(), None))
     }
 
     /// The revision that is spoken.

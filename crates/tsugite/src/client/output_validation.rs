@@ -5,7 +5,7 @@ use tsugite_core::jsonrpc::{JsonError, RawJson};
 use tsugite_core::protocol::Schema;
 use tsugite_core::protocol::tools::CallResult;
 
-use crate::server::validate::Validator;
+use crate::shared::validate::Validator;
 
 /// Compares structured content with the output schema of its tool. Fails as well when there is none, or when the schema
 /// cannot be enforced: without the cargo feature `validate` none can. Nothing is fetched for a schema.

@@ -1,5 +1,6 @@
 //! Calls that wait for an answer, and the time they have for it.
 
+use std::collections::HashMap;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -14,7 +15,6 @@ use tsugite_core::session::call_timer::{CallTimer, Timeouts};
 
 use super::client_error::TimeoutKind;
 use super::client_handler;
-use crate::int_map::IntMap;
 use crate::lock::lock;
 
 /// Told how far a call has come.
@@ -32,7 +32,7 @@ pub(super) enum CallOutcome {
 #[derive(Default)]
 pub(super) struct PendingCalls {
     last_id: AtomicI64,
-    table: Mutex<IntMap<Arc<PendingCall>>>,
+    table: Mutex<HashMap<i64, Arc<PendingCall>, foldhash::fast::RandomState>>,
 }
 
 /// One of them.

@@ -14,17 +14,17 @@ use super::client_state::ClientState;
 use super::connection::ClientConnection;
 use super::http::{HttpSse, StreamableHttp};
 use super::pending_calls::{CallOutcome, PendingCall};
-use crate::server::connection::ServerConnection as ServerLink;
-use crate::server::{Principal, Server};
+use crate::shared::in_process::{InProcessConnection, InProcessServer};
+use crate::shared::outbound_queue::OutboundQueue;
+use crate::shared::principal::Principal;
 use crate::transport::child::{Child, Command, SpawnedChild};
-use crate::transport::outbound_queue::OutboundQueue;
 
 /// A way to one server.
 pub(super) enum Transport {
     /// A child's pipes.
     Child(ChildPipe),
     /// A server in this process.
-    InProcess(Arc<ServerLink>),
+    InProcess(Arc<dyn InProcessConnection>),
     /// Streamable HTTP.
     StreamableHttp(Box<StreamableHttp>),
     /// HTTP+SSE of 2024-11-05.
@@ -60,7 +60,7 @@ impl Transport {
         link.shared.trace_message(Direction::Sent, &outgoing.bytes);
         match self {
             Transport::Child(pipe) => pipe.send(&outgoing.bytes).await,
-            Transport::InProcess(server) => send_in_process(server, &outgoing.bytes),
+            Transport::InProcess(server) => server.receive(&outgoing.bytes),
             // The answer may be there before the server has said that it took the request.
             Transport::HttpSse(sse) => tokio::select! {
                 biased;
@@ -89,7 +89,7 @@ impl Transport {
         let told = async {
             match self {
                 Transport::Child(pipe) => pipe.send(&bytes).await,
-                Transport::InProcess(server) => send_in_process(server, &bytes),
+                Transport::InProcess(server) => server.receive(&bytes),
                 Transport::StreamableHttp(http) => Box::pin(http.send_message(link, bytes)).await?,
                 Transport::HttpSse(sse) => Box::pin(sse.send_message(bytes)).await?,
             }
@@ -111,7 +111,7 @@ impl Transport {
             }
             Transport::InProcess(server) if tokio::runtime::Handle::try_current().is_ok() => {
                 link.shared.trace_message(Direction::Sent, &bytes);
-                send_in_process(server, &bytes);
+                server.receive(&bytes);
             }
             Transport::InProcess(_) => {}
             Transport::StreamableHttp(_) | Transport::HttpSse(_) => link.send_in_background(bytes),
@@ -308,20 +308,20 @@ fn warn_line_too_long(link: &ClientConnection) {
     tracing::warn!(most, "the server sent a line that is too long; it was skipped");
 }
 
-/// A connection to a server in this process.
+/// Opens a connection to a server in this process.
 pub(super) fn connect_in_process(
     shared: &Arc<ClientState>,
-    server: &Server,
-    who: &Option<Principal>,
+    server: &Arc<dyn InProcessServer>,
+    principal: &Option<Principal>,
 ) -> Result<Arc<ClientConnection>, ClientError> {
-    server.check_registrations().map_err(|error| ClientError::connect(ConnectStep::Spawn, error))?;
-    let server = ServerLink::new(server, who.clone());
+    let server =
+        server.connect(principal.clone()).map_err(|error| ClientError::connect(ConnectStep::Spawn, error))?;
     let link = ClientConnection::new(Arc::clone(shared), Transport::InProcess(Arc::clone(&server)));
     link.register_task(&tokio::spawn(read_in_process(Arc::clone(&link), server)));
     Ok(link)
 }
 
-async fn read_in_process(link: Arc<ClientConnection>, server: Arc<ServerLink>) {
+async fn read_in_process(link: Arc<ClientConnection>, server: Arc<dyn InProcessConnection>) {
     let mut lines = LineReader::new(usize::MAX - 1);
     let mut bytes = Vec::new();
     loop {
@@ -338,10 +338,6 @@ async fn read_in_process(link: Arc<ClientConnection>, server: Arc<ServerLink>) {
         }
         link.wait_for_observer().await;
     }
-}
-
-fn send_in_process(server: &Arc<ServerLink>, bytes: &[u8]) {
-    server.spawn(server.receive(bytes));
 }
 
 /// Bytes that may wait for a child before whoever speaks to it does.

@@ -21,7 +21,7 @@ use super::config::RedactFn;
 use super::connection::{Caller, ServerConnection};
 use super::context::CancellationToken;
 use crate::lock::lock;
-use crate::transport::outbound_queue::OutboundQueue;
+use crate::shared::outbound_queue::OutboundQueue;
 
 /// The state of one call.
 pub(crate) struct CallState {

@@ -15,7 +15,7 @@ use super::principal::Principal;
 use super::registry::{ListKind, outer_name};
 use crate::bus::{BusEvent, BusHandle};
 use crate::lock::lock;
-use crate::transport::outbound_queue::OutboundQueue;
+use crate::shared::outbound_queue::OutboundQueue;
 
 /// The change feed of one server.
 #[derive(Default)]

@@ -15,10 +15,10 @@ use super::lookup::{ItemInfo, VisibilityRule};
 use super::principal::Principal;
 use super::seal::{KeyRing, LazyKeyRing, SealKey};
 use super::state::StateMap;
-use super::validate::{CompileFn, Validator};
 use super::{Server, ServerShared};
 use crate::bus::Bus;
-use crate::transport::HttpSettings;
+use crate::shared::settings_slot::SettingsSlot;
+use crate::shared::validate::{CompileFn, Validator};
 
 /// Whether tool output is validated.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +62,8 @@ pub(crate) struct Config {
     pub(crate) round_timeout: Duration,
     pub(crate) ask_timeout: Duration,
     pub(crate) max_write_buffer_bytes: usize,
-    pub(crate) http: HttpSettings,
+    /// The settings of the HTTP transport.
+    pub(crate) http: SettingsSlot,
 }
 
 impl Server {
@@ -104,7 +105,7 @@ impl Server {
             round_timeout: Duration::from_secs(10),
             ask_timeout: Duration::from_secs(600),
             max_write_buffer_bytes: 256 << 10,
-            http: HttpSettings::default(),
+            http: SettingsSlot::default(),
         };
         let shared = ServerShared {
             config: RwLock::new(Arc::new(config)),

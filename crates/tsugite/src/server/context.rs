@@ -21,7 +21,7 @@ use super::handler::{CallParts, FromCall};
 use super::handler_error::InvocationError;
 use super::principal::{Headers, Principal};
 use crate::lock::lock;
-use crate::transport::outbound_queue::OutboundQueue;
+use crate::shared::outbound_queue::OutboundQueue;
 
 /// What a handler can do beside returning a result. A parameter of any handler; cheap to clone.
 ///

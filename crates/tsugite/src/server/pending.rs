@@ -23,8 +23,8 @@ use super::handler_error::InvocationError;
 use super::handler_method::HandlerMethod;
 use super::in_flight::UnansweredGuard;
 use super::lazy_context::LazyContext;
-use super::panic::{CatchPanic, PanicError};
 use super::response_writer::ResponseWriter;
+use crate::shared::panic::{CatchPanic, PanicError};
 
 /// A request that is not answered yet. The transport runs `future`, which writes the response.
 pub(crate) struct PendingRequest {

@@ -15,7 +15,7 @@ use super::handler_limits::StreamPermit;
 use super::principal::Principal;
 use super::registry::ListKind;
 use crate::lock::lock;
-use crate::transport::outbound_queue::OutboundQueue;
+use crate::shared::outbound_queue::OutboundQueue;
 
 /// The part of a connection that sends messages which answer no request.
 #[derive(Default)]

@@ -13,7 +13,9 @@ use super::prompt::Prompt;
 use super::resource::{Resource, ResourceLocation};
 use super::schema;
 use super::tool::Tool;
-use super::validate::{self, ArgumentValidator, CompileFn, Validator};
+pub use crate::shared::list_kind::ListKind;
+pub(crate) use crate::shared::list_kind::{inner_name, outer_name};
+use crate::shared::validate::{self, ArgumentValidator, CompileFn, Validator};
 
 /// The items a server offers. Readers take a snapshot, so no lock is held while user code runs.
 #[derive(Clone, Default)]
@@ -27,23 +29,6 @@ pub(crate) struct Registry {
     errors: Vec<String>,
     /// The kinds that were ever registered. Their capability stays declared even if the list becomes empty.
     ever_registered: Vec<ListKind>,
-}
-
-/// The kind of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ListKind {
-    /// A tool, identified by its name.
-    Tool,
-    /// A prompt, identified by its name.
-    Prompt,
-    /// A resource identified by its URI, or a resource template.
-    Resource,
-}
-
-impl ListKind {
-    /// All kinds.
-    pub(crate) const ALL: [Self; 3] = [ListKind::Tool, ListKind::Prompt, ListKind::Resource];
 }
 
 /// A tool, a prompt or a resource, ready to be registered.
@@ -468,36 +453,5 @@ impl Item for Resource {
 
     fn tags(&self) -> &[String] {
         &self.tags
-    }
-}
-
-/// Returns the name that an item of a mounted server has in the outer server.
-pub(crate) fn outer_name(kind: ListKind, prefix: &str, name: &str) -> String {
-    match kind {
-        ListKind::Resource => match name.split_once("://").map(|parts| (parts, "://")) {
-            Some(((scheme, rest), mark)) => format!("{scheme}{mark}{prefix}/{rest}"),
-            None => match name.split_once(':') {
-                Some((scheme, rest)) => format!("{scheme}:{prefix}/{rest}"),
-                None => format!("{prefix}/{name}"),
-            },
-        },
-        _ => format!("{prefix}_{name}"),
-    }
-}
-
-/// Returns the inner name if `name` belongs to the server mounted under `prefix`.
-pub(crate) fn inner_name(kind: ListKind, prefix: &str, name: &str) -> Option<String> {
-    match kind {
-        ListKind::Resource => {
-            let (scheme, mark, rest) = match name.split_once("://") {
-                Some((scheme, rest)) => (scheme, "://", rest),
-                None => match name.split_once(':') {
-                    Some((scheme, rest)) => (scheme, ":", rest),
-                    None => ("", "", name),
-                },
-            };
-            Some(format!("{scheme}{mark}{}", rest.strip_prefix(prefix)?.strip_prefix('/')?))
-        }
-        _ => Some(name.strip_prefix(prefix)?.strip_prefix('_')?.to_owned()),
     }
 }

@@ -10,7 +10,7 @@ use tsugite_core::revision::{
 };
 
 use crate::lock::lock;
-use crate::transport::outbound_queue::OutboundQueue;
+use crate::shared::outbound_queue::OutboundQueue;
 
 /// Writes the response to one request, or the responses to one batch.
 #[derive(Clone)]

@@ -12,7 +12,7 @@ use super::context::Context;
 use super::handler::{Blocking, Handler, IntoHandler, RawFn};
 use super::metadata::metadata_setters;
 use super::output::IntoOutput;
-use super::validate::{CompileFn, Validator};
+use crate::shared::validate::{CompileFn, Validator};
 
 /// A tool: its definition and its handler.
 ///

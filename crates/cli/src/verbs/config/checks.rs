@@ -2,7 +2,6 @@
 
 use std::env;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde::Serialize;
@@ -11,6 +10,7 @@ use tsugite::client::servers;
 use super::references::{self, Reference};
 use super::secrets;
 use crate::edit::{Node, NodeKind, field_path};
+use crate::file_mode;
 use crate::suggest::{closest_names, did_you_mean};
 use crate::target::config_files::{ConfigFile, ConfigFileError, ListedServer, ServerList};
 use crate::target::hosts::OWN_HOST;
@@ -404,7 +404,7 @@ fn missing_program(program: &str, path: &std::ffi::OsStr, cwd: Option<&Path>) ->
         return match fs::metadata(&file) {
             Err(error) => Some(format!("`{program}` cannot be started: {error}")),
             Ok(metadata) if !metadata.is_file() => Some(format!("`{program}` is no file")),
-            Ok(metadata) if metadata.permissions().mode() & 0o111 == 0 => {
+            Ok(metadata) if !file_mode::is_executable(&metadata) => {
                 Some(format!("`{program}` may not be executed"))
             }
             Ok(_) => None,
@@ -415,7 +415,7 @@ fn missing_program(program: &str, path: &std::ffi::OsStr, cwd: Option<&Path>) ->
 }
 
 fn is_executable(file: &Path) -> bool {
-    fs::metadata(file).is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+    fs::metadata(file).is_ok_and(|metadata| metadata.is_file() && file_mode::is_executable(&metadata))
 }
 
 /// Whether what follows `http://` stays on this machine.

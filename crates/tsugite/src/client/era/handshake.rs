@@ -16,7 +16,7 @@ use crate::client::pending_calls::PendingCall;
 use crate::client::server_requests;
 use crate::client::subscription::{ChangeFilter, Subscription};
 use crate::lock::lock;
-use crate::server::panic::CatchPanic;
+use crate::shared::panic::CatchPanic;
 
 /// Sends `notifications/cancelled`, over every transport.
 pub(super) fn cancel(link: &Arc<ClientConnection>, id: i64) {

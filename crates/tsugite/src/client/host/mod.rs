@@ -21,8 +21,8 @@ pub use permissions::Permissions;
 use super::servers::{ConnectionConfig, ServersFile, ServersFileError, UrlTransport};
 use super::{Client, ClientBuilder, ClientError, Command, ErrorKind, Paginated, Paginator, Result};
 use crate::lock::lock;
-use crate::server::ListKind as Of;
-use crate::server::registry::{inner_name, outer_name};
+use crate::shared::list_kind::ListKind as Of;
+use crate::shared::list_kind::{inner_name, outer_name};
 use changes::HostChangeFeed;
 
 /// One application with a client per server, each with its own revision, capabilities and permissions, none knowing of

@@ -18,7 +18,7 @@ use tsugite_core::revision::{Revision, write_notification, write_request};
 use super::AskError;
 use crate::lock::lock;
 use crate::server::context::Context;
-use crate::transport::outbound_queue::OutboundQueue;
+use crate::shared::outbound_queue::OutboundQueue;
 
 /// The requests sent to one client. Ids are never reused.
 #[derive(Default)]

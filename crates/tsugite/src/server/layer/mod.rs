@@ -38,12 +38,12 @@ use super::connection::{Caller, ConnectionId, ServerConnection};
 use super::context::CancellationToken;
 use super::dispatch::{IncomingRequest, Tracking};
 use super::lifecycle::DeclaredCapabilities;
-use super::panic::{CatchPanic, PanicError};
 use super::pending::PendingRequest;
 use super::principal::{Headers, Principal};
 use super::response_writer::ResponseWriter;
 use crate::error::Chain;
-use crate::transport::outbound_queue::OutboundQueue;
+use crate::shared::outbound_queue::OutboundQueue;
+use crate::shared::panic::{CatchPanic, PanicError};
 
 /// A request as layers see it.
 pub struct LayerRequest {

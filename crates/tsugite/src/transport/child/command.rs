@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -159,7 +158,7 @@ impl Command {
         ours: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> BTreeMap<OsString, OsString> {
         // A shell would run such a value as code; that is how Shellshock came in.
-        let is_function = |value: &OsStr| value.as_bytes().starts_with(b"()");
+        let is_function = |value: &OsStr| value.as_encoded_bytes().starts_with(b"()");
         let passed = ours.into_iter().filter(|(name, value)| self.is_inherited(name) && !is_function(value));
         let given = self
             .variables
@@ -170,7 +169,7 @@ impl Command {
 
     fn is_inherited(&self, name: &OsStr) -> bool {
         let is_usual =
-            || DEFAULT_ENV.iter().any(|usual| name == *usual) || name.as_bytes().starts_with(b"LC_");
+            || DEFAULT_ENV.iter().any(|usual| name == *usual) || name.as_encoded_bytes().starts_with(b"LC_");
         match self.variables.get(name) {
             Some(EnvVar::Removed) => false,
             Some(EnvVar::Inherited) => true,

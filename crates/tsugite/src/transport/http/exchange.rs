@@ -17,7 +17,7 @@ use super::http_state::HttpState;
 use super::sessions::SessionGuard;
 use super::sse_body::PostSseBody;
 use crate::server::response_writer::{ResponseSlot, WrittenResponse};
-use crate::transport::outbound_queue::OutboundQueue;
+use crate::shared::outbound_queue::OutboundQueue;
 
 /// The handler of a request, or of all requests of a batch.
 pub(super) type HttpHandlerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;

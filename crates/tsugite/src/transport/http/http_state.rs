@@ -15,6 +15,7 @@ use tsugite_core::jsonrpc::{Incoming, Message, RawJson, parse};
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::session::http::HttpPolicy;
 
+use super::HttpSettings;
 use super::event_stream::EventStream;
 use super::http_settings::Http;
 use super::http_sse_endpoints::HttpSseSessions;
@@ -58,7 +59,7 @@ pub(crate) struct HttpState {
 impl HttpState {
     pub(super) fn new(server: &Server) -> Arc<Self> {
         let config = server.shared.config();
-        let http = config.http.http.clone();
+        let HttpSettings { http, store } = config.http.get();
         let handler_limits = HandlerLimits::new(http.max_concurrent_handlers, http.max_streams);
         let mut policy = HttpPolicy::new(config.revisions);
         policy.sessions = http.sessions;
@@ -71,7 +72,6 @@ impl HttpState {
             None,
             &handler_limits,
         );
-        let store = config.http.store.clone();
         let http_sse_config =
             Arc::new(Config { revisions: config.revisions.handshake(), ..Config::clone(&config) });
         let state = Arc::new(Self {

@@ -85,7 +85,7 @@ mod tests {
             let mut cx = Context::from_waker(Waker::noop());
             let value = double(1, first).then(&mut cx, move |value, _| double(value, second));
             assert_eq!(matches!(value, MaybeReady::Ready(_)), first && second);
-            assert_eq!(value.map(|value| value + 1).await, 5);
+            assert_eq!(value.map(|value| value + 1).wait().await, 5);
         }
     }
 }

@@ -57,7 +57,7 @@ use crate::store::{MemoryStore, Store};
 
 /// The HTTP settings of a server.
 #[derive(Clone)]
-pub(crate) struct HttpSettings {
+struct HttpSettings {
     http: Arc<Http>,
     store: Arc<dyn Store>,
 }
@@ -72,12 +72,16 @@ impl Server {
     /// Sets how the server is served over HTTP.
     #[must_use]
     pub fn http(self, http: Http) -> Self {
-        self.configure(|config| config.http.http = Arc::new(http))
+        self.configure(|config| {
+            config.http.update(|settings: &mut HttpSettings| settings.http = Arc::new(http))
+        })
     }
 
     /// Sets where sessions and the events of streams are stored; in memory by default.
     #[must_use]
     pub fn store(self, store: impl Store) -> Self {
-        self.configure(|config| config.http.store = Arc::new(store))
+        self.configure(|config| {
+            config.http.update(|settings: &mut HttpSettings| settings.store = Arc::new(store))
+        })
     }
 }

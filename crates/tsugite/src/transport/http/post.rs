@@ -24,7 +24,7 @@ use crate::server::connection::{Caller, ConnectionScope, ServerConnection};
 use crate::server::dispatch::{IncomingRequest, ReceivedRequest, Tracking};
 use crate::server::pending::PendingRequest;
 use crate::server::{DeclaredCapabilities, Headers, ResponseWriter};
-use crate::transport::outbound_queue::OutboundQueue;
+use crate::shared::outbound_queue::OutboundQueue;
 
 /// Parses the body of a POST, decides what it is and dispatches it.
 pub(super) fn dispatch(

@@ -13,8 +13,8 @@ use super::exchange::Exchange;
 use super::http_state::HttpState;
 use super::sessions::SessionGuard;
 use crate::server::handler_limits::StreamPermit;
+use crate::shared::outbound_queue::OutboundQueue;
 use crate::store::{self, StoreFuture};
-use crate::transport::outbound_queue::OutboundQueue;
 
 /// The body of an event stream.
 pub(super) trait SseBody: Send {

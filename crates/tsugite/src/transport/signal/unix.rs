@@ -1,12 +1,12 @@
-//! Signals that ask a process to stop.
+//! Signals on Unix: SIGTERM and SIGINT.
 
 use std::future::poll_fn;
 use std::task::Poll;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Waits until somebody asks the process to stop.
-pub(super) async fn shutdown_signal() {
+/// Waits for a signal that asks the process to stop.
+pub(in crate::transport) async fn shutdown_signal() {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {

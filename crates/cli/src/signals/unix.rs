@@ -1,10 +1,10 @@
-//! Signals that ask to stop.
+//! Signals on Unix.
 
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Listens for them from now on, not only once it is awaited; done when one has come.
+/// Waits for a signal that asks to stop. Listens from the call on, not only once it is awaited.
 pub(crate) fn shutdown_requested() -> impl Future<Output = ()> {
     let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
     let mut hangup = handles_hangup().then(|| signal(SignalKind::hangup()).ok()).flatten();
@@ -24,32 +24,31 @@ pub(crate) fn shutdown_requested() -> impl Future<Output = ()> {
     }
 }
 
-/// Whether the end of the terminal is to be heard of. Whoever was started to outlive it, by `nohup` for one, was told not
-/// to; to listen would undo that.
+/// Whether to stop when the terminal closes. A process started by `nohup` ignores SIGHUP; listening would undo that.
 fn handles_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    // Where nobody says what is ignored, nothing is changed.
+    // Without /proc the ignored signals are unknown, so SIGHUP is left as it is.
     ignored.is_some_and(|mask| mask & 1 == 0)
 }
 
-/// Listens from now on for Ctrl-C; done a moment after it, or when it is pressed once more: whoever presses it has had
-/// enough, and what can end in good order has had its time.
+/// Waits for Ctrl-C and then half a second, in which an orderly shutdown may finish, or until it is pressed again. Listens
+/// from the call on.
 pub(crate) fn interrupt_grace_elapsed() -> impl Future<Output = ()> {
     let interrupt = signal(SignalKind::interrupt());
     async {
         let Ok(mut interrupt) = interrupt else { return std::future::pending().await };
         interrupt.recv().await;
-        // The second is waited for; that it does not come is no failure.
+        // A second Ctrl-C need not come.
         let _ = tokio::time::timeout(SHUTDOWN_GRACE, interrupt.recv()).await;
     }
 }
 
-/// How long what ends in good order may take after Ctrl-C.
+/// How long an orderly shutdown may take after Ctrl-C.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(500);
 
-/// For whoever goes on after Ctrl-C.
+/// Signals for a program that continues after Ctrl-C.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -57,19 +56,19 @@ pub(crate) struct Signals {
     window_change: Signal,
 }
 
-/// What was asked for.
+/// A signal, by its meaning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SignalEvent {
-    /// Ctrl-C: to leave off.
+    /// Ctrl-C: stop the current command.
     Interrupt,
-    /// To end.
+    /// End the program.
     Terminate,
-    /// To look at the size of the terminal again.
+    /// The terminal has another size.
     Resize,
 }
 
 impl Signals {
-    /// Listens from now on.
+    /// Starts to listen.
     pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -79,12 +78,12 @@ impl Signals {
         })
     }
 
-    /// Waits for one that asks to stop, in whichever way.
+    /// Waits for any signal that asks to stop.
     pub(crate) async fn stop_requested(&mut self) {
         while self.next().await == SignalEvent::Resize {}
     }
 
-    /// Waits for the next.
+    /// Waits for the next signal.
     pub(crate) async fn next(&mut self) -> SignalEvent {
         tokio::select! {
             _ = self.interrupt.recv() => SignalEvent::Interrupt,

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, access};
 use rustix::io::Errno;
 
+use super::super::command::{redacted_env_name, redacted_program};
 use super::Command;
-use super::command::{redacted_env_name, redacted_program};
 
 /// Why a command could not be started. No argument and no value of a variable is told, but for `PATH`.
 #[derive(Debug)]

@@ -247,7 +247,7 @@ mod tests {
 
     use super::*;
     use crate::server::schema::schema_of;
-    use crate::server::validate::{AVAILABLE, Validator};
+    use crate::shared::validate::{AVAILABLE, Validator};
 
     fn simple(schema: Value) -> Result<SimpleValidator, String> {
         SimpleValidator::from_schema(&Schema::from(schema))

@@ -35,6 +35,8 @@ struct Buffer {
     /// Whoever waits to take what is pushed next. Kept here, not in a `Notify`, which would remember a push whose message
     /// has been taken since, and wake for nothing after every answer.
     waker: Option<Waker>,
+    /// Whether pushes leave the waker alone, because the messages are taken right after.
+    held: bool,
     /// The peer is gone: nothing is kept for it, and nobody waits for it.
     closed: bool,
     /// Whoever speaks here wants the stream to be cut; the answer can be fetched later.
@@ -82,7 +84,7 @@ impl OutboundQueue {
         }
         write(&mut buffer.bytes, start);
         if buffer.bytes.len() > start {
-            let taker = buffer.waker.take();
+            let taker = if buffer.held { None } else { buffer.waker.take() };
             drop(buffer);
             if let Some(taker) = taker {
                 taker.wake();
@@ -184,22 +186,10 @@ impl OutboundQueue {
         self.lock().waker = None;
     }
 
-    /// Lets nobody be woken for what is said until [`Self::restore_waker`]: whoever holds it will write that.
-    pub(crate) fn take_waker(&self) -> Option<Waker> {
-        self.lock().waker.take()
-    }
-
-    /// Lets whoever waited wait on; false if something is there that has not been taken.
-    pub(crate) fn restore_waker(&self, taker: &mut Option<Waker>) -> bool {
-        let mut buffer = self.lock();
-        if !buffer.bytes.is_empty() {
-            return false;
-        }
-        // They may have come back meanwhile.
-        if let Some(taker) = taker.take() {
-            buffer.waker = Some(taker);
-        }
-        true
+    /// Keeps pushes from waking the taker until the guard is dropped; the caller takes the messages itself.
+    pub(crate) fn hold_wakeups(&self) -> HeldWakeups<'_> {
+        self.lock().held = true;
+        HeldWakeups(self)
     }
 
     /// How many bytes there are to take.
@@ -277,6 +267,21 @@ impl Future for Readable<'_> {
 impl Drop for Readable<'_> {
     fn drop(&mut self) {
         self.0.clear_waker();
+    }
+}
+
+/// Keeps pushes from waking the taker. Dropping it wakes the taker if messages are left.
+pub(crate) struct HeldWakeups<'a>(&'a OutboundQueue);
+
+impl Drop for HeldWakeups<'_> {
+    fn drop(&mut self) {
+        let mut buffer = self.0.lock();
+        buffer.held = false;
+        let taker = if buffer.bytes.is_empty() { None } else { buffer.waker.take() };
+        drop(buffer);
+        if let Some(taker) = taker {
+            taker.wake();
+        }
     }
 }
 

@@ -349,7 +349,7 @@ fn what_shows_a_command_shows_no_values() {
     assert_eq!(
         format!("{command:?}"),
         "Command { program: \"npx\", args: 2, env: [\"KEY\", \"OURS\", \"TOKEN\"], inherit_env: false, \
-         current_dir: Some(\"/tmp\"), stderr: Keep, grace: 2s }"
+         current_dir: Some(\"/tmp\"), stderr: Capture, grace: 2s }"
     );
     assert!(!format!("{:?}", Command::from("npx --token=secret")).contains("secret"));
 }

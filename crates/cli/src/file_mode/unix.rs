@@ -1,0 +1,28 @@
+//! File modes on Unix.
+
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+/// Creates a folder, and those above it, that only its owner may enter.
+pub(crate) fn create_private_dir(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// Makes `options` create files that only their owner may read and write.
+pub(crate) fn open_private(options: &mut OpenOptions) -> &mut OpenOptions {
+    options.mode(PRIVATE_FILE)
+}
+
+/// Takes a file away from everyone but its owner.
+pub(crate) fn make_private(file: &File) -> io::Result<()> {
+    file.set_permissions(Permissions::from_mode(PRIVATE_FILE))
+}
+
+/// Whether a file may be executed.
+pub(crate) fn is_executable(metadata: &Metadata) -> bool {
+    metadata.permissions().mode() & 0o111 != 0
+}
+
+const PRIVATE_FILE: u32 = 0o600;

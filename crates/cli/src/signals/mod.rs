@@ -1,0 +1,7 @@
+//! Signals that ask to stop, by platform.
+
+#[cfg(unix)]
+mod unix;
+
+#[cfg(unix)]
+pub(crate) use unix::{SignalEvent, Signals, interrupt_grace_elapsed, shutdown_requested};

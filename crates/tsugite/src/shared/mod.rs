@@ -1,0 +1,20 @@
+//! Parts that the server, the client, the bridge and the transports all use. They import from none of them.
+//!
+//! - `outbound_queue`: messages waiting to be sent to one peer.
+//! - `panic`: turns a panic of a future into an error.
+//! - `principal`: the authenticated caller.
+//! - `settings_slot`: settings a server keeps for a transport.
+//! - `validate`: checks JSON against a JSON Schema.
+//! - `in_process`: a server in the same process, as the client sees it.
+//! - `list_kind`: tools, prompts and resources, and their names behind a prefix.
+//! - `lock`: locks a mutex that a panic may have poisoned.
+
+#[cfg(feature = "client")]
+pub(crate) mod in_process;
+pub(crate) mod list_kind;
+pub(crate) mod lock;
+pub(crate) mod outbound_queue;
+pub(crate) mod panic;
+pub(crate) mod principal;
+pub(crate) mod settings_slot;
+pub(crate) mod validate;
