@@ -1,7 +1,7 @@
-//! What reading and writing an envelope costs.
+//! The cost of parsing and writing an envelope.
 //!
-//! `limit` is what a hand-written borrowed struct costs after the same look at length, UTF-8 and depth; `parse` must stay
-//! within 1.3 times of it. `value` is `serde_json::Value`, for scale. Run with `cargo bench -p tsugite-core`.
+//! `limit` is the cost of a hand-written borrowed struct with the same checks of length, UTF-8 and depth; `parse` must
+//! stay within 1.3 times of it. `value` is `serde_json::Value`, for comparison. Run with `cargo bench -p tsugite-core`.
 
 use std::borrow::Cow;
 

@@ -1,9 +1,9 @@
-//! Base64 (RFC 4648): padded for blobs and headers, and the alphabet of URLs without padding.
+//! Base64 (RFC 4648): padded for blobs and headers, and the URL alphabet without padding.
 //!
-//! Decoding is strict, so that each value has exactly one spelling: no blanks, no missing or surplus padding, no bits
-//! that mean nothing.
+//! Decoding is strict, so that each value has exactly one encoding: no whitespace, no missing or surplus padding, no
+//! surplus bits.
 
-/// The bytes in the standard alphabet, padded.
+/// Encodes bytes in the standard alphabet, padded.
 ///
 /// ```
 /// use tsugite_core::base64;
@@ -15,7 +15,7 @@ pub fn encode(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-/// What [`encode`] was given; `None` if the text is not exactly what it would have written.
+/// Decodes the output of [`encode`]; `None` if the text is not exactly what `encode` would have written.
 pub fn decode(text: &str) -> Option<Vec<u8>> {
     if !text.len().is_multiple_of(4) {
         return None;
@@ -24,12 +24,12 @@ pub fn decode(text: &str) -> Option<Vec<u8>> {
     STANDARD.decode(digits)
 }
 
-/// The bytes in the alphabet of URLs and file names, without padding.
+/// Encodes bytes in the URL and file name alphabet, without padding.
 pub fn encode_url(bytes: &[u8]) -> String {
     URL.encode(bytes)
 }
 
-/// What [`encode_url`] was given; `None` if the text is not exactly what it would have written.
+/// Decodes the output of [`encode_url`]; `None` if the text is not exactly what `encode_url` would have written.
 pub fn decode_url(text: &str) -> Option<Vec<u8>> {
     URL.decode(text)
 }
@@ -41,12 +41,12 @@ static URL: Alphabet =
 
 struct Alphabet {
     symbols: [u8; 64],
-    /// What each byte stands for, or [`INVALID`].
+    /// The value of each byte, or [`INVALID`].
     values: [u8; 256],
     padding: Option<u8>,
 }
 
-/// More than six bits, so that it shows in the union of the values.
+/// More than six bits, so that it is visible in the union of several values.
 const INVALID: u8 = 0xff;
 
 impl Alphabet {
@@ -67,7 +67,7 @@ impl Alphabet {
     fn encode(&self, bytes: &[u8]) -> String {
         let (groups, rest) = bytes.as_chunks::<3>();
         let mut out = Vec::with_capacity(bytes.len().div_ceil(3) * 4);
-        // All at once and then in place: appending group by group would look at the capacity each time.
+        // Resized once and then written in place: appending group by group would check the capacity each time.
         out.resize(groups.len() * 4, 0);
         for (group, place) in groups.iter().zip(out.as_chunks_mut::<4>().0) {
             *place = self.encode_group(*group);
@@ -89,7 +89,7 @@ impl Alphabet {
 
     fn encode_group(&self, [a, b, c]: [u8; 3]) -> [u8; 4] {
         let word = u32::from_be_bytes([0, a, b, c]);
-        // 64 letters and an index of six bits: there is nothing for the compiler to check.
+        // A six-bit index into 64 symbols: the compiler drops the bounds check.
         [18, 12, 6, 0].map(|shift| self.symbols.get((word >> shift & 63) as usize).copied().unwrap_or(0))
     }
 
@@ -118,7 +118,7 @@ impl Alphabet {
         Some(out)
     }
 
-    /// Three bytes, and the union of the four values they were made of.
+    /// Decodes four symbols into three bytes, and returns the union of their four values.
     fn decode_group(&self, letters: [u8; 4]) -> ([u8; 3], u8) {
         let [a, b, c, d] = letters.map(|letter| self.value(letter));
         let word = [a, b, c, d].iter().fold(0u32, |word, value| word << 6 | u32::from(*value & 63));
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_examples_of_the_rfc_are_spelled_as_printed() {
+    fn rfc_examples_encode_as_printed() {
         let examples = [
             ("", ""),
             ("f", "Zg=="),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_every_value_and_length_survive() {
+    fn every_byte_value_and_length_round_trips() {
         let bytes: Vec<u8> = (0..=255).chain((0..=255).rev()).collect();
         for start in [0, 1, 2] {
             for end in start..bytes.len() {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_alphabets_differ_in_two_letters() {
+    fn alphabets_differ_in_two_symbols() {
         assert_eq!(encode(&[0xfb, 0xef, 0xff]), "++//");
         assert_eq!(encode_url(&[0xfb, 0xef, 0xff]), "--__");
         assert_eq!(decode("--__"), None);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_has_one_spelling() {
+    fn value_has_one_encoding() {
         let bad = [
             "Y", "YQ", "YQ=", "YQ===", "=", "==", "===", "====", "A===", "YWJj====", "YWJj=", "YR==", "YWK=",
             "Y*==", "Y Q=", "YQ==YQ==", " YQ==", "YQ==\n", "YW\0j", "YWé",
@@ -187,7 +187,7 @@ mod tests {
         for text in ["Y", "YQ=", "YQ==", "YR", "YWK", "YWJjY", "Y*", "Y Q", "YQ\n", "é", "YWJé"] {
             assert_eq!(decode_url(text), None, "{text:?}");
         }
-        // Every pair of letters: exactly those without surplus bits are a byte.
+        // Of all pairs of symbols, exactly those without surplus bits decode to a byte.
         let pairs = URL.symbols.iter().flat_map(|a| URL.symbols.iter().map(move |b| [*a, *b]));
         let good = pairs.filter_map(|pair| decode_url(std::str::from_utf8(&pair).unwrap()));
         assert_eq!(good.count(), 256);

@@ -1,15 +1,18 @@
-//! `text/event-stream` as a client reads it, by the rules of the HTML standard ("Server-sent events").
+//! A reader for `text/event-stream`, by the rules of the HTML standard ("Server-sent events").
 //!
-//! Bytes go in as they were read, events come out, however the reads were split. One buffer holds what is not yet an
-//! event; data of several lines is joined in it, in place, so an event costs no allocation of its own. An event that was
-//! not ended by a blank line when the stream ended never happened.
+//! Bytes go in as they were read and events come out, independent of how the reads were split. One buffer holds the
+//! unfinished event; data of several lines is joined in place, so an event costs no allocation. An event without its
+//! final blank line at the end of the stream is dropped.
+
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::mem::{swap, take};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Cuts a stream of bytes into events.
+/// Splits a stream of bytes into events.
 ///
 /// ```
 /// use tsugite_core::sse::SseReader;
@@ -17,7 +20,7 @@ use std::time::Duration;
 /// let mut events = SseReader::new(100);
 /// events.push(b"id: 7\ndata: {\"a\":\r\ndata: 1}\n\nretry: 500\n: still th");
 /// let Some(Ok(event)) = events.next_event() else { return Err("no event") };
-/// assert_eq!((event.id, event.mcp_name, event.data), (Some("7"), "message", &b"{\"a\":\n1}"[..]));
+/// assert_eq!((event.id, event.name, event.data), (Some("7"), "message", &b"{\"a\":\n1}"[..]));
 /// assert!(events.next_event().is_none());
 /// assert_eq!(events.last_event_id(), Some("7"));
 /// assert_eq!(events.retry().map(|wait| wait.as_millis()), Some(500));
@@ -26,20 +29,20 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct SseReader {
     buffer: Vec<u8>,
-    /// Where in the buffer the data of the event being read lies; `None` if no line of it has come.
+    /// The range of the current event's data in the buffer; `None` before its first data line.
     data: Option<Range<usize>>,
-    /// Where the line being read begins. Between the data and this there is nothing of use.
+    /// Where the current line begins. The bytes between the data and this are unused.
     line: usize,
-    /// Up to where no line end was found, so that a long line is searched once.
+    /// The end of the part without a line end, so that a long line is searched once.
     searched: usize,
-    /// The last line ended with a carriage return: a newline that follows belongs to it.
+    /// Whether the last line ended with a carriage return: a newline that follows belongs to it.
     after_cr: bool,
-    /// The name of the event being read; empty if it has none.
+    /// The name of the current event; empty if it has none.
     name: String,
-    /// The id of the event being read, if `has_id`.
+    /// The id of the current event, if `has_id`.
     id: String,
     has_id: bool,
-    /// The name of the event given out last, which the caller may still hold.
+    /// The name of the event returned last, which the caller may still borrow.
     last_name: String,
     last_id: String,
     retry: Option<Duration>,
@@ -47,35 +50,35 @@ pub struct SseReader {
     state: StreamState,
 }
 
-/// Something the server said.
+/// One event of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Event<'a> {
-    /// The id that stood in it. An empty one takes back the one before it.
+    /// The id of this event. An empty one resets the last event id.
     pub id: Option<&'a str>,
-    /// What kind of event it is: `message` unless it says otherwise.
+    /// The event type: `message` unless the event names another.
     pub name: &'a str,
-    /// What it says, in the bytes that came; whoever reads it finds out whether they are text.
+    /// The data, as bytes; not checked to be UTF-8.
     ///
-    /// Empty if the event only brings an id to come back with. That is no message.
+    /// Empty if the event has only an id. Such an event is not a message.
     pub data: &'a [u8],
 }
 
-/// An event was longer than allowed. The stream is to be given up: nothing more is read from it.
+/// An event exceeded the limit. The stream must be closed: no more events are read from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EventTooLongError;
 
 #[derive(Debug, PartialEq, Eq)]
 enum StreamState {
-    /// The byte order mark that may open a stream can still come.
+    /// The optional byte order mark at the start of the stream may still come.
     Start,
     Open,
     Failed,
 }
 
 impl SseReader {
-    /// `max_event_bytes` limits the data of one event. No line may be longer than it takes to say that much, be it a
-    /// comment, an id or a name.
+    /// Creates a reader. `max_event_bytes` limits the data of one event; a line of any kind may be only as long as that
+    /// much data needs.
     pub fn new(max_event_bytes: usize) -> Self {
         Self {
             buffer: Vec::new(),
@@ -94,10 +97,10 @@ impl SseReader {
         }
     }
 
-    /// Adds bytes as they were read.
+    /// Appends bytes as they were read.
     ///
-    /// Ask for every event with [`next_event`](Self::next_event) between two reads; only then is what was consumed
-    /// forgotten, and the buffer never grows past one event and one read.
+    /// Call [`next_event`](Self::next_event) until it returns `None` between two reads: only then are consumed bytes
+    /// dropped, so that the buffer holds at most one event and one read.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.state == StreamState::Failed {
             return;
@@ -120,10 +123,10 @@ impl SseReader {
 
     /// The next event; `None` until more bytes come.
     ///
-    /// An event that has neither data nor an id is passed over, as browsers do. They pass over one with an id alone as
-    /// well; here it is reported, so that no id is missed that a stream could be taken up again with.
+    /// An event without data and without an id is skipped, as browsers do. Browsers also skip one with only an id; here
+    /// it is returned, because a stream can be resumed from it.
     ///
-    /// Fails once if an event is too long, and then gives nothing more.
+    /// Returns an error once if an event is too long, and `None` after that.
     pub fn next_event(&mut self) -> Option<Result<Event<'_>, EventTooLongError>> {
         if !self.skip_byte_order_mark() {
             return None;
@@ -140,20 +143,21 @@ impl SseReader {
         if self.exceeds_limit(&(self.line..self.buffer.len())) { self.fail() } else { None }
     }
 
-    /// The id to come back with after the stream broke, in `Last-Event-ID`; `None` if no event had one, or the last that
-    /// had one took it back.
+    /// The value for `Last-Event-ID` when the stream is resumed; `None` if no event had an id, or the last one was
+    /// empty.
     ///
-    /// It is the server's text: anything but a NUL or a line end may stand in it.
+    /// The text is the server's: it may contain anything except NUL and line ends.
     pub fn last_event_id(&self) -> Option<&str> {
         Some(self.last_id.as_str()).filter(|id| !id.is_empty())
     }
 
-    /// How long the server would like us to wait before we come back, if it said so. It may be absurdly long.
+    /// The reconnection time the server asked for, if any. Not limited: it may be absurdly long.
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// The stream was opened anew: what was unfinished is gone, the last id and the time to wait stay.
+    /// Resets the reader for a new connection: the unfinished event is dropped, the last event id and the retry time
+    /// stay.
     pub fn reopen(&mut self) {
         let mut buffer = take(&mut self.buffer);
         buffer.clear();
@@ -161,7 +165,7 @@ impl SseReader {
         *self = Self { buffer, last_id, retry: self.retry, ..Self::new(self.max_bytes) };
     }
 
-    /// Passes over a byte order mark. False while it may still come, and after the stream was given up.
+    /// Skips a byte order mark. False while it may still come, and after an error.
     fn skip_byte_order_mark(&mut self) -> bool {
         if self.state == StreamState::Start {
             if BYTE_ORDER_MARK.starts_with(&self.buffer) && self.buffer != BYTE_ORDER_MARK {
@@ -176,7 +180,7 @@ impl SseReader {
         self.state == StreamState::Open
     }
 
-    /// The next whole line, without its end.
+    /// The next complete line, without its end.
     fn next_line(&mut self) -> Option<Range<usize>> {
         if self.after_cr {
             let next = *self.buffer.get(self.line)?;
@@ -226,7 +230,7 @@ impl SseReader {
                 let number = str::from_utf8(value).ok().and_then(|digits| digits.parse().ok());
                 self.retry = number.map(Duration::from_millis).or(self.retry);
             }
-            // A comment has no name before its colon; what else there is has no meaning.
+            // A comment has an empty field name; unknown fields are ignored.
             _ => {}
         }
         Ok(())
@@ -236,7 +240,7 @@ impl SseReader {
         let joined = match self.data.take() {
             None => value,
             Some(data) => {
-                // There is room before the value: at least for the name of its field.
+                // There is enough space in front of the value: at least the length of its field name.
                 let end = data.end + 1 + value.len();
                 if let Some(newline) = self.buffer.get_mut(data.end) {
                     *newline = b'\n';
@@ -250,7 +254,7 @@ impl SseReader {
         if fits { Ok(()) } else { Err(EventTooLongError) }
     }
 
-    /// A blank line has come. Gives the data of the event if there is one to report.
+    /// Handles a blank line. Returns the data of the event if there is one to report.
     fn end_event(&mut self) -> Option<Range<usize>> {
         swap(&mut self.name, &mut self.last_name);
         self.name.clear();
@@ -272,7 +276,7 @@ impl SseReader {
         }
     }
 
-    /// Whether a line is so long that not even data within the limit could stand on it.
+    /// Whether a line is longer than any line whose data is within the limit.
     fn exceeds_limit(&self, line: &Range<usize>) -> bool {
         line.len() > self.max_bytes.saturating_add(b"data: ".len())
     }
@@ -287,327 +291,10 @@ impl SseReader {
 
 impl fmt::Display for EventTooLongError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the event is longer than allowed")
+        f.write_str("the event exceeds the size limit")
     }
 }
 
 impl std::error::Error for EventTooLongError {}
 
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// An event that borrows nothing: id, name, data.
-    type OwnedEvent = (Option<String>, String, String);
-
-    /// What is heard of a stream: its events, then the last id and the time to wait.
-    #[derive(Debug, Clone, PartialEq)]
-    struct StreamOutput {
-        events: Vec<Result<OwnedEvent, EventTooLongError>>,
-        last_id: Option<String>,
-        retry: Option<u128>,
-    }
-
-    fn drain(reader: &mut SseReader) -> Vec<Result<OwnedEvent, EventTooLongError>> {
-        let mut events = Vec::new();
-        while let Some(event) = reader.next_event() {
-            events.push(event.map(|event| {
-                let data = String::from_utf8_lossy(event.data).into_owned();
-                (event.id.map(str::to_owned), event.name.to_owned(), data)
-            }));
-        }
-        events
-    }
-
-    fn read_chunks<'a>(reads: impl IntoIterator<Item = &'a [u8]>, max: usize) -> StreamOutput {
-        let mut reader = SseReader::new(max);
-        let mut events = Vec::new();
-        for read in reads {
-            reader.push(read);
-            events.extend(drain(&mut reader));
-        }
-        let last_id = reader.last_event_id().map(str::to_owned);
-        StreamOutput { events, last_id, retry: reader.retry().map(|wait| wait.as_millis()) }
-    }
-
-    fn read_all(stream: impl AsRef<[u8]>) -> StreamOutput {
-        read_chunks([stream.as_ref()], 100)
-    }
-
-    /// The data of messages that have no id.
-    fn messages(data: &[&str]) -> Vec<Result<OwnedEvent, EventTooLongError>> {
-        data.iter().map(|data| Ok((None, "message".to_owned(), (*data).to_owned()))).collect()
-    }
-
-    #[test]
-    fn a_line_ends_with_a_newline_a_carriage_return_or_both() {
-        for end in ["\n", "\r", "\r\n"] {
-            let stream = "data: a|data: b||data: c||".replace('|', end);
-            assert_eq!(read_all(&stream).events, messages(&["a\nb", "c"]), "{stream:?}");
-        }
-        assert_eq!(read_all("data: a\n\rdata: b\r\r\ndata: c\r\n\n").events, messages(&["a", "b", "c"]));
-        // Nothing else ends one.
-        assert_eq!(read_all("data: \u{2028}\u{85}\u{b}\n\n").events, messages(&["\u{2028}\u{85}\u{b}"]));
-    }
-
-    #[test]
-    fn a_carriage_return_ends_a_line_before_the_next_byte_has_come() {
-        let mut reader = SseReader::new(100);
-        reader.push(b"data: a\r\r");
-        assert_eq!(drain(&mut reader), messages(&["a"]));
-        // The newline belongs to it and is no blank line of its own.
-        for part in [&b"\n"[..], b"data: b\r", b"\ndata: c\r", b"\n", b"\r"] {
-            assert_eq!(drain(&mut reader), []);
-            reader.push(part);
-        }
-        assert_eq!(drain(&mut reader), messages(&["b\nc"]));
-    }
-
-    #[test]
-    fn a_byte_order_mark_is_passed_over_at_the_beginning_alone() {
-        assert_eq!(read_all("\u{feff}data: a\n\n").events, messages(&["a"]));
-        assert_eq!(read_all("data: a\n\n\u{feff}data: b\n\n").events, messages(&["a"]));
-        assert_eq!(read_all("\u{feff}\u{feff}data: a\n\n").events, []);
-        // Half of one is none.
-        assert_eq!(read_all(b"\xEF\xBBdata: a\n\ndata: b\n\n").events, messages(&["b"]));
-    }
-
-    #[test]
-    fn lines_of_data_are_joined_by_newlines_whatever_stands_between_them() {
-        let stream = "data: a\nevent: x\nwhat: ever\n: so\ndata:  b\nid: 1\ndata:\ndata\ndata:c:d\n\n";
-        let told = (Some("1".to_owned()), "x".to_owned(), "a\n b\n\n\nc:d".to_owned());
-        assert_eq!(read_all(stream).events, [Ok(told)]);
-        assert_eq!(read_all("data:\ndata:\n\n").events, messages(&["\n"]));
-    }
-
-    #[test]
-    fn comments_and_unknown_fields_say_nothing() {
-        // HTTP-088
-        let stream = ": hi\n\n:\n\n:data: a\n:x\ndata: b\nDATA: c\n data: d\ndata : e\nwhat\n:\n\n: bye\n\n";
-        assert_eq!(read_all(stream).events, messages(&["b"]));
-    }
-
-    #[test]
-    fn an_event_is_a_message_unless_it_has_a_name() {
-        let names = |stream: &str| -> Vec<String> {
-            read_all(stream).events.into_iter().map(|event| event.unwrap().1).collect()
-        };
-        let stream = "event: endpoint\ndata: a\n\ndata: b\n\nevent: x\nevent:\ndata: c\n\n";
-        assert_eq!(names(stream), ["endpoint", "message", "message"]);
-        // A name without data is no event, and is not the name of the next one.
-        assert_eq!(names("event: ping\n\ndata: a\n\n"), ["message"]);
-    }
-
-    #[test]
-    fn an_event_without_data_is_reported_if_it_has_an_id() {
-        let told = |id: Option<&str>| Ok((id.map(str::to_owned), "message".to_owned(), String::new()));
-        for stream in ["id: 7\ndata:\n\n", "id: 7\n\n", "data\nretry: 1\nid:7\n\n"] {
-            let heard = read_all(stream);
-            assert_eq!((heard.events, heard.last_id.as_deref()), (vec![told(Some("7"))], Some("7")));
-        }
-        assert_eq!(read_all("data:\n\n").events, [told(None)]);
-        assert_eq!(read_all("retry: 1\n\n\n\n").events, []);
-    }
-
-    #[test]
-    fn the_last_id_is_that_of_the_last_event_that_had_one() {
-        let last = |stream: &str| read_all(stream).last_id;
-        assert_eq!(last("data: a\n\n"), None);
-        assert_eq!(last("id: 1\ndata: a\n\ndata: b\n\n").as_deref(), Some("1"));
-        assert_eq!(last("id: 1\nid: 2\ndata: a\n\n").as_deref(), Some("2"));
-        // An empty one takes it back, one with a NUL is none.
-        assert_eq!(last("id: 1\n\nid\n\n"), None);
-        assert_eq!(last("id: 1\n\nid: 2\0\n\n").as_deref(), Some("1"));
-        assert_eq!(read_all("id: 2\0\n\n").events, []);
-        // The event must have come to its end.
-        assert_eq!(last("id: 1\n\nid: 2\ndata: a\n").as_deref(), Some("1"));
-    }
-
-    #[test]
-    fn a_time_to_wait_has_nothing_but_digits() {
-        let waits = |stream: &str| read_all(stream).retry;
-        assert_eq!(waits("data: a\n\n"), None);
-        assert_eq!(waits("retry: 10\n"), Some(10));
-        assert_eq!(waits("retry:0010\n\nretry: 0\n\n"), Some(0));
-        for not in ["-1", "+1", "1.5", " 1", "1 ", "1s", "", "\u{0661}", "99999999999999999999"] {
-            assert_eq!(waits(&format!("retry: 10\n\nretry: {not}\n\n")), Some(10), "{not:?}");
-        }
-    }
-
-    #[test]
-    fn an_event_that_is_unfinished_at_the_end_never_happened() {
-        for stream in ["data: a\n\ndata: b", "data: a\n\ndata: b\n", "data: a\n\ndata: b\r\n"] {
-            assert_eq!(read_all(stream).events, messages(&["a"]));
-        }
-    }
-
-    #[test]
-    fn a_stream_that_is_opened_anew_keeps_the_last_id_and_nothing_unfinished() {
-        for unfinished in ["data: b\nevent: x\nid: 2\n", "data: b", "data: b\r", "\r"] {
-            let mut reader = SseReader::new(100);
-            reader.push(b"retry: 5\nid: 1\ndata: a\n\n");
-            assert_eq!(drain(&mut reader).len(), 1);
-            reader.push(unfinished.as_bytes());
-            assert_eq!(drain(&mut reader), []);
-            reader.reopen();
-            assert_eq!((reader.last_event_id(), reader.retry()), (Some("1"), Some(Duration::from_millis(5))));
-            reader.push("\u{feff}data: c\n\n".as_bytes());
-            assert_eq!(drain(&mut reader), messages(&["c"]), "{unfinished:?}");
-        }
-    }
-
-    #[test]
-    fn bytes_that_are_no_text_are_left_to_whoever_reads_the_data() {
-        let mut reader = SseReader::new(100);
-        reader.push(b"event: \xff\nid: \xff\ndata: \xff\xfe\n\n");
-        let event = reader.next_event().unwrap().unwrap();
-        assert_eq!(event, Event { id: Some("\u{fffd}"), name: "\u{fffd}", data: b"\xff\xfe" });
-    }
-
-    #[test]
-    fn an_event_over_the_limit_ends_the_stream() {
-        let ends = |stream: &str, max: usize| {
-            let stream = stream.as_bytes();
-            let whole = read_chunks([stream], max);
-            for size in 1..stream.len() {
-                assert_eq!(read_chunks(stream.chunks(size), max), whole, "{size}");
-            }
-            whole.events
-        };
-        assert_eq!(
-            ends("data: 12345\n\ndata:123456\n\ndata: ok\n\n", 5),
-            [messages(&["12345"]).remove(0), Err(EventTooLongError)]
-        );
-        // Lines count together, with the newlines between them.
-        assert_eq!(ends("data: 12\ndata: 45\n\n", 5), messages(&["12\n45"]));
-        assert_eq!(ends("data: 12\ndata: 456\n\n", 5), [Err(EventTooLongError)]);
-        // So does a line that never ends, whatever it is about.
-        assert_eq!(ends(": 234567890", 5), []);
-        assert_eq!(ends(": 2345678901", 5), [Err(EventTooLongError)]);
-        assert_eq!(ends("id: 456789012\n\n", 5), [Err(EventTooLongError)]);
-        // Any number of short ones may come.
-        assert_eq!(ends(&format!("{}data: a\n\n", ": there\n".repeat(9)), 5), messages(&["a"]));
-        // The mark at the beginning does not count.
-        assert_eq!(ends("\u{feff}data: 12345\n\n", 5), messages(&["12345"]));
-        assert_eq!(ends("data:\n\n", 0), messages(&[""]));
-    }
-
-    #[test]
-    fn an_endless_stream_takes_no_more_memory_than_its_limit_and_one_read() {
-        for read in [&b"xxxxxxxx"[..], b": still there\n", b"data: a\ndata: b\n", b"data\n"] {
-            let mut reader = SseReader::new(64);
-            let mut reports = 0;
-            for _ in 0..10_000 {
-                reader.push(read);
-                reports += drain(&mut reader).len();
-            }
-            assert_eq!(reports, usize::from(!read.starts_with(b":")));
-            assert!(reader.buffer.capacity() <= 256, "{}", reader.buffer.capacity());
-        }
-    }
-
-    /// The same by the letter of the standard: the whole text first, then its lines.
-    fn parse_by_standard(stream: &str) -> StreamOutput {
-        let stream = stream.strip_prefix('\u{feff}').unwrap_or(stream);
-        let stream = stream.replace("\r\n", "\n").replace('\r', "\n");
-        let mut lines: Vec<&str> = stream.split('\n').collect();
-        lines.pop();
-        let mut book = StreamOutput { events: Vec::new(), last_id: None, retry: None };
-        let (mut data, mut name, mut id) = (String::new(), String::new(), None);
-        for line in lines {
-            let (field, value) = line.split_once(':').unwrap_or((line, ""));
-            let value = value.strip_prefix(' ').unwrap_or(value);
-            match field {
-                _ if line.is_empty() => {
-                    if !data.is_empty() || id.is_some() {
-                        data.pop();
-                        let name = if name.is_empty() { "message" } else { &name };
-                        book.events.push(Ok((id.clone(), name.to_owned(), data.clone())));
-                    }
-                    if let Some(id) = id.take() {
-                        book.last_id = Some(id).filter(|id: &String| !id.is_empty());
-                    }
-                    data.clear();
-                    name.clear();
-                }
-                "data" => data.extend([value, "\n"]),
-                "event" => name = value.to_owned(),
-                "id" if !value.contains('\0') => id = Some(value.to_owned()),
-                "retry" if !value.is_empty() && value.chars().all(|digit| digit.is_ascii_digit()) => {
-                    book.retry = value.parse().ok().or(book.retry);
-                }
-                _ => {}
-            }
-        }
-        book
-    }
-
-    const PIECES: &[&str] = &[
-        "\n",
-        "\n",
-        "\r",
-        "\r\n",
-        "\n\n",
-        "data",
-        "data:",
-        "data: ",
-        "data: a\n",
-        "event: ",
-        "id: ",
-        "id",
-        "retry:",
-        ":",
-        " ",
-        "7",
-        "42",
-        "a",
-        "é",
-        "\0",
-        "\u{feff}",
-        "what",
-    ];
-
-    /// The stream in reads of these sizes, in turn.
-    fn split<'a>(mut stream: &'a [u8], sizes: &[usize]) -> Vec<&'a [u8]> {
-        let mut reads = Vec::new();
-        for size in sizes.iter().cycle() {
-            if stream.is_empty() {
-                break;
-            }
-            let (read, rest) = stream.split_at((*size).min(stream.len()));
-            reads.push(read);
-            stream = rest;
-        }
-        reads
-    }
-
-    proptest! {
-        #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2000, ..ProptestConfig::default() })]
-
-        #[test]
-        fn events_are_those_of_the_standard_however_the_reads_are_split(
-            pieces in prop::collection::vec(prop::sample::select(PIECES), 0..40),
-            sizes in prop::collection::vec(1_usize..9, 1..6),
-        ) {
-            let stream = pieces.concat();
-            let book = parse_by_standard(&stream);
-            prop_assert_eq!(&read_chunks([stream.as_bytes()], 1000), &book);
-            prop_assert_eq!(&read_chunks(split(stream.as_bytes(), &sizes), 1000), &book);
-        }
-
-        #[test]
-        fn the_limit_strikes_at_the_same_place_however_the_reads_are_split(
-            pieces in prop::collection::vec(prop::sample::select(PIECES), 0..40),
-            max in 0_usize..12,
-            sizes in prop::collection::vec(1_usize..9, 1..6),
-        ) {
-            let stream = pieces.concat();
-            let reads = split(stream.as_bytes(), &sizes);
-            prop_assert_eq!(read_chunks(reads, max), read_chunks([stream.as_bytes()], max));
-        }
-    }
-}

@@ -1,4 +1,4 @@
-//! Reading the envelope of a message costs no memory, however long the message is; nor does the next event of a stream.
+//! Parsing the envelope of a message allocates nothing, for any length; nor does the next event of a stream.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -45,7 +45,7 @@ fn reading_an_error_and_writing_it_again_allocates_only_a_little() {
 }
 
 #[test]
-fn refusing_a_message_allocates_only_a_little_however_long_it_is() {
+fn rejecting_a_message_allocates_little_for_any_length() {
     for wire in [
         format!(r#"{{"jsonrpc":"1.0","id":1,"method":"tools/call","params":{}}}"#, body(100 << 10)),
         format!(r#"{{"jsonrpc":"2.0","id":"a","method":"tools/call","params":[{}]}}"#, body(100 << 10)),
@@ -78,7 +78,7 @@ fn writing_into_a_large_enough_buffer_copies_nothing_twice() {
 }
 
 #[test]
-fn reading_events_allocates_nothing_once_there_was_one_of_their_size() {
+fn reading_events_reuses_the_buffer() {
     let event = format!("event: message\nid: 1-7\ndata: {}\r\ndata: and more\n\n", body(10 << 10));
     let mut events = SseReader::new(1 << 20);
     let mut read = |size| {

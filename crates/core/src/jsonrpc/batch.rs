@@ -1,12 +1,12 @@
-//! Arrays of messages, which 2025-03-26 alone knows.
+//! Batches: arrays of messages, which only 2025-03-26 has.
 //!
-//! Either requests and notifications, or answers. Each element is judged for itself, so that one bad element
-//! costs only its own answer.
+//! A batch holds either requests and notifications, or responses. Each element is parsed on its own, so that a bad
+//! element only fails itself.
 
+use super::Message;
 use super::error::{InvalidMessage, ParseError, ParseErrorKind};
-use super::{Id, Message};
 
-/// The messages of one array, at least one.
+/// The messages of one batch, at least one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Batch<'a>(Vec<Result<Message<'a>, ParseError>>);
 
@@ -18,37 +18,20 @@ impl<'a> Batch<'a> {
         Ok(Self(messages))
     }
 
-    /// The messages, in their order.
+    /// The messages, in order.
     pub fn messages(&self) -> &[Result<Message<'a>, ParseError>] {
         &self.0
     }
 
-    /// The messages, in their order.
+    /// The messages, in order.
     pub fn into_messages(self) -> Vec<Result<Message<'a>, ParseError>> {
         self.0
     }
 
-    /// The methods of the requests, in their order.
+    /// The methods of the requests, in order.
     pub fn request_methods(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|message| match message {
             Ok(Message::Request(request)) => Some(request.method.as_ref()),
-            _ => None,
-        })
-    }
-
-    /// How many answers the batch is owed: one for each request, and one for each fault that wants one.
-    pub fn expected_responses(&self) -> usize {
-        let due = |message: &&Result<Message<'a>, ParseError>| match message {
-            Ok(message) => matches!(message, Message::Request(_)),
-            Err(fault) => fault.error_response().is_some(),
-        };
-        self.0.iter().filter(due).count()
-    }
-
-    /// The ids of the requests, in their order.
-    pub fn request_ids(&self) -> impl Iterator<Item = &Id<'a>> {
-        self.0.iter().filter_map(|message| match message {
-            Ok(Message::Request(request)) => Some(&request.id),
             _ => None,
         })
     }
@@ -57,34 +40,35 @@ impl<'a> Batch<'a> {
 fn is_response(message: &Result<Message<'_>, ParseError>) -> bool {
     match message {
         Ok(message) => matches!(message, Message::Response(_)),
-        Err(fault) => matches!(fault.received, InvalidMessage::Response(_)),
+        Err(error) => matches!(error.received, InvalidMessage::Response(_)),
     }
 }
 
-/// What could be either, an element that is no object say, is judged by its neighbours and costs them nothing.
+/// Whether it is clearly a request or notification. An element that could be either, such as a number, does not make
+/// the batch mixed.
 fn is_request_or_notification(message: &Result<Message<'_>, ParseError>) -> bool {
     match message {
         Ok(message) => !matches!(message, Message::Response(_)),
-        Err(fault) => matches!(fault.received, InvalidMessage::Request(_) | InvalidMessage::Notification),
+        Err(error) => matches!(error.received, InvalidMessage::Request(_) | InvalidMessage::Notification),
     }
 }
 
-/// The answers to a batch, collected into one array as they come.
+/// The responses to a batch, collected into one array as they are written.
 ///
-/// An array stays an array even for one element; a batch that is owed nothing gets nothing.
+/// A single response is an array too; a batch without responses has no array.
 #[derive(Debug, Default)]
 pub struct BatchResponse {
     array: Vec<u8>,
 }
 
 impl BatchResponse {
-    /// Adds one answer, as the bytes of its message.
+    /// Adds the bytes of one response.
     pub fn push(&mut self, message: &[u8]) {
         self.array.push(if self.array.is_empty() { b'[' } else { b',' });
         self.array.extend_from_slice(message);
     }
 
-    /// The array, or `None` if nothing was owed.
+    /// The array, or `None` if there are no responses.
     pub fn finish(mut self) -> Option<Vec<u8>> {
         if self.array.is_empty() {
             return None;

@@ -1,4 +1,4 @@
-//! Errors on the wire, and what is wrong with a message that could not be read.
+//! Error objects on the wire, and the errors of messages that cannot be parsed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,23 +7,23 @@ use serde::{Deserialize, Serialize};
 
 use super::{Id, RawJson};
 
-/// The numbers JSON-RPC fixes and the one we give to what is too large.
+/// Error codes of JSON-RPC, of two implementation limits, and of cancellation.
 ///
-/// Numbers that differ between revisions stand in [`crate::revision`].
+/// Codes that differ between revisions are in [`crate::revision`].
 pub mod code {
-    /// Not JSON.
+    /// The message is not JSON.
     pub const PARSE_ERROR: i64 = -32700;
-    /// JSON, but not a message.
+    /// The message is JSON, but not a valid request.
     pub const INVALID_REQUEST: i64 = -32600;
-    /// No such method here.
+    /// The method does not exist or is not available.
     pub const METHOD_NOT_FOUND: i64 = -32601;
     /// The params do not fit the method.
     pub const INVALID_PARAMS: i64 = -32602;
-    /// Our own failure.
+    /// An internal error.
     pub const INTERNAL_ERROR: i64 = -32603;
-    /// The message is over one of our limits.
+    /// The message exceeds one of the limits.
     pub const CONTENT_TOO_LARGE: i64 = -32801;
-    /// A call its own caller cancelled. Never sent: a cancelled request gets no answer.
+    /// The caller cancelled the request. Never sent: a cancelled request gets no response.
     pub const REQUEST_CANCELLED: i64 = -32800;
 }
 
@@ -31,11 +31,11 @@ pub mod code {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ErrorObject {
-    /// What kind of error it is.
+    /// The error code.
     pub code: i64,
-    /// One short sentence.
+    /// A short description.
     pub message: Cow<'static, str>,
-    /// Whatever helps the caller find its mistake.
+    /// Details for the caller.
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -50,7 +50,7 @@ impl ErrorObject {
         Self { code, message: message.into(), data: None }
     }
 
-    /// Adds what helps the caller find its mistake. Data that cannot be written is left out.
+    /// Sets the details. Data that cannot be serialized is left out.
     #[must_use]
     pub fn data<T: Serialize + ?Sized>(mut self, data: &T) -> Self {
         self.data = RawJson::from_value(data).ok();
@@ -66,18 +66,17 @@ impl fmt::Display for ErrorObject {
 
 impl std::error::Error for ErrorObject {}
 
-/// A message that could not be taken, and what its sender should hear.
+/// A message that cannot be parsed, and the error its sender should get.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseError {
-    /// What is wrong.
+    /// The reason.
     pub kind: ParseErrorKind,
-    /// What the message was, as far as it could be read.
+    /// The kind of message it was, as far as it could be read.
     pub received: InvalidMessage,
 }
 
-/// What is wrong with a message.
+/// The reasons why a message cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ParseErrorKind {
     /// Not UTF-8.
     NotUtf8,
@@ -95,13 +94,13 @@ pub enum ParseErrorKind {
     NotAnObject,
     /// `jsonrpc` is missing or not `"2.0"`.
     NotJsonRpc2,
-    /// A member of the envelope stands there twice.
+    /// A duplicate member of the envelope.
     DuplicateMember,
     /// The id is null, a fraction, or neither string nor number.
     BadId,
     /// The method is not a string.
     BadMethod,
-    /// Neither method nor result nor error, or things that exclude each other.
+    /// Neither a method nor a result nor an error, or members that exclude each other.
     NotAMessage,
     /// `params` is not an object.
     ParamsNotAnObject,
@@ -109,23 +108,20 @@ pub enum ParseErrorKind {
     BadError,
     /// A batch without messages.
     EmptyBatch,
-    /// Requests and answers in one batch.
+    /// Requests and responses in one batch.
     MixedBatch,
-    /// A batch where the revision has none.
-    BatchNotAllowed,
 }
 
-/// What a faulty message was meant to be; it decides whether an error is sent and to which id.
+/// The kind of an invalid message; it decides whether an error is sent, and with which id.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum InvalidMessage {
-    /// A request with a readable id: the error carries it.
+    /// A request with a readable id: the error carries the id.
     Request(Id<'static>),
-    /// Something that wants an answer but whose id could not be read.
+    /// A message that needs a response but whose id cannot be read.
     UnreadableId,
-    /// A notification: nobody is told.
+    /// A notification: no error is sent.
     Notification,
-    /// An answer. It gets no answer; the call it names, if it names one, has failed.
+    /// A response. No error is sent; the call it names, if it names one, has failed.
     Response(Option<Id<'static>>),
 }
 
@@ -134,19 +130,15 @@ impl ParseError {
         Self { kind, received }
     }
 
-    /// A line or body over the limit, which was not read at all.
+    /// A line or body over the limit, which was not read.
     pub fn too_long() -> Self {
         Self::new(ParseErrorKind::TooLong, InvalidMessage::UnreadableId)
     }
 
-    /// An array where the revision has no batches.
-    pub fn batch_not_allowed() -> Self {
-        Self::new(ParseErrorKind::BatchNotAllowed, InvalidMessage::UnreadableId)
-    }
-
-    /// The error to send, or `None` where JSON-RPC wants silence.
+    /// The error to send, or `None` if JSON-RPC forbids a response.
     ///
-    /// `Some((None, error))` is an error whose id could not be read; how that is spelt depends on the revision.
+    /// `Some((None, error))` is an error whose id could not be read; whether its `id` is null or absent depends on the
+    /// revision.
     pub fn error_response(&self) -> Option<(Option<&Id<'static>>, ErrorObject)> {
         let id = match &self.received {
             InvalidMessage::Request(id) => Some(id),
@@ -158,7 +150,7 @@ impl ParseError {
 }
 
 impl ParseErrorKind {
-    /// The number this kind of fault is reported under.
+    /// The error code of this kind.
     pub fn code(self) -> i64 {
         match self {
             ParseErrorKind::NotUtf8 | ParseErrorKind::NotJson => code::PARSE_ERROR,
@@ -175,13 +167,13 @@ impl ParseErrorKind {
         match self {
             ParseErrorKind::NotUtf8 => "Parse error: the message is not UTF-8",
             ParseErrorKind::NotJson => "Parse error: the message is not one JSON value",
-            ParseErrorKind::TooLong => "The message is longer than allowed",
-            ParseErrorKind::TooDeep => "The message is nested deeper than allowed",
-            ParseErrorKind::IdTooLong => "The id is longer than allowed",
-            ParseErrorKind::BatchTooLong => "The batch holds more messages than allowed",
-            ParseErrorKind::NotAnObject => "Invalid request: a message is a JSON object",
+            ParseErrorKind::TooLong => "The message exceeds the size limit",
+            ParseErrorKind::TooDeep => "The message exceeds the nesting limit",
+            ParseErrorKind::IdTooLong => "The id exceeds the length limit",
+            ParseErrorKind::BatchTooLong => "The batch exceeds the limit of messages",
+            ParseErrorKind::NotAnObject => "Invalid request: a message must be a JSON object",
             ParseErrorKind::NotJsonRpc2 => "Invalid request: `jsonrpc` must be \"2.0\"",
-            ParseErrorKind::DuplicateMember => "Invalid request: a member stands there twice",
+            ParseErrorKind::DuplicateMember => "Invalid request: duplicate member",
             ParseErrorKind::BadId => "Invalid request: `id` must be a string or an integer",
             ParseErrorKind::BadMethod => "Invalid request: `method` must be a string",
             ParseErrorKind::NotAMessage => "Invalid request: neither request, notification nor response",
@@ -191,7 +183,6 @@ impl ParseErrorKind {
             }
             ParseErrorKind::EmptyBatch => "Invalid request: the batch is empty",
             ParseErrorKind::MixedBatch => "Invalid request: a batch holds either requests or responses",
-            ParseErrorKind::BatchNotAllowed => "Invalid request: this revision has no batches",
         }
     }
 }

@@ -1,10 +1,13 @@
-//! How far text goes on without a byte that means something inside a JSON string.
+//! Finds the first byte of a JSON string that ends it or needs an escape, eight bytes at a time.
+//!
+//! Measured: with the release profile, which is optimized for size, a byte-by-byte loop is not vectorized and made a
+//! result with 100 KiB of text 3 times as expensive.
 
-/// How many bytes at the front are neither quote, backslash nor control character.
+/// The number of bytes at the front that are neither quote, backslash nor control character.
 ///
-/// Most strings are short: the first word is looked at without a call, the rest of a block by the word. What is longer
-/// goes on by the block: by the word there too, since a compiler that is asked for a small executable makes no vector
-/// instructions of a loop over bytes. One that is asked for a fast one still makes them of the words.
+/// Most strings are short: the first word is checked inline, the rest of a block by the word. Longer strings go on by
+/// the block, also in words: optimized for size, the compiler does not vectorize a loop over bytes; optimized for
+/// speed, it vectorizes the words too.
 #[inline(always)]
 pub(super) fn unescaped_len(bytes: &[u8]) -> usize {
     match bytes.first_chunk() {
@@ -16,7 +19,7 @@ pub(super) fn unescaped_len(bytes: &[u8]) -> usize {
     }
 }
 
-/// For what begins with a plain word.
+/// The length for text that begins with an unescaped word.
 fn scan_long(bytes: &[u8]) -> usize {
     let Some((head, rest)) = bytes.split_first_chunk::<BLOCK_BYTES>() else {
         return scan_words(bytes, WORD_BYTES);
@@ -42,7 +45,7 @@ fn skip_unescaped_blocks(mut rest: &[u8]) -> &[u8] {
     rest
 }
 
-/// For at least a word, of which the first bytes are known to be plain.
+/// The length for at least one word, of which the first `known` bytes are unescaped.
 fn scan_words(bytes: &[u8], known: usize) -> usize {
     let mut rest = bytes.get(known..).unwrap_or_default();
     while let Some((word, after)) = rest.split_first_chunk() {
@@ -52,19 +55,19 @@ fn scan_words(bytes: &[u8], known: usize) -> usize {
         }
         rest = after;
     }
-    // What is left is shorter than a word. One that reaches back over plain bytes finds the same.
+    // The rest is shorter than a word: a word that reaches back over unescaped bytes gives the same result.
     match bytes.last_chunk().map(|word| escape_mask(u64::from_le_bytes(*word))) {
         None | Some(0) => bytes.len(),
         Some(hits) => bytes.len() + first_match(hits) - WORD_BYTES,
     }
 }
 
-/// For less than a word.
+/// The length for less than a word.
 fn scan_short(bytes: &[u8]) -> usize {
     let (Some(front), Some(back)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) else {
         return bytes.iter().take_while(|byte| !needs_escape(**byte)).count();
     };
-    // The two halves of a word that is as long, with some bytes twice.
+    // Two overlapping halves make one word.
     let word = u64::from(u32::from_le_bytes(*front)) | u64::from(u32::from_le_bytes(*back)) << 32;
     match escape_mask(word) {
         0 => bytes.len(),
@@ -77,14 +80,14 @@ fn first_match(hits: u64) -> usize {
     hits.trailing_zeros() as usize / 8
 }
 
-/// Marks special bytes with their high bits: the lowest that is set belongs to the first of them.
+/// Sets the high bit of each byte that needs an escape: the lowest bit set belongs to the first of them.
 fn escape_mask(word: u64) -> u64 {
     escape_bits(word) & HIGH_BITS
 }
 
-/// The usual test for bytes below a bound, twice. With one bit turned over a quote is a blank and a blank is more, so that
-/// one bound has the quote and all control characters below it. A borrow can only mark bytes above the first hit, and no
-/// special byte has a high bit of its own.
+/// The usual test for bytes below a bound, twice. With one bit flipped, a quote becomes a space and a space becomes
+/// greater, so that one bound has the quote and all control characters below it. A borrow can only mark bytes above the
+/// first match, and no byte that needs an escape has its own high bit set.
 #[inline(always)]
 fn escape_bits(word: u64) -> u64 {
     let quote = (word ^ (LOW_BITS * 0x02)).wrapping_sub(LOW_BITS * 0x21);
@@ -106,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_byte_is_told_apart_at_every_place() {
+    fn every_byte_is_classified_at_every_offset() {
         for length in 0..3 * BLOCK_BYTES {
             for fill in [b'x', 0x20, 0x21, 0x23, 0x5b, 0x5d, 0x7f, 0x80, 0xa2, 0xdc, 0xff] {
                 assert_eq!(unescaped_len(&vec![fill; length]), length);
@@ -125,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_of_several_is_found() {
+    fn first_of_several_matches_is_found() {
         for first in [b'"', b'\\', 0, 0x1f] {
             for (second, at) in
                 [b'"', b'\\', 0, 0x1f].into_iter().flat_map(|byte| (0..80).map(move |at| (byte, at)))

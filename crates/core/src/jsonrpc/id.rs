@@ -10,8 +10,8 @@ use super::json_serializer;
 /// A request id: a string or an integer, never null and never a fraction.
 ///
 /// `1` and `"1"` are different ids, and an integer of any size survives: what comes back is what was sent.
-/// Progress tokens follow the same rule and use the same type.
-///
+/// `1` and `"1"` are different ids, and an integer of any size is kept as it was written. Progress tokens follow the
+/// same rule and use the same type.
 /// ```
 /// use tsugite_core::jsonrpc::Id;
 ///
@@ -25,13 +25,13 @@ pub struct Id<'a>(IdRepr<'a>);
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum IdRepr<'a> {
     Integer(i64),
-    /// Digits that an `i64` cannot give back unchanged.
+    /// Digits that do not fit into an `i64`, or are not its canonical form.
     Digits(Cow<'a, str>),
     Text(Cow<'a, str>),
 }
 
 impl<'a> Id<'a> {
-    /// The integer, if it is one that fits.
+    /// The integer, if it is an integer that fits.
     pub fn as_i64(&self) -> Option<i64> {
         match self.0 {
             IdRepr::Integer(value) => Some(value),
@@ -39,7 +39,7 @@ impl<'a> Id<'a> {
         }
     }
 
-    /// The string, if it is one.
+    /// The string, if it is a string.
     pub fn as_str(&self) -> Option<&str> {
         match &self.0 {
             IdRepr::Text(text) => Some(text),
@@ -47,7 +47,7 @@ impl<'a> Id<'a> {
         }
     }
 
-    /// The same id, borrowing nothing.
+    /// A copy that borrows nothing.
     pub fn into_owned(self) -> Id<'static> {
         Id(match self.0 {
             IdRepr::Integer(value) => IdRepr::Integer(value),
@@ -56,7 +56,7 @@ impl<'a> Id<'a> {
         })
     }
 
-    /// Reads the text of a JSON number; `None` if it is written as a fraction or with an exponent.
+    /// Reads the text of a JSON number; `None` if it has a fraction or an exponent.
     pub(super) fn from_number_text(text: &'a str) -> Option<Self> {
         let digits = text.strip_prefix('-').unwrap_or(text);
         if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -101,7 +101,7 @@ impl From<String> for Id<'_> {
     }
 }
 
-/// As it stands in JSON, so that `1` and `"1"` stay apart in a log.
+/// Formats the id as JSON, so that `1` and `"1"` differ in a log.
 impl fmt::Display for Id<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
@@ -130,7 +130,7 @@ impl Serialize for Id<'_> {
     }
 }
 
-/// Reads from JSON text only: an id must be seen as it was written to be kept exactly.
+/// Only from JSON text, because the id must be kept exactly as it was written.
 impl<'de> Deserialize<'de> for Id<'static> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<serde_json::value::RawValue>::deserialize(deserializer)?;
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_come_back_as_they_were_written() {
+    fn ids_round_trip_as_they_were_written() {
         // JRPC-006: the same type and value; JRPC-002: strings and integers only.
         for json in
             ["0", "-0", "-7", "9007199254740993", "18446744073709551616", "\"\"", "\"1\"", "\"a\\\"b\""]
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_an_id_is_refused() {
+    fn other_types_are_rejected() {
         for json in ["null", "1.5", "1.0", "1e3", "true", "[]", "{}", "\"\\ud800\""] {
             assert!(read(json).is_err(), "{json}");
         }

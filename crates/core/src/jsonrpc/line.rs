@@ -1,11 +1,11 @@
-//! Newline framing: one message a line, as stdio has it.
+//! Newline framing: one message per line, as on stdio.
 //!
-//! Only `\n` ends a line (a `\r` before it is dropped, U+2028 is text). Empty lines are passed over. A line over
-//! the limit is reported once and skipped to its end without being kept, so memory stays bounded.
+//! Only `\n` ends a line (a `\r` before it is dropped, U+2028 is text). Blank lines are skipped. A line over the limit
+//! is reported once and skipped without being buffered, so memory stays bounded.
 
 use std::fmt;
 
-/// Cuts a stream of bytes into lines, however the reads were split.
+/// Splits a stream of bytes into lines, independent of how the reads were split.
 ///
 /// ```
 /// use tsugite_core::jsonrpc::LineReader;
@@ -20,34 +20,34 @@ use std::fmt;
 #[derive(Debug)]
 pub struct LineReader {
     buffer: Vec<u8>,
-    /// Where the line being read begins.
+    /// Where the current line begins.
     start: usize,
-    /// Up to where no newline was found, so that a long line is searched once.
+    /// The end of the part without a newline, so that a long line is searched once.
     searched: usize,
-    /// Inside a line that was already reported as too long.
+    /// Whether the rest of a line that was reported as too long is being skipped.
     skipping: bool,
     max_bytes: usize,
 }
 
-/// A line was longer than allowed. It is gone; the next one is read as usual.
+/// A line exceeded the limit. It is dropped; the next one is read as usual.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineTooLongError;
 
 impl LineReader {
-    /// `max_bytes` limits one line, its end not counted.
+    /// Creates a reader. `max_bytes` limits one line, without its end.
     pub fn new(max_bytes: usize) -> Self {
         Self { buffer: Vec::new(), start: 0, searched: 0, skipping: false, max_bytes }
     }
 
-    /// Adds bytes as they were read.
+    /// Appends bytes as they were read.
     pub fn push(&mut self, bytes: &[u8]) {
         self.buffer_mut().extend_from_slice(bytes);
     }
 
     /// The buffer to append to, for readers that can read straight into it.
     ///
-    /// Ask for every line with [`next_line`](Self::next_line) between two reads; only then is what was
-    /// consumed forgotten, and the buffer never grows past one line and one read.
+    /// Call [`next_line`](Self::next_line) until it returns `None` between two reads: only then are consumed bytes
+    /// dropped, so that the buffer holds at most one line and one read.
     pub fn buffer_mut(&mut self) -> &mut Vec<u8> {
         if self.start > 0 {
             self.buffer.drain(..self.start);
@@ -57,7 +57,7 @@ impl LineReader {
         &mut self.buffer
     }
 
-    /// The next whole line, without its end; `None` until more bytes come.
+    /// The next complete line, without its end; `None` until more bytes come.
     pub fn next_line(&mut self) -> Option<Result<&[u8], LineTooLongError>> {
         loop {
             let rest = self.buffer.get(self.searched..).unwrap_or_default();
@@ -75,12 +75,12 @@ impl LineReader {
         }
     }
 
-    /// What has come of a line whose end has not.
+    /// The received part of a line that is not complete.
     pub fn partial_line(&self) -> &[u8] {
         if self.skipping { &[] } else { self.buffer.get(self.start..).unwrap_or_default() }
     }
 
-    /// What was left without a newline when the stream ended.
+    /// The last line if the stream ended without a newline.
     pub fn finish(&mut self) -> Option<Result<&[u8], LineTooLongError>> {
         let (start, end) = (self.start, self.buffer.len());
         self.start = end;
@@ -97,16 +97,17 @@ impl LineReader {
         Some(if line.len() > self.max_bytes { Err(LineTooLongError) } else { Ok(line) })
     }
 
-    /// A blank line over the limit is too long first: read in pieces, it was reported before its end came.
+    /// Whether the line is blank. A blank line over the limit counts as too long: read in pieces, it was reported
+    /// before its end came.
     fn is_blank(&self, start: usize, end: usize) -> bool {
         let line = self.buffer.get(start..end).unwrap_or_default();
         line.len() <= self.max_bytes.saturating_add(1)
             && line.iter().all(|byte| matches!(byte, b' ' | b'\t' | b'\r'))
     }
 
-    /// Forgets an unfinished line that can no longer be short enough; true when that is news.
+    /// Drops an unfinished line that is already too long; true if it was not reported before.
     fn discard_too_long(&mut self) -> bool {
-        // One byte more is allowed for the `\r` that may stand before the newline.
+        // One byte more for the `\r` that may precede the newline.
         let over = self.buffer.len() - self.start > self.max_bytes.saturating_add(1);
         if over || self.skipping {
             self.buffer.clear();
@@ -119,7 +120,7 @@ impl LineReader {
 
 /// Ends the message that begins at `start` as one line.
 ///
-/// A newline in it can only be white space between tokens, from JSON passed on as it came; it becomes a space.
+/// A newline inside can only be whitespace between tokens of forwarded JSON; it becomes a space.
 pub fn end_line(out: &mut Vec<u8>, start: usize) {
     let mut message = out.get_mut(start..).unwrap_or_default();
     while let Some(at) = memchr::memchr2(b'\n', b'\r', message) {
@@ -136,7 +137,7 @@ pub fn end_line(out: &mut Vec<u8>, start: usize) {
 
 impl fmt::Display for LineTooLongError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the line is longer than allowed")
+        f.write_str("the line exceeds the size limit")
     }
 }
 
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_the_same_however_the_reads_are_split() {
+    fn lines_do_not_depend_on_the_reads() {
         // STDIO-003: one message a line, and only a newline ends it.
         let stream = "{\"a\":1}\n\r\n  \n{\"b\":\"\u{2028}\u{85}\"}\r\n{}\nlast".as_bytes();
         let whole = read(&[stream], 100);
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_over_the_limit_is_reported_once_and_the_next_is_read() {
+    fn line_over_the_limit_is_reported_once() {
         let stream = b"12345\r\n123456\n12345678901234567890\nok\n";
         for size in 1..stream.len() {
             let lines = read(&stream.chunks(size).collect::<Vec<_>>(), 5);
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blank_line_over_the_limit_is_the_same_however_the_reads_are_split() {
+    fn blank_line_over_the_limit_does_not_depend_on_the_reads() {
         for size in 1..4 {
             assert_eq!(
                 read(&b"\r\r\n".chunks(size).collect::<Vec<_>>(), 0),
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_takes_no_more_memory_than_its_limit_and_one_read() {
+    fn endless_line_stays_within_limit_and_one_read() {
         let mut reader = LineReader::new(64);
         let mut reports = 0;
         for _ in 0..10_000 {
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_with_newlines_between_its_tokens_leaves_as_one_line() {
+    fn newlines_between_tokens_become_spaces() {
         let mut out = b"before\n".to_vec();
         out.extend_from_slice(b"{\r\n  \"a\": \"x\\n\"\n}");
         end_line(&mut out, 7);

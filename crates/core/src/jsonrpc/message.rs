@@ -1,70 +1,70 @@
-//! The four kinds of message, borrowed from the bytes they came in.
+//! The kinds of message, borrowed from the bytes they were parsed from.
 
 use std::borrow::Cow;
 
 use super::{Batch, ErrorObject, Id, Raw};
 
-/// What one body or line held.
+/// The contents of one body or line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Incoming<'a> {
     /// One message.
     Single(Message<'a>),
-    /// An array of messages. Only 2025-03-26 knows it; refusing it elsewhere is the session's decision.
+    /// An array of messages. Only 2025-03-26 has batches; the session rejects them elsewhere.
     Batch(Batch<'a>),
 }
 
 /// One message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Message<'a> {
-    /// Wants exactly one answer.
+    /// Needs exactly one response.
     Request(Request<'a>),
-    /// Wants none.
+    /// Gets no response.
     Notification(Notification<'a>),
-    /// Is one.
+    /// The response to a request.
     Response(Response<'a>),
 }
 
-/// A call.
+/// A request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request<'a> {
-    /// What its answer must carry.
+    /// The id for the response.
     pub id: Id<'a>,
-    /// Compared case-sensitively.
+    /// The method name, case-sensitive.
     pub method: Cow<'a, str>,
-    /// An object, if present.
+    /// The params, an object if present.
     pub params: Option<Raw<'a>>,
 }
 
-/// A one-way message.
+/// A notification.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Notification<'a> {
-    /// Compared case-sensitively.
+    /// The method name, case-sensitive.
     pub method: Cow<'a, str>,
-    /// An object, if present.
+    /// The params, an object if present.
     pub params: Option<Raw<'a>>,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Response<'a> {
-    /// The call it answers; `None` only on an error whose sender could not read the id.
+    /// The id of the request; `None` only on an error whose sender could not read the id.
     pub id: Option<Id<'a>>,
     /// The result, raw, or the error.
     ///
-    /// MCP results are objects. Anything else, `null` included, is still an answer: it ends the call, which
-    /// fails when the result is read into its type. Dropping it would leave the caller waiting.
+    /// MCP results are objects. Any other value, `null` included, still ends the call, which fails when the result is
+    /// deserialized. Dropping it would leave the caller waiting.
     pub outcome: Result<Raw<'a>, ErrorObject>,
 }
 
 impl<'a> Request<'a> {
-    /// The params, or the empty object that their absence stands for.
+    /// The params; an empty object if absent.
     pub fn params(&self) -> Raw<'a> {
         self.params.unwrap_or(Raw::empty_object())
     }
 }
 
 impl<'a> Notification<'a> {
-    /// The params, or the empty object that their absence stands for.
+    /// The params; an empty object if absent.
     pub fn params(&self) -> Raw<'a> {
         self.params.unwrap_or(Raw::empty_object())
     }

@@ -1,8 +1,8 @@
-//! JSON-RPC 2.0 as MCP narrows it: what a message is before anyone asks what it means.
+//! JSON-RPC 2.0 as MCP restricts it.
 //!
-//! [`parse`] reads one body or line in a single pass, borrows everything from it and keeps `params`, `result`
-//! and `error.data` as raw text; what stands inside them is judged when they are read into their type.
-//! [`write`](mod@write) puts a message straight into a buffer. [`LineReader`] cuts a byte stream into lines.
+//! [`parse`] parses one body or line in a single pass, borrows everything from it and keeps `params`, `result` and
+//! `error.data` as raw text, whose contents are checked when they are deserialized. [`write`](mod@write) writes
+//! messages straight into a buffer. [`LineReader`] splits a byte stream into lines.
 
 mod batch;
 mod error;

@@ -1,20 +1,20 @@
-//! From bytes to a message, in one pass and without an allocation.
+//! Parses bytes into a message, in one pass and without allocating.
 
 use super::error::{ErrorObject, InvalidMessage, ParseError, ParseErrorKind};
 use super::scan::{JsonSyntaxError, MAX_DEPTH, Scanner, decode_string};
 use super::{Batch, Id, Incoming, Message, Notification, Raw, Request, Response};
 
-/// How large a message may be.
+/// Limits on the size of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MessageLimits {
-    /// Bytes of one message; 4 MiB unless told otherwise.
+    /// The size of one message in bytes; by default 4 MiB.
     pub max_message_bytes: usize,
-    /// Open objects and arrays, the envelope included; 128 unless told otherwise, which is also the most.
+    /// The number of open objects and arrays, the envelope included; 128 by default and at most.
     pub max_depth: u32,
-    /// Bytes of one id as written; 4 KiB unless told otherwise. Ids are kept while their request runs.
+    /// The size of one id in bytes, as written; by default 4 KiB. Ids are kept while their request runs.
     pub max_id_bytes: usize,
-    /// Messages in one batch; 1,024 unless told otherwise.
+    /// The number of messages in one batch; by default 1,024.
     pub max_batch_messages: usize,
 }
 
@@ -30,28 +30,28 @@ impl Default for MessageLimits {
 }
 
 impl MessageLimits {
-    /// The same limits with another size for a message.
+    /// Sets the size of one message in bytes.
     #[must_use]
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
         self.max_message_bytes = bytes;
         self
     }
 
-    /// The same limits with another length for an id.
+    /// Sets the size of one id in bytes.
     #[must_use]
     pub fn max_id_bytes(mut self, bytes: usize) -> Self {
         self.max_id_bytes = bytes;
         self
     }
 
-    /// The same limits with another length for a batch.
+    /// Sets the number of messages in one batch.
     #[must_use]
     pub fn max_batch_messages(mut self, messages: usize) -> Self {
         self.max_batch_messages = messages;
         self
     }
 
-    /// The same limits with another depth.
+    /// Sets the nesting depth.
     #[must_use]
     pub fn max_depth(mut self, depth: u32) -> Self {
         self.max_depth = depth;
@@ -59,10 +59,10 @@ impl MessageLimits {
     }
 }
 
-/// Reads one body or line.
+/// Parses one body or line.
 ///
-/// Fails with a [`ParseError`] that knows the error to send back, if one is due. Never panics, and allocates only for
-/// what is rare: escaped method names and ids, errors, batches.
+/// Fails with a [`ParseError`] that has the error to send back, if one must be sent. Never panics, and allocates only
+/// in rare cases: escaped method names and ids, errors, batches.
 ///
 /// ```
 /// use tsugite_core::jsonrpc::{Incoming, MessageLimits, Message, parse};
@@ -71,16 +71,16 @@ impl MessageLimits {
 /// let Ok(Incoming::Single(Message::Request(ping))) = parse(line, &MessageLimits::default()) else { panic!() };
 /// assert_eq!(ping.method, "ping");
 ///
-/// let fault = parse(b"{oops", &MessageLimits::default()).unwrap_err();
-/// assert_eq!(fault.wrong.code(), -32700);
+/// let error = parse(b"{oops", &MessageLimits::default()).unwrap_err();
+/// assert_eq!(error.kind.code(), -32700);
 /// ```
 pub fn parse<'a>(bytes: &'a [u8], limits: &MessageLimits) -> Result<Incoming<'a>, ParseError> {
     parse_with_visitor(bytes, limits, &mut ())
 }
 
-/// Whoever wants to see the params of a message while they are walked over.
+/// Sees the params of a message while they are scanned.
 pub(crate) trait ParamsVisitor<'a> {
-    /// Takes the params. `outside` is how many containers are already open.
+    /// Scans the params. `outside` is the number of containers already open.
     fn visit_params(&mut self, scanner: &mut Scanner<'a>, outside: u32) -> Result<&'a str, JsonSyntaxError>;
 }
 
@@ -90,7 +90,7 @@ impl<'a> ParamsVisitor<'a> for () {
     }
 }
 
-/// The same while `watch` sees the params, unless the message is one of several.
+/// Parses like [`parse`] while `watch` sees the params, except those of messages in a batch.
 pub(crate) fn parse_with_visitor<'a>(
     bytes: &'a [u8],
     limits: &MessageLimits,
@@ -99,7 +99,7 @@ pub(crate) fn parse_with_visitor<'a>(
     if bytes.len() > limits.max_message_bytes {
         return Err(ParseError::too_long());
     }
-    let unreadable = |wrong| ParseError::new(wrong, InvalidMessage::UnreadableId);
+    let unreadable = |kind| ParseError::new(kind, InvalidMessage::UnreadableId);
     let text = std::str::from_utf8(bytes).map_err(|_| unreadable(ParseErrorKind::NotUtf8))?;
     let mut scanner = Scanner::new(text, limits.max_depth);
     scanner.skip_space();
@@ -119,7 +119,7 @@ pub(crate) fn parse_with_visitor<'a>(
 }
 
 fn parse_batch<'a>(scanner: &mut Scanner<'a>, limits: &MessageLimits) -> Result<Batch<'a>, ParseError> {
-    let unreadable = |wrong| ParseError::new(wrong, InvalidMessage::UnreadableId);
+    let unreadable = |kind| ParseError::new(kind, InvalidMessage::UnreadableId);
     let syntax = |JsonSyntaxError| unreadable(ParseErrorKind::NotJson);
     let mut messages = Vec::new();
     scanner.expect(b'[').map_err(syntax)?;
@@ -151,7 +151,7 @@ fn parse_batch<'a>(scanner: &mut Scanner<'a>, limits: &MessageLimits) -> Result<
     }
 }
 
-/// The members of one object that mean something to JSON-RPC, as text, before they are judged together.
+/// The members of the envelope, as text, before they are checked together.
 #[derive(Default)]
 struct Envelope<'a> {
     jsonrpc: Option<&'a str>,
@@ -192,7 +192,7 @@ impl<'a> Envelope<'a> {
             "params" => &mut self.params,
             "result" => &mut self.result,
             "error" => &mut self.error,
-            // Unknown members are tolerated, as often as they come.
+            // Unknown members are ignored, duplicates too.
             _ => return,
         };
         if slot.replace(value).is_some() {
@@ -203,31 +203,31 @@ impl<'a> Envelope<'a> {
 
     fn into_message(self, limits: &MessageLimits) -> Result<Message<'a>, ParseError> {
         let id = self.parse_id(limits);
-        let fault = |wrong| Err(ParseError::new(wrong, self.classify(&id)));
+        let fail = |kind| Err(ParseError::new(kind, self.classify(&id)));
         if self.too_deep {
-            return fault(ParseErrorKind::TooDeep);
+            return fail(ParseErrorKind::TooDeep);
         }
         if self.duplicate {
-            return fault(ParseErrorKind::DuplicateMember);
+            return fail(ParseErrorKind::DuplicateMember);
         }
         if self.jsonrpc != Some("\"2.0\"") && self.jsonrpc.and_then(decode_string).as_deref() != Some("2.0") {
-            return fault(ParseErrorKind::NotJsonRpc2);
+            return fail(ParseErrorKind::NotJsonRpc2);
         }
         match (self.method, self.result, self.error) {
             (Some(method), None, None) => {
                 let Some(method) = decode_string(method) else {
-                    // A string that means nothing is no JSON, as in an id or a key.
-                    return fault(if method.starts_with('"') {
+                    // A string with an invalid escape is a syntax error, as in an id or a key.
+                    return fail(if method.starts_with('"') {
                         ParseErrorKind::NotJson
                     } else {
                         ParseErrorKind::BadMethod
                     });
                 };
-                if let Some(Err(wrong)) = id {
-                    return fault(wrong);
+                if let Some(Err(kind)) = id {
+                    return fail(kind);
                 }
                 if self.params.is_some_and(|params| !params.starts_with('{')) {
-                    return fault(ParseErrorKind::ParamsNotAnObject);
+                    return fail(ParseErrorKind::ParamsNotAnObject);
                 }
                 let params = self.params.map(Raw::from_validated);
                 Ok(match id.and_then(Result::ok) {
@@ -239,14 +239,14 @@ impl<'a> Envelope<'a> {
                 Some(Ok(id)) => {
                     Ok(Message::Response(Response { id: Some(id), outcome: Ok(Raw::from_validated(result)) }))
                 }
-                Some(Err(wrong)) => fault(wrong),
-                None => fault(ParseErrorKind::BadId),
+                Some(Err(kind)) => fail(kind),
+                None => fail(ParseErrorKind::BadId),
             },
             (None, None, Some(error)) => {
-                // Plain JSON-RPC peers write `null` where the id could not be read, newer ones leave it out.
+                // Some peers write `null` if the id could not be read, newer ones leave it out.
                 let null = self.id == Some("null");
                 let id = match id {
-                    Some(Err(wrong)) if !null => return fault(wrong),
+                    Some(Err(kind)) if !null => return fail(kind),
                     id => id.and_then(Result::ok),
                 };
                 match Raw::from_validated(error).read_object::<ErrorObject>() {
@@ -257,7 +257,7 @@ impl<'a> Envelope<'a> {
                     )),
                 }
             }
-            _ => fault(ParseErrorKind::NotAMessage),
+            _ => fail(ParseErrorKind::NotAMessage),
         }
     }
 
@@ -274,7 +274,8 @@ impl<'a> Envelope<'a> {
         })
     }
 
-    /// What the object was meant to be: whatever has a method asks, whatever has only a result or an error answers.
+    /// The kind of an invalid message: one with a method is a request or notification, one with only a result or an
+    /// error is a response.
     fn classify(&self, id: &Option<Result<Id<'a>, ParseErrorKind>>) -> InvalidMessage {
         let readable = || id.as_ref().and_then(|id| id.as_ref().ok()).map(|id| id.clone().into_owned());
         if self.method.is_none() && (self.result.is_some() || self.error.is_some()) {
@@ -282,7 +283,7 @@ impl<'a> Envelope<'a> {
         }
         match readable() {
             Some(id) => InvalidMessage::Request(id),
-            // What names no method in words cannot be told from a request whose id was lost.
+            // Without a readable method it cannot be told from a request whose id was lost.
             None if self.id.is_none() && self.method.and_then(decode_string).is_some() => {
                 InvalidMessage::Notification
             }

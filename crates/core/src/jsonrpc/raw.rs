@@ -1,4 +1,4 @@
-//! JSON that was checked to be JSON and is not read yet.
+//! JSON text that is known to be valid but not deserialized yet.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,22 +11,22 @@ use serde_json::value::RawValue;
 use super::json_serializer;
 use super::scan::{self, JsonSyntaxError, MAX_DEPTH, Scanner};
 
-/// JSON text borrowed from a message: valid by grammar, its meaning still open.
+/// JSON text borrowed from a message: valid syntax, contents not checked yet.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Raw<'a>(&'a str);
 
 impl<'a> Raw<'a> {
-    /// The caller has scanned `text`.
+    /// Wraps text that the caller has scanned.
     pub(crate) fn from_validated(text: &'a str) -> Self {
         Self(text)
     }
 
-    /// An empty object, which absent `params` stand for.
+    /// An empty object, the value of absent `params`.
     pub const fn empty_object() -> Raw<'static> {
         Raw("{}")
     }
 
-    /// The text itself.
+    /// The text.
     pub fn text(self) -> &'a str {
         self.0
     }
@@ -41,28 +41,27 @@ impl<'a> Raw<'a> {
         self.0 == "null"
     }
 
-    /// Reads it into a type. Lone surrogates, and members that stand there twice although the type knows them, come to
-    /// light here.
+    /// Deserializes it. Fails on lone surrogates, and on duplicate members that the type knows.
     pub fn read<T: Deserialize<'a>>(self) -> Result<T, JsonError> {
         serde_json::from_str(self.0).map_err(JsonError::from)
     }
 
-    /// Reads an object into a type. Anything else fails, an array of the members' values too.
+    /// Deserializes an object. Fails on anything else, also on an array of the members' values.
     pub fn read_object<T: Deserialize<'a>>(self) -> Result<T, JsonError> {
         if self.is_object() { self.read() } else { Err(JsonError::new("expected an object")) }
     }
 
-    /// The string it is, borrowed unless there is an escape in it. `None` if it is none, or has a lone surrogate.
+    /// The string value, borrowed unless it has an escape. `None` if it is not a string or has a lone surrogate.
     pub(crate) fn string(self) -> Option<Cow<'a, str>> {
         scan::decode_string(self.0)
     }
 
-    /// Goes through it without reading it.
+    /// A scanner over the text.
     pub(crate) fn scanner(self) -> Scanner<'a> {
         Scanner::new(self.0, MAX_DEPTH)
     }
 
-    /// A copy that borrows nothing.
+    /// An owned copy.
     pub fn to_owned(self) -> RawJson {
         RawJson(self.0.into())
     }
@@ -74,7 +73,7 @@ impl fmt::Debug for Raw<'_> {
     }
 }
 
-/// As `serde_json` writes its own [`RawValue`]. To make one of these it would look through all of the text again.
+/// Serializes like `serde_json`'s [`RawValue`], which could only be created by scanning the text again.
 impl Serialize for Raw<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut as_it_is = serializer.serialize_struct(json_serializer::RAW_VALUE_TOKEN, 1)?;
@@ -95,9 +94,9 @@ impl<'a> From<&'a RawValue> for Raw<'a> {
     }
 }
 
-/// JSON kept as its text, so that nothing in it is lost or rounded.
+/// JSON kept as text, so that nothing in it is lost or rounded.
 ///
-/// Two of them are equal when they say the same, whatever their white space.
+/// Two values are equal if they mean the same, independent of whitespace.
 ///
 /// ```
 /// use tsugite_core::jsonrpc::RawJson;
@@ -109,20 +108,20 @@ impl<'a> From<&'a RawValue> for Raw<'a> {
 pub struct RawJson(Box<str>);
 
 impl RawJson {
-    /// Writes `value` as JSON. Fails when the value itself refuses, as a map with keys that are not strings does.
+    /// Serializes `value` as JSON. Fails if the value cannot be serialized, such as a map whose keys are not strings.
     pub fn from_value<T: Serialize + ?Sized>(value: &T) -> Result<Self, JsonError> {
         let mut out = Vec::new();
         json_serializer::write_value(&mut out, value)?;
-        let text = String::from_utf8(out).map_err(|_| JsonError::new("JSON is UTF-8"))?;
+        let text = String::from_utf8(out).map_err(|_| JsonError::new("the serialized value is not UTF-8"))?;
         Ok(RawJson(text.into()))
     }
 
-    /// Takes JSON text as it is. Fails when it is not JSON.
+    /// Takes JSON text as it is. Fails if it is not JSON.
     pub fn parse(text: impl Into<String>) -> Result<Self, JsonError> {
         RawValue::from_string(text.into()).map(Self::from).map_err(JsonError::from)
     }
 
-    /// Text that was put together from JSON.
+    /// Wraps text that was assembled from JSON.
     #[allow(dead_code, reason = "only `translate_raw` does, which is there with its feature")]
     pub(crate) fn from_validated(text: String) -> Self {
         RawJson(text.into())
@@ -133,7 +132,7 @@ impl RawJson {
         Raw::empty_object().to_owned()
     }
 
-    /// The text itself.
+    /// The text.
     pub fn text(&self) -> &str {
         &self.0
     }
@@ -143,7 +142,7 @@ impl RawJson {
         self.text().starts_with('{')
     }
 
-    /// Reads it into a type.
+    /// Deserializes it.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, JsonError> {
         serde_json::from_str(self.text()).map_err(JsonError::from)
     }
@@ -151,7 +150,7 @@ impl RawJson {
 
 impl PartialEq for RawJson {
     fn eq(&self, other: &Self) -> bool {
-        // Reading it first bounds how deep the comparison can go.
+        // Deserializing first bounds the depth of the comparison.
         self.text() == other.text()
             || self.read::<serde_json::Value>().is_ok()
                 && other.read::<serde_json::Value>().is_ok()
@@ -159,7 +158,7 @@ impl PartialEq for RawJson {
     }
 }
 
-/// Whether two JSON texts mean the same: members in any order, strings by what they spell, numbers without rounding.
+/// Whether two JSON texts mean the same: members in any order, strings by value, numbers without rounding.
 fn json_eq(ours: &str, theirs: &str) -> bool {
     type Members<'a> = std::collections::HashMap<Cow<'a, str>, &'a RawValue>;
     let read = |text| serde_json::from_str::<Members<'_>>(text);
@@ -188,7 +187,7 @@ fn json_eq(ours: &str, theirs: &str) -> bool {
         (Some(b'"'), Some(b'"')) => {
             matches!((serde_json::from_str::<String>(ours), serde_json::from_str::<String>(theirs)), (Ok(a), Ok(b)) if a == b)
         }
-        // A whole number has one spelling; the others are what they round to.
+        // An integer has one spelling; other numbers are compared as `f64`.
         (Some(b'-' | b'0'..=b'9'), Some(b'-' | b'0'..=b'9')) => {
             let fraction = |text: &str| text.contains(['.', 'e', 'E']);
             ours == theirs
@@ -217,7 +216,7 @@ impl<'de> Deserialize<'de> for RawJson {
     }
 }
 
-/// Reads an optional member whose `null` says something: it is not the same as no member.
+/// Deserializes an optional member whose `null` differs from an absent member.
 pub(crate) fn deserialize_present<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<RawJson>, D::Error> {
@@ -232,17 +231,17 @@ impl From<Box<RawValue>> for RawJson {
 
 impl From<serde_json::Value> for RawJson {
     fn from(value: serde_json::Value) -> Self {
-        // A `WriteValue` always has a text.
+        // A `WriteValue` always has text.
         Self::from_value(&value).unwrap_or_else(|_| Self::empty_object())
     }
 }
 
-/// JSON that is not of the shape asked for.
+/// JSON that does not have the expected shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JsonError(Cow<'static, str>);
 
 impl JsonError {
-    /// Says what is wrong, in words the peer may read.
+    /// An error with a description that the peer may read.
     pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
         Self(message.into())
     }
@@ -251,10 +250,10 @@ impl JsonError {
 impl From<serde_json::Error> for JsonError {
     fn from(error: serde_json::Error) -> Self {
         let text = error.to_string();
-        // The position is one inside a part of the message and would mislead.
+        // The position is relative to a part of the message and would mislead.
         let place = format!(" at line {} column {}", error.line(), error.column());
         let text = text.strip_suffix(&place).unwrap_or(&text);
-        // It may quote what the peer sent; a little of that helps, all of it would be an echo.
+        // It may quote the peer's input; a long quote is truncated.
         const MAX_CHARS: usize = 300;
         Self(match text.char_indices().nth(MAX_CHARS) {
             Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()).into(),
@@ -265,7 +264,7 @@ impl From<serde_json::Error> for JsonError {
 
 impl From<JsonSyntaxError> for JsonError {
     fn from(_: JsonSyntaxError) -> Self {
-        Self::new("expected an object whose keys are text")
+        Self::new("expected an object whose keys are strings")
     }
 }
 
@@ -282,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn serde_json_writes_the_text_as_it_is_too() {
+    fn serde_json_writes_the_text_verbatim() {
         let text = r#"{"a": 1.50, "b": [1e2]}"#;
         let raw = RawJson::parse(text).unwrap();
         assert_eq!(serde_json::to_string(&[&raw]).unwrap(), format!("[{text}]"));

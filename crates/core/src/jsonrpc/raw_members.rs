@@ -1,11 +1,11 @@
-//! An object or an array cut into its parts, each as it was written.
+//! Splits an object or array into its parts, each as it was written.
 
 use std::borrow::Cow;
 
 use super::raw::Raw;
 use super::scan::{JsonSyntaxError, decode_string};
 
-/// A member of an object: the name in its quotes, and the value.
+/// A member of an object: the quoted name, and the value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RawMember<'a, V = &'a str> {
     /// The name, quoted.
@@ -14,19 +14,19 @@ pub(crate) struct RawMember<'a, V = &'a str> {
     pub(crate) value: V,
 }
 
-/// Members that are being changed.
+/// Members that are being edited.
 pub(crate) type EditableMembers<'a> = Vec<RawMember<'a, Cow<'a, str>>>;
 
 impl<'a, V> RawMember<'a, V> {
-    /// What the name says; `None` if it has a lone surrogate, which no name of ours has.
+    /// The decoded name; `None` if it has a lone surrogate, which no protocol name has.
     pub(crate) fn name(&self) -> Option<Cow<'a, str>> {
         decode_string(self.quoted_name)
     }
 
-    /// Whether it has this name.
+    /// Whether this is its name.
     pub(crate) fn has_name(&self, name: &str) -> bool {
         let written = self.quoted_name.get(1..self.quoted_name.len() - 1).unwrap_or_default();
-        // With an escape in it, it is longer than what it says.
+        // A name with an escape is longer than its decoded form.
         written == name || written.len() > name.len() && self.name().as_deref() == Some(name)
     }
 
@@ -37,9 +37,9 @@ impl<'a, V> RawMember<'a, V> {
 }
 
 impl<'a> Raw<'a> {
-    /// The members of an object in their order, one that stands there twice too; `None` if it is no object.
+    /// The members of an object in order, duplicates included; `None` if it is not an object.
     ///
-    /// Only brackets are counted inside a value, so that its depth does not matter.
+    /// Inside a value only brackets are counted, so its depth does not matter.
     pub(crate) fn members(self) -> Option<Vec<RawMember<'a>>> {
         self.split(b'{', b'}', |scanner| {
             let quoted = scanner.validated_value()?;
@@ -48,7 +48,7 @@ impl<'a> Raw<'a> {
         })
     }
 
-    /// The items of an array; `None` if it is no array.
+    /// The items of an array; `None` if it is not an array.
     pub(crate) fn items(self) -> Option<Vec<&'a str>> {
         self.split(b'[', b']', |scanner| scanner.validated_value())
     }
@@ -77,18 +77,18 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// The same members, to be changed.
+/// Copies members for editing.
 pub(crate) fn to_editable<'a>(members: &[RawMember<'a>]) -> EditableMembers<'a> {
     members.iter().map(|member| member.with_value(Cow::Borrowed(member.value))).collect()
 }
 
-/// Puts members together to an object.
+/// Builds an object from members.
 pub(crate) fn build_object<V: AsRef<str>>(members: &[RawMember<'_, V>]) -> String {
     let length = members
         .iter()
         .map(|member| member.quoted_name.len() + member.value.as_ref().len() + 2)
         .sum::<usize>();
-    // Each has a colon, and all but the last a comma.
+    // Each member has a colon, and all but the last a comma.
     let mut text = String::with_capacity(length.max(1) + 1);
     text.push('{');
     for (place, RawMember { quoted_name: quoted, value }) in members.iter().enumerate() {
@@ -103,7 +103,7 @@ pub(crate) fn build_object<V: AsRef<str>>(members: &[RawMember<'_, V>]) -> Strin
     text
 }
 
-/// Puts items together to an array.
+/// Builds an array from items.
 pub(crate) fn build_array<'a>(items: impl IntoIterator<Item = Cow<'a, str>>) -> String {
     let mut text = String::from("[");
     for (place, item) in items.into_iter().enumerate() {
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_are_put_together_as_they_were_written() {
+    fn parts_are_joined_as_they_were_written() {
         let deep = format!("{}{}", "[".repeat(5000), "]".repeat(5000));
         let text = format!(r#"{{"a\u0062":1.0e+2,"":{{"x":[]}},"a":"}}","a":{deep}}}"#);
         let members = Raw::from_validated(&text).members().unwrap();

@@ -1,6 +1,6 @@
-//! Messages straight into a buffer.
+//! Writes messages into a buffer.
 //!
-//! Each function appends one whole message, or fails and leaves the buffer as it was.
+//! Each function appends one complete message, or fails and leaves the buffer unchanged.
 
 use serde::Serialize;
 
@@ -9,10 +9,10 @@ use super::{
     json_serializer,
 };
 
-/// Writes a value. What stands around it is the same for all and so built once.
+/// Writes a value. A trait object, so that the code around it is generated once and not for each type.
 type WriteValue<'a> = &'a mut dyn FnMut(&mut Vec<u8>) -> Result<(), JsonError>;
 
-/// Appends a request. `params` must come out as an object.
+/// Appends a request. `params` must serialize as an object.
 pub fn request<P: Serialize + ?Sized>(
     out: &mut Vec<u8>,
     id: &Id<'_>,
@@ -27,7 +27,7 @@ pub fn request<P: Serialize + ?Sized>(
     }
 }
 
-/// Appends a request whose params begin with `members`, each a JSON member as text: a key, a colon, a value.
+/// Appends a request whose params begin with `members`, JSON members as text (key, colon, value).
 pub fn request_with_members<P: Serialize + ?Sized>(
     out: &mut Vec<u8>,
     id: &Id<'_>,
@@ -38,7 +38,8 @@ pub fn request_with_members<P: Serialize + ?Sized>(
     request_with_writer(out, id, method, members, &mut |out| Ok(json_serializer::write_value(out, params)?))
 }
 
-/// Appends a request whose params are written already, with `members` at their front. Fails when they are no object.
+/// Appends a request whose params are JSON already, with `members` inserted at the front. Fails if they are not an
+/// object.
 pub fn raw_request(
     out: &mut Vec<u8>,
     id: &Id<'_>,
@@ -70,7 +71,7 @@ fn request_with_writer(
     })
 }
 
-/// Appends a notification. `params` must come out as an object.
+/// Appends a notification. `params` must serialize as an object.
 pub fn notification<P: Serialize + ?Sized>(
     out: &mut Vec<u8>,
     method: &str,
@@ -84,14 +85,14 @@ pub fn notification<P: Serialize + ?Sized>(
     }
 }
 
-/// Appends a result. It must come out as an object.
+/// Appends a result, which must serialize as an object.
 pub fn result<R: Serialize + ?Sized>(out: &mut Vec<u8>, id: &Id<'_>, result: &R) -> Result<(), JsonError> {
     result_with_members(out, id, &[], result)
 }
 
-/// Appends a result whose object begins with `members`, each a JSON member as text: a key, a colon, a value.
+/// Appends a result whose object begins with `members`, JSON members as text (key, colon, value).
 ///
-/// This is how members that every result of a revision carries are added without building the result again.
+/// Adds the members that every result of a revision carries without building the result again.
 pub fn result_with_members<R: Serialize + ?Sized>(
     out: &mut Vec<u8>,
     id: &Id<'_>,
@@ -116,7 +117,7 @@ fn result_with_writer(
     })
 }
 
-/// Appends a result that is already JSON text, such as one that was written before and kept.
+/// Appends a result that is JSON text already, such as a cached one.
 pub fn raw_result(out: &mut Vec<u8>, id: &Id<'_>, result: &RawJson) {
     begin_message(out, id);
     out.extend_from_slice(b",\"result\":");
@@ -124,7 +125,7 @@ pub fn raw_result(out: &mut Vec<u8>, id: &Id<'_>, result: &RawJson) {
     out.push(b'}');
 }
 
-/// Appends an error. Without an id it is `null` or absent, as the peer's revision wants it.
+/// Appends an error. An unknown id is written as `null` or left out, as the peer's revision requires.
 pub fn error(out: &mut Vec<u8>, id: Option<&Id<'_>>, null_if_unknown: bool, error: &ErrorObject) {
     match id {
         Some(id) => begin_message(out, id),
@@ -132,13 +133,13 @@ pub fn error(out: &mut Vec<u8>, id: Option<&Id<'_>>, null_if_unknown: bool, erro
         None => out.extend_from_slice(b"{\"jsonrpc\":\"2.0\""),
     }
     out.extend_from_slice(b",\"error\":");
-    // An integer, a string and JSON text: this cannot fail.
+    // An integer, a string and JSON text cannot fail to serialize.
     drop(json_serializer::write_value(out, error));
     out.push(b'}');
 }
 
 impl Incoming<'_> {
-    /// Appends it as it would have been written here.
+    /// Appends the message.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), JsonError> {
         match self {
             Incoming::Single(message) => message.write(out),
@@ -158,7 +159,7 @@ impl Incoming<'_> {
 }
 
 impl Message<'_> {
-    /// Appends it as it would have been written here.
+    /// Appends the message.
     pub fn write(&self, out: &mut Vec<u8>) -> Result<(), JsonError> {
         match self {
             Message::Request(Request { id, method, params }) => request(out, id, method, params.as_ref()),
@@ -197,7 +198,7 @@ fn begin_message(out: &mut Vec<u8>, id: &Id<'_>) {
     id.write(out);
 }
 
-/// A request, or without an id a notification.
+/// Appends a request, or a notification if there is no id.
 fn write_call(
     out: &mut Vec<u8>,
     id: Option<&Id<'_>>,
@@ -220,7 +221,7 @@ fn write_call(
     })
 }
 
-/// Appends what `write` writes, which must be an object, with `members` at its front.
+/// Appends the object that `write` writes, with `members` inserted at its front.
 fn write_object_with_members(
     out: &mut Vec<u8>,
     members: &[&str],
@@ -233,11 +234,11 @@ fn write_object_with_members(
     }
     let start = out.len();
     write(out)?;
-    // Raw JSON passed on may have space between its braces.
+    // Forwarded JSON may have whitespace between its braces.
     let empty = out.get(start + 1..).is_some_and(|rest| rest.trim_ascii() == b"}");
     match out.get_mut(start) {
         Some(brace) if *brace == b'{' => {
-            // `{members` and `{value}` become `{members,value}` by turning the inner brace into a comma.
+            // `{members` and `{value}` become `{members,value}` by replacing the inner brace with a comma.
             if start > front && !empty {
                 *brace = b',';
             }

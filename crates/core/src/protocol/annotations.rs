@@ -1,27 +1,27 @@
-//! Hints on content and resources, and who speaks.
+//! Annotations of content and resources, and roles.
 
 use super::wire::{string_enum, wire};
 
 wire! {
-    /// Hints for whoever shows or uses the thing they stand on. They bind nobody.
+    /// Hints about the use and display of an item. They are not binding.
     #[derive(Default)]
     pub struct Annotations {
     }
     optional {
-        /// Whom it is for.
+        /// The intended audience.
         audience: Vec<Role>,
-        /// From 0, least important, to 1, in effect required.
+        /// The importance, from 0 (least) to 1 (in effect required).
         #[serde(with = "super::number::maybe_measure")]
         priority: f64,
-        /// When it last changed, as an ISO 8601 string.
+        /// The time of the last change, ISO 8601.
         last_modified: String,
     }
 }
 
 string_enum! {
-    /// Who speaks. The specification knows these two alone.
+    /// The role of a speaker. The specification has only these two.
     pub enum Role {
-        /// The person, or whoever speaks for them.
+        /// The user.
         User = "user",
         /// The model.
         Assistant = "assistant",

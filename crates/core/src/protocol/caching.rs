@@ -1,7 +1,7 @@
-//! How long a result may be kept, and for whom.
+//! Cache hints: how long a result may be cached, and for whom.
 //!
 //! On 2026-07-28 the discover result, the four lists and `resources/read` carry `ttlMs` and `cacheScope`. A result
-//! that says nothing is sent as `0` and `private` there, and without the hints to older peers.
+//! without hints is sent as `0` and `private` there, and without hints to older peers.
 
 use super::wire::string_enum;
 
@@ -25,20 +25,20 @@ impl<'a> CacheSubject<'a> {
 }
 
 string_enum! {
-    /// Who may share a cached result.
+    /// The scope of a cached result.
     pub enum CacheScope {
-        /// Only the caller it was made for.
+        /// Only for the caller it was produced for.
         Private = "private",
-        /// Anyone.
+        /// For every caller.
         Public = "public",
     }
 }
 
 /// A result with cache hints.
 pub trait Cacheable {
-    /// For how many milliseconds the result stays good; 0 is "ask again".
+    /// How many milliseconds the result may be cached; 0 forbids it.
     fn ttl_ms_mut(&mut self) -> &mut Option<u64>;
-    /// Who may share it.
+    /// The cache scope of the result.
     fn cache_scope_mut(&mut self) -> &mut Option<CacheScope>;
 }
 

@@ -1,25 +1,25 @@
-//! Cancellation: a request is no longer wanted.
+//! Cancellation of a request.
 
 use super::Meta;
 use super::wire::{has_meta, notification, wire};
 use crate::jsonrpc::Id;
 
 notification! {
-    /// A request is no longer wanted.
+    /// Cancels a request.
     Cancelled = "notifications/cancelled", CancelledParams
 }
 
 wire! {
-    /// Which request, and why.
+    /// The cancelled request, and the reason.
     #[derive(Default)]
     pub struct CancelledParams {
     }
     optional {
-        /// The request. Every revision needs it but for tasks on 2025-11-25; without it the notice is ignored.
+        /// The request. Required except for tasks on 2025-11-25; a notification without it is ignored.
         request_id: Id<'static>,
-        /// Why, for the log.
+        /// The reason, for the log.
         reason: String,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }

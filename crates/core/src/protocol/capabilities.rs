@@ -1,4 +1,4 @@
-//! What each side can do. Capability objects are open: keys we do not know are kept and never an error.
+//! The capabilities of client and server. Capability objects are open: unknown members are kept and never an error.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use crate::jsonrpc::{JsonError, RawJson};
 
 /// Defines a capability object: known members, and the rest kept.
 ///
-/// It is read as its members, out of which those that are known are taken: what serde makes of flattened members is many
-/// times the code.
+/// The object is deserialized as a list of members, from which the known ones are taken: serde's flattened members
+/// generate many times the code.
 macro_rules! capability {
     (
         $(#[$attr:meta])*
@@ -28,13 +28,13 @@ macro_rules! capability {
                 #[serde(rename = $wire, skip_serializing_if = "Option::is_none")]
                 pub $field: Option<$ty>,
             )*
-            /// Members we do not know.
+            /// Unknown members.
             #[serde(flatten)]
             pub other: Object,
         }
 
         impl $name {
-            /// With nothing declared.
+            /// An empty capability object.
             pub fn new() -> Self {
                 Self::default()
             }
@@ -70,7 +70,7 @@ macro_rules! capability {
     };
 }
 
-/// What stands in a capability object.
+/// The type of a member of a capability object.
 trait CapabilityMember: Sized {
     fn read(value: &RawJson) -> Result<Self, JsonError>;
 }
@@ -88,7 +88,7 @@ impl CapabilityMember for Object {
     }
 }
 
-/// The members of an object, as they came.
+/// The members of an object, as they were written.
 struct CapabilityMembers(Vec<(String, RawJson)>);
 
 impl CapabilityMember for CapabilityMembers {
@@ -99,7 +99,7 @@ impl CapabilityMember for CapabilityMembers {
 }
 
 impl CapabilityMembers {
-    /// Takes a member out that may be missing or `null`.
+    /// Takes a member that may be absent or `null`.
     fn take<T: CapabilityMember>(&mut self, name: &str) -> Result<Option<T>, JsonError> {
         match self.take_raw(name)? {
             Some(value) => T::read(&value).map(Some).map_err(|error| in_member(name, &error)),
@@ -154,13 +154,13 @@ impl<'de> Deserialize<'de> for CapabilityMembers {
 }
 
 capability! {
-    /// What a client can do.
+    /// The capabilities of a client.
     pub struct ClientCapabilities {
-        /// Offers directories to work in.
+        /// Has roots.
         roots = "roots": RootsCapability,
-        /// Lets the server ask its model.
+        /// Lets the server use its model.
         sampling = "sampling": SamplingCapability,
-        /// Lets the server ask its user.
+        /// Lets the server request input from the user.
         elicitation = "elicitation": ElicitationCapability,
         /// Runs requests of the server as tasks (2025-11-25 only).
         tasks = "tasks": TasksCapability,
@@ -172,17 +172,17 @@ capability! {
 }
 
 capability! {
-    /// What a server can do.
+    /// The capabilities of a server.
     pub struct ServerCapabilities {
-        /// Offers tools.
+        /// Has tools.
         tools = "tools": ListCapability,
-        /// Offers resources.
+        /// Has resources.
         resources = "resources": ResourcesCapability,
-        /// Offers prompts.
+        /// Has prompts.
         prompts = "prompts": ListCapability,
         /// Completes arguments (declared from 2025-03-26 on).
         completions = "completions": Object,
-        /// Sends log messages.
+        /// Sends log notifications.
         logging = "logging": Object,
         /// Runs requests of the client as tasks (2025-11-25 only).
         tasks = "tasks": TasksCapability,
@@ -196,7 +196,7 @@ capability! {
 capability! {
     /// `roots`.
     pub struct RootsCapability {
-        /// Tells when the list changes (up to 2025-11-25).
+        /// Notifies about changes of the list (up to 2025-11-25).
         list_changed = "listChanged": bool,
     }
 }
@@ -204,9 +204,9 @@ capability! {
 capability! {
     /// `sampling`.
     pub struct SamplingCapability {
-        /// The model may be given tools.
+        /// Sampling requests may have tools.
         tools = "tools": Object,
-        /// `includeContext` other than `none` is understood.
+        /// Supports `includeContext` other than `none`.
         context = "context": Object,
     }
 }
@@ -214,20 +214,20 @@ capability! {
 capability! {
     /// `elicitation`. Empty means forms only.
     pub struct ElicitationCapability {
-        /// Shows forms.
+        /// Supports forms.
         form = "form": Object,
-        /// Opens web pages.
+        /// Supports URLs.
         url = "url": Object,
     }
 }
 
 impl ElicitationCapability {
-    /// Whether forms can be shown. An empty capability says yes: it is older than the other mode.
+    /// Whether forms are supported. An empty capability means yes: it is older than the URL mode.
     pub fn supports_form(&self) -> bool {
         self.form.is_some() || self.url.is_none()
     }
 
-    /// Whether web pages can be opened.
+    /// Whether URLs are supported.
     pub fn supports_url(&self) -> bool {
         self.url.is_some()
     }
@@ -236,7 +236,7 @@ impl ElicitationCapability {
 capability! {
     /// `tools` or `prompts`.
     pub struct ListCapability {
-        /// Tells when the list changes.
+        /// Notifies about changes of the list.
         list_changed = "listChanged": bool,
     }
 }
@@ -244,9 +244,9 @@ capability! {
 capability! {
     /// `resources`.
     pub struct ResourcesCapability {
-        /// Tells when a single resource changes.
+        /// Notifies about changes of single resources.
         subscribe = "subscribe": bool,
-        /// Tells when the list changes.
+        /// Notifies about changes of the list.
         list_changed = "listChanged": bool,
     }
 }
@@ -254,11 +254,11 @@ capability! {
 capability! {
     /// `tasks`, as 2025-11-25 has it on both sides.
     pub struct TasksCapability {
-        /// Knows `tasks/list`.
+        /// Supports `tasks/list`.
         list = "list": Object,
-        /// Knows `tasks/cancel`.
+        /// Supports `tasks/cancel`.
         cancel = "cancel": Object,
-        /// Which requests may become tasks, as a tree of method names.
+        /// The requests that may become tasks, as a tree of method names.
         requests = "requests": Object,
     }
 }
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_taken_out_and_the_rest_is_kept_in_order() {
+    fn known_members_are_taken_and_the_rest_kept_in_order() {
         let text = r#"{"z":1,"roots":{"later":[],"listChanged":true},"a":{"x":null},"tasks":null,"b":2}"#;
         let read = read(text).unwrap();
         let roots = read.roots.as_ref().unwrap();
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_place() {
+    fn error_names_the_member() {
         let wrong = |text| read(text).unwrap_err();
         assert_eq!(
             wrong(r#"{"roots":{"listChanged":"x"}}"#),
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_known_member_stands_there_once_and_a_strange_one_as_often_as_it_likes() {
+    fn only_unknown_members_may_be_duplicated() {
         assert_eq!(read(r#"{"roots":{},"roots":{}}"#).unwrap_err(), "duplicate field `roots`");
         assert_eq!(
             read(r#"{"elicitation":{"form":{},"form":{}}}"#).unwrap_err(),

@@ -1,4 +1,4 @@
-//! Completion: what could stand in an argument, while a person is typing it.
+//! Completion of arguments while the user types.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -8,34 +8,34 @@ use super::wire::{has_meta, method, wire};
 use super::{Meta, OrderedMap};
 
 method! {
-    /// What could stand here.
+    /// Completes an argument.
     Complete = "completion/complete", CompleteParams => CompleteResult
 }
 
 wire! {
-    /// Which argument of what, and what was typed so far.
+    /// The argument to complete.
     pub struct CompleteParams {
-        /// The prompt or template whose argument it is.
+        /// The prompt or template with the argument.
         r#ref: Reference,
         /// The argument.
         argument: CompletionArgument,
     }
     optional {
-        /// What is already known (from 2025-06-18).
+        /// The other arguments (from 2025-06-18).
         context: CompletionContext,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// An argument being typed.
+    /// An argument that is being typed.
     #[derive(Eq)]
     pub struct CompletionArgument {
-        /// Which.
+        /// The name of the argument.
         name: String,
-        /// What was typed so far.
+        /// The text typed so far.
         value: String,
     }
     optional {
@@ -43,28 +43,28 @@ wire! {
 }
 
 wire! {
-    /// What is already known.
+    /// The context of a completion.
     #[derive(Default)]
     pub struct CompletionContext {
     }
     optional {
-        /// Arguments already filled in.
+        /// The arguments that are filled in already.
         arguments: OrderedMap<String>,
     }
 }
 
-/// Whose argument is completed.
+/// The owner of an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reference {
-    /// A prompt's.
+    /// A prompt.
     Prompt {
-        /// What it is called by.
+        /// The name of the prompt.
         name: String,
-        /// For people (from 2025-06-18).
+        /// The display name (from 2025-06-18).
         title: Option<String>,
     },
-    /// A resource template's.
+    /// A resource template.
     Resource {
         /// The template, or a URI.
         uri: String,
@@ -122,13 +122,13 @@ impl<'de> Deserialize<'de> for Reference {
 }
 
 wire! {
-    /// What could stand there.
+    /// The suggested values.
     pub struct CompleteResult {
         /// The values.
         completion: Completion,
     }
     optional {
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
@@ -142,15 +142,15 @@ wire! {
         values: Vec<String>,
     }
     optional {
-        /// How many there are in all.
+        /// The total number of values.
         #[serde(with = "super::number::maybe_count")]
         total: u64,
-        /// Whether there are more than stand here.
+        /// Whether there are more values.
         has_more: bool,
     }
 }
 
-/// How many values one answer may hold.
+/// The maximum number of values in one result.
 pub const MAX_VALUES: usize = 100;
 
 complete!(CompleteResult);

@@ -1,6 +1,7 @@
-//! Content blocks: what tools, prompts and models say.
+//! Content blocks of tools, prompts and models.
 //!
-//! A block is read in one pass by the members it has and told apart by its `type`; nothing is guessed from shape.
+//! A block is deserialized in one pass with the members of all kinds, and its `type` selects the kind; nothing is
+//! inferred from its shape.
 
 use std::fmt;
 
@@ -16,15 +17,15 @@ use crate::jsonrpc::RawJson;
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ContentBlock {
-    /// Words.
+    /// Text.
     Text(Text),
-    /// A picture.
+    /// An image.
     Image(Image),
-    /// Sound (from 2025-03-26).
+    /// Audio (from 2025-03-26).
     Audio(Audio),
-    /// A pointer to a resource (from 2025-06-18).
+    /// A link to a resource (from 2025-06-18).
     ResourceLink(ResourceLink),
-    /// A resource itself.
+    /// An embedded resource.
     Resource(EmbeddedResource),
 }
 
@@ -32,174 +33,174 @@ pub enum ContentBlock {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SamplingBlock {
-    /// Words.
+    /// Text.
     Text(Text),
-    /// A picture.
+    /// An image.
     Image(Image),
-    /// Sound (from 2025-03-26).
+    /// Audio (from 2025-03-26).
     Audio(Audio),
-    /// The model wants a tool called (from 2025-11-25).
+    /// A tool call of the model (from 2025-11-25).
     ToolUse(ToolUse),
-    /// What the tool answered (from 2025-11-25).
+    /// The result of a tool call (from 2025-11-25).
     ToolResult(ToolResult),
 }
 
 wire! {
-    /// Words.
+    /// Text.
     #[serde(tag = "type", rename = "text")]
     pub struct Text {
-        /// The words.
+        /// The text.
         text: String,
     }
     optional {
-        /// Hints.
+        /// Hints about use and display.
         annotations: Annotations,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// A picture.
+    /// An image.
     #[serde(tag = "type", rename = "image")]
     pub struct Image {
-        /// Its bytes in base64.
+        /// The data in base64.
         data: String,
-        /// Its type.
+        /// The MIME type.
         mime_type: String,
     }
     optional {
-        /// Hints.
+        /// Hints about use and display.
         annotations: Annotations,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// Sound.
+    /// Audio.
     #[serde(tag = "type", rename = "audio")]
     pub struct Audio {
-        /// Its bytes in base64.
+        /// The data in base64.
         data: String,
-        /// Its type.
+        /// The MIME type.
         mime_type: String,
     }
     optional {
-        /// Hints.
+        /// Hints about use and display.
         annotations: Annotations,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// A pointer to a resource the server may know more about.
+    /// A link to a resource.
     #[serde(tag = "type", rename = "resource_link")]
     pub struct ResourceLink {
-        /// Where it is.
+        /// The URI.
         uri: String,
-        /// For programs.
+        /// The programmatic name.
         name: String,
     }
     optional {
-        /// For people.
+        /// The display name.
         title: String,
-        /// What it is.
+        /// A description.
         description: String,
-        /// Its type.
+        /// The MIME type.
         mime_type: String,
-        /// Its size in bytes.
+        /// The size in bytes.
         #[serde(with = "super::number::maybe_count")]
         size: u64,
-        /// Pictures of it.
+        /// Icons.
         icons: Vec<Icon>,
-        /// Hints.
+        /// Hints about use and display.
         annotations: Annotations,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// A resource inside the message.
+    /// A resource embedded in the message.
     #[serde(tag = "type", rename = "resource")]
     pub struct EmbeddedResource {
-        /// Its contents.
+        /// The contents of the resource.
         resource: ResourceContents,
     }
     optional {
-        /// Hints; beside the resource, not inside it.
+        /// Hints about use and display; beside the resource, not inside it.
         annotations: Annotations,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// The model wants a tool called.
+    /// A tool call of the model.
     #[serde(tag = "type", rename = "tool_use")]
     pub struct ToolUse {
-        /// What its result must name.
+        /// The id for the result.
         id: String,
-        /// The tool.
+        /// The name of the tool.
         name: String,
-        /// Its arguments, an object.
+        /// The arguments, an object.
         input: RawJson,
     }
     optional {
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// What a tool answered the model.
+    /// The result of a tool call, for the model.
     #[serde(tag = "type", rename = "tool_result")]
     pub struct ToolResult {
-        /// Which use this answers.
+        /// The id of the tool call.
         tool_use_id: String,
-        /// What it said.
+        /// The content.
         content: Vec<ContentBlock>,
     }
     optional {
-        /// What it said, for programs: any JSON value (an object on 2025-11-25).
+        /// The structured content: any JSON value (an object on 2025-11-25).
         structured_content: RawJson,
-        /// Whether it failed.
+        /// Whether the tool failed.
         is_error: bool,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 impl Image {
-    /// A picture of bytes.
+    /// An image from bytes.
     pub fn from_bytes(bytes: &[u8], mime_type: impl Into<String>) -> Self {
         Self::new(base64::encode(bytes), mime_type)
     }
 }
 
 impl Audio {
-    /// Sound of bytes.
+    /// Audio from bytes.
     pub fn from_bytes(bytes: &[u8], mime_type: impl Into<String>) -> Self {
         Self::new(base64::encode(bytes), mime_type)
     }
 }
 
 impl ContentBlock {
-    /// A block of words.
+    /// A text block.
     pub fn text(text: impl Into<String>) -> Self {
         ContentBlock::Text(Text::new(text))
     }
 
-    /// The words, if it is a block of words.
+    /// The text, if it is a text block.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             ContentBlock::Text(text) => Some(&text.text),
@@ -209,27 +210,28 @@ impl ContentBlock {
 }
 
 impl SamplingBlock {
-    /// A block of words.
+    /// A text block.
     pub fn text(text: impl Into<String>) -> Self {
         SamplingBlock::Text(Text::new(text))
     }
 }
 
-/// The contents of a resource: text, or bytes in base64. They have no `type`; `text` and `blob` tell them apart.
+/// The contents of a resource: text, or bytes in base64. They have no `type`; the members `text` and `blob` tell them
+/// apart.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ResourceContents {
-    /// Which resource, or which part of one.
+    /// The URI of the resource, or of a part of it.
     pub uri: String,
-    /// What it holds.
+    /// The contents.
     pub body: ResourceBody,
-    /// Its type.
+    /// The MIME type.
     pub mime_type: Option<String>,
-    /// Data beside the protocol.
+    /// Metadata, `_meta`.
     pub meta: Option<Meta>,
 }
 
-/// What a resource holds.
+/// The contents of a resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResourceBody {
     /// Text.
@@ -239,17 +241,17 @@ pub enum ResourceBody {
 }
 
 impl ResourceContents {
-    /// Contents that are text.
+    /// Text contents.
     pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
         Self { uri: uri.into(), body: ResourceBody::Text(text.into()), mime_type: None, meta: None }
     }
 
-    /// Contents that are bytes, in base64.
+    /// Binary contents, in base64.
     pub fn blob(uri: impl Into<String>, base64: impl Into<String>) -> Self {
         Self { uri: uri.into(), body: ResourceBody::Blob(base64.into()), mime_type: None, meta: None }
     }
 
-    /// Contents that are bytes.
+    /// Binary contents.
     pub fn bytes(uri: impl Into<String>, bytes: &[u8]) -> Self {
         Self::blob(uri, base64::encode(bytes))
     }
@@ -339,10 +341,10 @@ impl Serialize for SamplingBlock {
     }
 }
 
-/// Every member any block has, so that a block is read in one pass wherever its `type` stands.
+/// The members of all kinds of blocks, so that a block is deserialized in one pass wherever its `type` is.
 ///
-/// A member is judged only if its block is of a kind that has it: blocks are open, and an image may well have an `id`
-/// that is none of ours.
+/// A member is checked only if the kind of block has it: blocks are open, and an image may have an `id` of another
+/// meaning.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct AnyBlock {
@@ -369,7 +371,7 @@ struct AnyBlock {
     meta: Option<Meta>,
 }
 
-/// A string, or something that is not one.
+/// A string, or a value of another type.
 struct MaybeString(Option<String>);
 
 impl<'de> Deserialize<'de> for MaybeString {
@@ -455,7 +457,7 @@ impl AnyBlock {
     }
 
     fn resource<E: serde::de::Error>(self) -> Result<EmbeddedResource, E> {
-        // Some examples put the annotations inside the resource; the schema puts them beside it.
+        // Some examples have the annotations inside the resource; the schema has them beside it.
         #[derive(Deserialize)]
         struct Inner {
             annotations: Option<Annotations>,

@@ -1,4 +1,4 @@
-//! Discover: what the server is and can do, without a handshake (2026-07-28).
+//! Discover: describes the server without a handshake (2026-07-28).
 
 use super::caching::{CacheScope, cacheable};
 use super::result::{require_complete, require_object};
@@ -9,34 +9,34 @@ use super::{EmptyParams, Implementation, Meta, Output, ResultType, ServerCapabil
 use crate::jsonrpc::{JsonError, Raw};
 
 method! {
-    /// What the server is and can do.
+    /// Requests the server's description.
     Discover = "server/discover", EmptyParams => DiscoverResult
 }
 
 wire! {
-    /// What the server can do. Who it is stands in `_meta`.
+    /// The server's capabilities. Its name and version are in `_meta`.
     pub struct DiscoverResult {
-        /// The versions it serves.
+        /// The supported versions.
         supported_versions: Vec<String>,
-        /// What it can do.
+        /// The capabilities.
         capabilities: ServerCapabilities,
     }
     optional {
-        /// How to use it, for the model.
+        /// Instructions for the model.
         instructions: String,
-        /// For how long this stays good, in milliseconds.
+        /// How long the result may be cached, in milliseconds.
         #[serde(with = "super::number::maybe_count")]
         ttl_ms: u64,
-        /// Who may share it.
+        /// The cache scope of the result.
         cache_scope: CacheScope,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 impl Output for DiscoverResult {
-    /// Drafts had `serverInfo` in the body, and some servers still do; it is taken if `_meta` does not say better.
+    /// Drafts had `serverInfo` in the body, and some servers still do; it is used if `_meta` has none.
     #[inline]
     fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, JsonError> {
         #[derive(Deserialize)]

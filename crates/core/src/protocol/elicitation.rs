@@ -1,4 +1,4 @@
-//! Elicitation: the server asks the user, by a form or by a web page.
+//! Elicitation: the server requests input from the user, with a form or a URL.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -11,46 +11,46 @@ use super::wire::{has_meta, method, notification, string_enum, wire};
 use super::{HasMeta, Meta, OrderedMap, map_only};
 
 method! {
-    /// Asks the user. On 2026-07-28 it travels inside a result.
+    /// Requests input from the user. On 2026-07-28 it is part of a result.
     Create = "elicitation/create", ElicitParams => MaybeTask<ElicitResult>
 }
 
 notification! {
-    /// What the user was sent to a web page for is done (2025-11-25 only).
+    /// The user has completed a URL elicitation (2025-11-25 only).
     Complete = "notifications/elicitation/complete", CompleteParams
 }
 
-/// A question to the user.
+/// A request for input from the user.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ElicitParams {
     /// A form to fill in.
     Form(FormParams),
-    /// A web page to visit (from 2025-11-25).
+    /// A URL to visit (from 2025-11-25).
     Url(UrlParams),
 }
 
 wire! {
     /// A form to fill in.
     pub struct FormParams {
-        /// What is asked.
+        /// The message for the user.
         message: String,
         /// The form.
         requested_schema: FormSchema,
     }
     optional {
-        /// Says that it is a form; silence says the same.
+        /// The mode; a form is also the default.
         mode: FormMode,
-        /// Asks for a task (2025-11-25 only).
+        /// Requests to run as a task (2025-11-25 only).
         task: TaskRequest,
-        /// Data beside the protocol (up to 2025-11-25; embedded requests have none).
+        /// Metadata, `_meta` (up to 2025-11-25; embedded requests have none).
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 string_enum! {
-    /// The word for the mode of forms.
+    /// The name of the form mode.
     pub enum FormMode {
         /// A form.
         Form = "form",
@@ -58,75 +58,75 @@ string_enum! {
 }
 
 wire! {
-    /// A web page to visit. What is typed there never passes through the client.
+    /// A URL to visit. Input on that page does not pass through the client.
     #[serde(tag = "mode", rename = "url")]
     pub struct UrlParams {
-        /// Why.
+        /// The message for the user.
         message: String,
-        /// Where.
+        /// The URL.
         url: String,
     }
     optional {
-        /// Names the visit (2025-11-25 only, and required there).
+        /// The id of the elicitation (2025-11-25 only, and required there).
         elicitation_id: String,
-        /// Asks for a task (2025-11-25 only).
+        /// Requests to run as a task (2025-11-25 only).
         task: TaskRequest,
-        /// Data beside the protocol (up to 2025-11-25; embedded requests have none).
+        /// Metadata, `_meta` (up to 2025-11-25; embedded requests have none).
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// Which visit is done.
+    /// The completed elicitation.
     pub struct CompleteParams {
-        /// The name it was given.
+        /// The id of the elicitation.
         elicitation_id: String,
     }
     optional {
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// What the user did.
+    /// The user's response.
     pub struct ElicitResult {
-        /// Whether they agreed.
+        /// Whether the user accepted.
         action: ElicitAction,
     }
     optional {
-        /// What they filled in; only when they accepted a form.
+        /// The values of the fields; only for an accepted form.
         content: OrderedMap<FieldValue>,
-        /// Data beside the protocol (up to 2025-11-25).
+        /// Metadata, `_meta` (up to 2025-11-25).
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 string_enum! {
-    /// What the user did with a question.
+    /// The user's action.
     pub enum ElicitAction {
-        /// Answered it.
+        /// The user responded.
         Accept = "accept",
-        /// Said no.
+        /// The user declined.
         Decline = "decline",
-        /// Went away without a choice.
+        /// The user dismissed the request.
         Cancel = "cancel",
     }
 }
 
-/// What was filled into one field.
+/// The value of one field.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FieldValue {
-    /// Words, or one choice.
+    /// Text, or one choice.
     Text(String),
     /// A number.
     Number(Number),
-    /// Yes or no.
+    /// A boolean.
     Boolean(bool),
-    /// Several choices (from 2025-11-25).
+    /// Multiple choices (from 2025-11-25).
     List(Vec<String>),
 }
 
@@ -161,7 +161,9 @@ impl<'de> Deserialize<'de> for FieldValue {
             many @ Value::Array(_) => {
                 serde_json::from_value(many).map(FieldValue::List).map_err(D::Error::custom)
             }
-            _ => Err(D::Error::custom("a field holds a string, a number, a boolean or an array of strings")),
+            _ => {
+                Err(D::Error::custom("a field must be a string, a number, a boolean or an array of strings"))
+            }
         }
     }
 }

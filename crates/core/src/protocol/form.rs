@@ -1,4 +1,4 @@
-//! Forms: the small part of JSON Schema that elicitation uses, with every way to write a choice.
+//! Forms: the subset of JSON Schema that elicitation uses, with all ways to write a choice.
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -7,17 +7,17 @@ use serde_json::{Number, Value, json};
 use super::wire::string_enum;
 use super::{Object, OrderedMap};
 
-/// A form: fields by name, in the order they are shown.
+/// A form: fields by name, in display order.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct FormSchema {
     /// The fields.
     pub properties: OrderedMap<Field>,
-    /// Which must be filled in.
+    /// The required fields.
     pub required: Option<Vec<String>>,
-    /// The dialect, if it is named (from 2025-11-25).
+    /// The schema dialect, if given (from 2025-11-25).
     pub dialect: Option<String>,
-    /// Keywords we do not know.
+    /// Unknown keywords.
     pub other: Object,
 }
 
@@ -27,14 +27,14 @@ impl FormSchema {
         Self::default()
     }
 
-    /// Adds a field that may be left empty.
+    /// Adds an optional field.
     #[must_use]
     pub fn field(mut self, name: impl Into<String>, field: impl Into<Field>) -> Self {
         self.properties.insert(name, field.into());
         self
     }
 
-    /// Adds a field that must be filled in.
+    /// Adds a required field.
     #[must_use]
     pub fn required_field(mut self, name: impl Into<String>, field: impl Into<Field>) -> Self {
         let name = name.into();
@@ -43,84 +43,84 @@ impl FormSchema {
     }
 }
 
-/// One field of a form: what kind it is, and how it is shown.
+/// One field of a form.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Field {
-    /// What can be filled in.
+    /// The kind of field.
     pub kind: FieldKind,
-    /// For people; the name of the field stands in for it.
+    /// The display name; the name of the field is the default.
     pub title: Option<String>,
-    /// What it means.
+    /// A description.
     pub description: Option<String>,
-    /// Keywords we do not know.
+    /// Unknown keywords.
     pub other: Object,
 }
 
-/// What can be filled into a field.
+/// The kinds of fields.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum FieldKind {
-    /// Words.
+    /// Text.
     Text {
-        /// Fewest characters.
+        /// The minimum number of characters.
         min_length: Option<u64>,
-        /// Most characters.
+        /// The maximum number of characters.
         max_length: Option<u64>,
-        /// What the words must be.
+        /// The format of the text.
         format: Option<TextFormat>,
-        /// What stands there first (from 2025-11-25).
+        /// The default value (from 2025-11-25).
         default: Option<String>,
     },
     /// A number.
     Number {
-        /// Whether it must be whole.
+        /// Whether it must be an integer.
         integer: bool,
-        /// The least.
+        /// The minimum.
         minimum: Option<Number>,
-        /// The most.
+        /// The maximum.
         maximum: Option<Number>,
-        /// What stands there first (from 2025-11-25).
+        /// The default value (from 2025-11-25).
         default: Option<Number>,
     },
-    /// Yes or no.
+    /// A boolean.
     Boolean {
-        /// What stands there first.
+        /// The default value.
         default: Option<bool>,
     },
-    /// One of several.
+    /// A single choice.
     Choice {
-        /// Of which.
+        /// The options.
         options: ChoiceOptions,
-        /// What is chosen first (from 2025-11-25).
+        /// The default value (from 2025-11-25).
         default: Option<String>,
     },
-    /// Any of several (from 2025-11-25).
+    /// A multiple choice (from 2025-11-25).
     MultipleChoice {
-        /// Of which.
+        /// The options.
         options: ChoiceOptions,
-        /// Fewest.
+        /// The minimum number of choices.
         min_items: Option<u64>,
-        /// Most.
+        /// The maximum number of choices.
         max_items: Option<u64>,
-        /// What is chosen first.
+        /// The default value.
         default: Option<Vec<String>>,
     },
 }
 
-/// What there is to choose from.
+/// The options of a choice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ChoiceOptions {
-    /// Values that speak for themselves: `enum`.
+    /// Values without titles: `enum`.
     Plain(Vec<String>),
-    /// Values with a title each: `oneOf` or `anyOf` (from 2025-11-25).
+    /// Values with titles: `oneOf` or `anyOf` (from 2025-11-25).
     Titled(Vec<TitledOption>),
-    /// Values with titles in a list beside them: `enum` and `enumNames`, the only way of 2025-06-18. Single choice only.
+    /// Values with a separate list of titles: `enum` and `enumNames`, the only way of 2025-06-18. Single choice only.
     EnumNames {
         /// The values.
         values: Vec<String>,
-        /// Their titles, in the same order.
+        /// The titles, in the same order.
         names: Vec<String>,
     },
 }
@@ -128,15 +128,15 @@ pub enum ChoiceOptions {
 /// A value and its title.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TitledOption {
-    /// What is sent.
+    /// The value to send.
     #[serde(rename = "const")]
     pub value: String,
-    /// What is shown.
+    /// The title to show.
     pub title: String,
 }
 
 string_enum! {
-    /// What the words in a field must be.
+    /// The formats of a text field.
     pub enum TextFormat {
         /// An e-mail address.
         Email = "email",
@@ -154,32 +154,32 @@ impl Field {
         Self { kind, title: None, description: None, other: Object::new() }
     }
 
-    /// Words.
+    /// A text field.
     pub fn text() -> Self {
         Self::new(FieldKind::Text { min_length: None, max_length: None, format: None, default: None })
     }
 
-    /// A number.
+    /// A number field.
     pub fn number() -> Self {
         Self::new(FieldKind::Number { integer: false, minimum: None, maximum: None, default: None })
     }
 
-    /// A whole number.
+    /// An integer field.
     pub fn integer() -> Self {
         Self::new(FieldKind::Number { integer: true, minimum: None, maximum: None, default: None })
     }
 
-    /// Yes or no.
+    /// A boolean field.
     pub fn boolean() -> Self {
         Self::new(FieldKind::Boolean { default: None })
     }
 
-    /// One of several.
+    /// A single choice.
     pub fn choice(options: ChoiceOptions) -> Self {
         Self::new(FieldKind::Choice { options, default: None })
     }
 
-    /// Any of several.
+    /// A multiple choice.
     pub fn multiple_choice(options: ChoiceOptions) -> Self {
         Self::new(FieldKind::MultipleChoice { options, min_items: None, max_items: None, default: None })
     }
@@ -238,18 +238,18 @@ impl<'de> Deserialize<'de> for FormSchema {
         }
         let FieldDe { dialect, r#type, properties, required, other } = FieldDe::deserialize(deserializer)?;
         if r#type != "object" {
-            return Err(D::Error::custom("a form has `\"type\": \"object\"`"));
+            return Err(D::Error::custom("a form must have `\"type\": \"object\"`"));
         }
         Ok(Self { properties, required, dialect, other })
     }
 }
 
-/// The keywords of a field, put together or taken apart one by one; what is left is none of ours.
+/// The keywords of a field, added or taken one by one; the rest is unknown.
 struct Keywords(Object);
 
 impl Keywords {
     fn insert<T: Serialize>(&mut self, word: &str, value: Option<T>) {
-        // Strings, numbers, flags and lists of them always have a value.
+        // Strings, numbers, booleans and lists of them always serialize.
         if let Some(Ok(value)) = value.map(|value| serde_json::to_value(value)) {
             self.0.insert(word.to_owned(), value);
         }
@@ -307,7 +307,7 @@ impl Serialize for Field {
                 words.insert(
                     "items",
                     Some(match options {
-                        // Titles in a list beside them exist for a single choice only.
+                        // A separate list of titles exists for a single choice only.
                         ChoiceOptions::Plain(values) | ChoiceOptions::EnumNames { values, .. } => {
                             json!({"type": "string", "enum": values})
                         }

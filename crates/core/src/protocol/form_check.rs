@@ -1,7 +1,9 @@
-//! Whether what a person filled in fits the form, what stands for what they left out, and whether the form asks for
-//! something that no form may ask for.
+//! Checks the values of a form, applies its defaults, and detects forms that ask for secrets.
 //!
-//! The formats are checked simply: what is refused is clearly wrong, what passes may still be.
+//! Formats are checked simply: a value that is rejected is clearly wrong, one that passes may still be wrong.
+
+#[cfg(test)]
+mod tests;
 
 use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
@@ -14,7 +16,7 @@ use super::form::{ChoiceOptions, Field, FieldKind, FormSchema, TextFormat};
 use crate::jsonrpc::JsonError;
 
 impl FormSchema {
-    /// Whether `content` fits the form. The error names the first field that does not, what was expected and what came.
+    /// Checks `content` against the form. The error names the first wrong field, the expected and the actual value.
     ///
     /// ```
     /// use tsugite_core::protocol::OrderedMap;
@@ -27,10 +29,10 @@ impl FormSchema {
     /// assert_eq!(form.check(&content).unwrap_err().to_string(), "`age`: expected at least 18, got 7");
     /// ```
     pub fn check(&self, content: &OrderedMap<FieldValue>) -> Result<(), JsonError> {
-        // Maps, not searches: a hostile form of many fields must not cost their square.
+        // Maps, not searches: a hostile form with many fields must not cost quadratic time.
         let fields: HashMap<&str, &Field> = self.properties.iter().collect();
         for (name, value) in content.iter() {
-            // A form is open: what it did not ask for is none of its business.
+            // A form is open: unknown fields are ignored.
             if let Some(field) = fields.get(name) {
                 field.kind.check(value).map_err(|mismatch| mismatch.in_field(name))?;
             }
@@ -42,7 +44,7 @@ impl FormSchema {
         }
     }
 
-    /// What was filled in, and after it the defaults of the fields that were not.
+    /// Adds the defaults of the fields that were left out.
     #[must_use]
     pub fn with_defaults(&self, content: OrderedMap<FieldValue>) -> OrderedMap<FieldValue> {
         let filled: HashSet<String> = content.iter().map(|(name, _)| name.to_owned()).collect();
@@ -51,9 +53,10 @@ impl FormSchema {
         content.into_iter().chain(defaults).collect()
     }
 
-    /// The name of a field that asks for a secret. Forms must not: what is typed into them passes through the client.
+    /// The name of a field that asks for a secret. Forms must not: their values pass through the client.
     ///
-    /// Judged by the words in the name and the title, and only where something can be typed: `reset_password` may be a yes or no.
+    /// Decided by the words in the name and the title, and only for fields that take text: `reset_password` may be a
+    /// boolean.
     pub fn secret_field(&self) -> Option<&str> {
         let typed = |field: &Field| matches!(field.kind, FieldKind::Text { .. } | FieldKind::Number { .. });
         let secret = |name: &str, field: &Field| {
@@ -63,7 +66,7 @@ impl FormSchema {
     }
 }
 
-/// What was expected and what came.
+/// The expected and the actual value.
 struct Mismatch {
     expected: String,
     got: String,
@@ -202,12 +205,12 @@ fn check_length(
     }
 }
 
-/// The number, if it is whole however it is written: JSON Schema calls `42.0` an integer.
+/// The number, if it is an integer in any notation: JSON Schema calls `42.0` an integer.
 fn as_integer(number: &Number) -> Option<i128> {
     match (number.as_i64(), number.as_u64(), number.as_f64()) {
         (Some(value), ..) => Some(value.into()),
         (_, Some(value), _) => Some(value.into()),
-        // `as` saturates, which no comparison with a 64-bit number notices.
+        // `as` saturates, which does not affect comparisons with 64-bit numbers.
         (.., Some(value)) if value.fract() == 0.0 => Some(value as i128),
         _ => None,
     }
@@ -220,7 +223,7 @@ fn compare(a: &Number, b: &Number) -> Ordering {
     }
 }
 
-/// RFC 5321 allows nearly everything before the `@`, most of all in quotes.
+/// RFC 5321 allows nearly everything before the `@`, especially in quotes.
 fn is_email(text: &str) -> bool {
     let Some((local, domain)) = text.rsplit_once('@') else { return false };
     let bare = |part: &str| !part.contains(|letter: char| letter.is_whitespace() || letter.is_control());
@@ -230,7 +233,7 @@ fn is_email(text: &str) -> bool {
         && (domain.starts_with('[') || domain.split('.').all(|label| !label.is_empty()))
 }
 
-/// RFC 3986, without a look at what follows the scheme except for what may stand nowhere.
+/// RFC 3986; after the scheme only characters that are never allowed are checked.
 fn is_uri(text: &str) -> bool {
     let Some((scheme, rest)) = text.split_once(':') else { return false };
     scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())
@@ -257,7 +260,7 @@ fn is_date(text: &str) -> bool {
     (1..=last).contains(&day)
 }
 
-/// RFC 3339, `date-time`. The 60th second is a leap second, which nobody can know in advance.
+/// RFC 3339, `date-time`. Second 60 is a leap second, which cannot be known in advance.
 fn is_date_time(text: &str) -> bool {
     let Some((date, time)) = text.split_once(['T', 't']) else { return false };
     let (clock, offset_fits) = match time.strip_suffix(['Z', 'z']) {
@@ -276,7 +279,7 @@ fn is_date_time(text: &str) -> bool {
     is_date(date) && is_time(clock, true) && fraction_fits && offset_fits
 }
 
-/// `23:59`, with or without its seconds.
+/// `23:59`, with or without seconds.
 fn is_time(text: &str, seconds: bool) -> bool {
     let parts: Vec<_> = text.split(':').map(|part| digits(part, 2)).collect();
     match parts[..] {
@@ -291,24 +294,24 @@ fn digits(text: &str, count: usize) -> Option<u32> {
     if all { text.parse().ok() } else { None }
 }
 
-/// Whether one or two neighbouring words of a name are one of [`SECRET_WORDS`].
+/// Whether one or two adjacent words of a name are one of [`SECRET_WORDS`].
 fn names_secret(name: &str) -> bool {
     let words = words(name);
     let secret = |word: &str| SECRET_WORDS.contains(&word);
-    // `token_count` counts them, what ends in `token` is one.
+    // `token_count` is a count; a name that ends in `token` is a token.
     words.last().is_some_and(|word| word == "token")
         || words.iter().any(|word| secret(word))
         || words.windows(2).any(|pair| secret(&pair.concat()))
 }
 
-/// `apiKey2`, `API key` and `api_key` are `api` and `key`.
+/// Splits a name into words: `apiKey2`, `API key` and `api_key` are `api` and `key`.
 fn words(name: &str) -> Vec<String> {
     let letters: Vec<char> = name.chars().collect();
     let mut words = vec![String::new()];
     for (at, letter) in letters.iter().enumerate() {
         let before = at.checked_sub(1).and_then(|at| letters.get(at));
         let lower = |letter: Option<&char>| letter.is_some_and(|letter| letter.is_lowercase());
-        // A capital begins a word after a small letter, and before one: the `K` of `APIKey`.
+        // An uppercase letter begins a word after a lowercase letter, and before one: the `K` of `APIKey`.
         let begins = letter.is_uppercase() && (lower(before) || lower(letters.get(at + 1)));
         if begins || !letter.is_alphabetic() {
             words.push(String::new());
@@ -336,7 +339,7 @@ fn quoted(text: &str) -> String {
     format!("{:?}", truncated(text))
 }
 
-/// What a peer sent is echoed, but never more of it than helps.
+/// Truncates text of the peer that is echoed.
 fn truncated(text: &str) -> String {
     match text.char_indices().nth(MAX_ECHO_CHARS) {
         None => text.to_owned(),
@@ -346,7 +349,7 @@ fn truncated(text: &str) -> String {
 
 const MAX_ECHO_CHARS: usize = 60;
 
-/// Options that are named to somebody who chose none of them.
+/// How many options an error lists.
 const MAX_LISTED_OPTIONS: usize = 10;
 
 const SECRET_WORDS: [&str; 18] = [
@@ -369,280 +372,3 @@ const SECRET_WORDS: [&str; 18] = [
     "cvc",
     "ssn",
 ];
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-
-    fn form(properties: Value, required: Value) -> FormSchema {
-        let form = json!({"type": "object", "properties": properties, "required": required});
-        serde_json::from_value(form).unwrap()
-    }
-
-    /// What is said about `value` in the only field, which is called `it`.
-    fn check_message(field: Value, value: Value) -> String {
-        let content = serde_json::from_value(json!({"it": value})).unwrap();
-        match form(json!({"it": field}), json!(["it"])).check(&content) {
-            Ok(()) => "fits".to_owned(),
-            Err(error) => error.to_string().strip_prefix("`it`: ").unwrap().to_owned(),
-        }
-    }
-
-    fn content(content: Value) -> OrderedMap<FieldValue> {
-        serde_json::from_value(content).unwrap()
-    }
-
-    #[test]
-    fn what_must_be_filled_in_is_there() {
-        let form = form(json!({"a": {"type": "string"}, "b": {"type": "boolean"}}), json!(["a"]));
-        form.check(&content(json!({"a": ""}))).unwrap();
-        form.check(&content(json!({"b": true, "a": "x"}))).unwrap();
-        let error = form.check(&content(json!({"b": true}))).unwrap_err();
-        assert_eq!(error.to_string(), "`a`: expected a value, got none");
-        FormSchema::new().check(&OrderedMap::new()).unwrap();
-    }
-
-    #[test]
-    fn a_field_that_was_not_asked_for_is_passed_over() {
-        let form = form(json!({"a": {"type": "string"}}), json!([]));
-        assert!(form.check(&content(json!({"a": "x", "b": 1}))).is_ok());
-    }
-
-    #[test]
-    fn each_kind_of_field_takes_its_own_kind_of_value() {
-        let of = |kind: &str| json!({"type": kind});
-        let choices = json!({"type": "array", "items": {"type": "string", "enum": ["a"]}});
-        for (field, value, expected) in [
-            (of("string"), json!("x"), "fits"),
-            (of("string"), json!(1), "expected a string, got 1"),
-            (of("number"), json!(1.5), "fits"),
-            (of("number"), json!("1.5"), "expected a number, got \"1.5\""),
-            (of("integer"), json!(42), "fits"),
-            (of("integer"), json!(42.0), "fits"),
-            (of("integer"), json!(42.5), "expected a whole number, got 42.5"),
-            (of("integer"), json!(true), "expected a whole number, got true"),
-            (of("boolean"), json!(false), "fits"),
-            (of("boolean"), json!("false"), "expected true or false, got \"false\""),
-            (json!({"type": "string", "enum": ["a"]}), json!(["a"]), "expected one choice, got an array"),
-            (choices.clone(), json!(["a"]), "fits"),
-            (choices, json!("a"), "expected an array of choices, got \"a\""),
-        ] {
-            assert_eq!(check_message(field.clone(), value.clone()), expected, "{field} {value}");
-        }
-    }
-
-    #[test]
-    fn lengths_are_counted_in_characters() {
-        let field = json!({"type": "string", "minLength": 2, "maxLength": 3});
-        assert_eq!(check_message(field.clone(), json!("継手")), "fits");
-        assert_eq!(check_message(field.clone(), json!("継手継")), "fits");
-        assert_eq!(check_message(field.clone(), json!("継")), "expected at least 2 characters, got 1");
-        assert_eq!(check_message(field, json!("four")), "expected at most 3 characters, got 4");
-        let one = json!({"type": "string", "minLength": 1});
-        assert_eq!(check_message(one, json!("")), "expected at least 1 character, got 0");
-    }
-
-    #[test]
-    fn bounds_of_numbers_are_exact() {
-        let field = json!({"type": "number", "minimum": 0.5, "maximum": 9_007_199_254_740_992_u64});
-        assert_eq!(check_message(field.clone(), json!(0.5)), "fits");
-        assert_eq!(check_message(field.clone(), json!(0)), "expected at least 0.5, got 0");
-        assert_eq!(check_message(field.clone(), json!(9_007_199_254_740_992_u64)), "fits");
-        let beyond = "expected at most 9007199254740992, got 9007199254740993";
-        assert_eq!(check_message(field, json!(9_007_199_254_740_993_u64)), beyond);
-        let age = json!({"type": "integer", "minimum": 18});
-        assert_eq!(check_message(age.clone(), json!(7)), "expected at least 18, got 7");
-        assert_eq!(check_message(age.clone(), json!(-1e300)), "expected at least 18, got -1e+300");
-        assert_eq!(check_message(age, json!(u64::MAX)), "fits");
-    }
-
-    #[test]
-    fn a_choice_is_among_its_options_however_they_are_written() {
-        let titled = json!([{"const": "r", "title": "Red"}, {"const": "g", "title": "Green"}]);
-        for field in [
-            json!({"type": "string", "enum": ["r", "g"]}),
-            json!({"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"]}),
-            json!({"type": "string", "oneOf": titled}),
-        ] {
-            assert_eq!(check_message(field.clone(), json!("g")), "fits");
-            assert_eq!(check_message(field, json!("Red")), "expected one of \"r\", \"g\", got \"Red\"");
-        }
-        for items in [json!({"type": "string", "enum": ["r", "g"]}), json!({"anyOf": titled})] {
-            let field = json!({"type": "array", "items": items, "minItems": 1, "maxItems": 2});
-            assert_eq!(check_message(field.clone(), json!(["g", "r"])), "fits");
-            assert_eq!(check_message(field.clone(), json!([])), "expected at least 1 choice, got 0");
-            assert_eq!(
-                check_message(field.clone(), json!(["r", "g", "r"])),
-                "expected at most 2 choices, got 3"
-            );
-            assert_eq!(check_message(field, json!(["r", "b"])), "expected one of \"r\", \"g\", got \"b\"");
-        }
-    }
-
-    #[test]
-    fn many_options_are_not_all_listed() {
-        let options: Vec<_> = (0..1000).map(|number| number.to_string()).collect();
-        let said = check_message(json!({"type": "string", "enum": options}), json!("x"));
-        assert!(said.ends_with("\"9\", …, got \"x\""), "{said}");
-    }
-
-    #[test]
-    fn a_format_refuses_only_what_is_clearly_wrong() {
-        let fits = |format: &str, text: &str| {
-            check_message(json!({"type": "string", "format": format}), json!(text)) == "fits"
-        };
-        for (format, good, bad) in [
-            (
-                "email",
-                &["a@b", "a.b+c@example.com", "\"a b\"@example.com", "ü@例え.jp", "a@[127.0.0.1]"][..],
-                &["", "a", "@b", "a@", "a b@c", "a@b c", "a@@b", "a@b..c", "a@.b", "a\n@b"][..],
-            ),
-            (
-                "uri",
-                &["https://example.com/a?b#c", "mailto:a@b", "urn:x", "a+b-c.d:e", "https://例え.jp/"],
-                &["", "example.com", "/a/b", "://x", "1a:b", "a b:c", "https://a b", "C:\\x", "a:<b>"],
-            ),
-            (
-                "date",
-                &["2024-02-29", "2000-02-29", "2023-12-31", "0001-01-01"],
-                &[
-                    "",
-                    "2023-02-29",
-                    "1900-02-29",
-                    "2023-13-01",
-                    "2023-00-01",
-                    "2023-04-31",
-                    "2023-01-00",
-                    "2023-1-1",
-                    "23-01-01",
-                    "2023-01-01T00:00:00Z",
-                    "2023/01/01",
-                    "+023-01-01",
-                    "2023-01-01-",
-                ],
-            ),
-            (
-                "date-time",
-                &[
-                    "2023-01-01T00:00:00Z",
-                    "2023-01-01t23:59:60z",
-                    "2023-01-01T12:30:00.123456+05:30",
-                    "2023-01-01T12:30:00-00:00",
-                ],
-                &[
-                    "",
-                    "2023-01-01",
-                    "2023-01-01T00:00:00",
-                    "2023-01-01 00:00:00Z",
-                    "2023-01-01T24:00:00Z",
-                    "2023-01-01T00:60:00Z",
-                    "2023-01-01T00:00:61Z",
-                    "2023-01-01T00:00Z",
-                    "2023-02-30T00:00:00Z",
-                    "2023-01-01T00:00:00.Z",
-                    "2023-01-01T00:00:00+24:00",
-                    "2023-01-01T00:00:00+0530",
-                    "2023-01-01T00:00:00+",
-                ],
-            ),
-        ] {
-            for text in good {
-                assert!(fits(format, text), "{format}: {text}");
-            }
-            for text in bad {
-                assert!(!fits(format, text), "{format}: {text}");
-            }
-        }
-        let date = check_message(json!({"type": "string", "format": "date"}), json!("tomorrow"));
-        assert_eq!(date, "expected a date such as 2030-12-31, got \"tomorrow\"");
-    }
-
-    #[test]
-    fn what_came_is_echoed_only_in_part() {
-        let long = "x".repeat(10_000);
-        assert!(check_message(json!({"type": "boolean"}), json!(long)).chars().count() < 100);
-        assert!(check_message(json!({"type": "string", "enum": ["a"]}), json!(long)).chars().count() < 100);
-        let form = FormSchema::new().field(long.clone(), Field::text());
-        let error = form.check(&OrderedMap::from_iter([(long, FieldValue::Boolean(true))])).unwrap_err();
-        assert!(error.to_string().chars().count() < 120, "{error}");
-    }
-
-    #[test]
-    fn defaults_stand_for_what_was_left_out() {
-        let form = form(
-            json!({
-                "a": {"type": "string", "default": "x"},
-                "b": {"type": "integer", "default": 3},
-                "c": {"type": "boolean", "default": false},
-                "d": {"type": "string", "enum": ["p", "q"], "default": "q"},
-                "e": {"type": "array", "items": {"type": "string", "enum": ["p"]}, "default": ["p"]},
-                "f": {"type": "string"},
-            }),
-            json!(["a"]),
-        );
-        let filled = form.with_defaults(content(json!({"c": true, "z": 1})));
-        let expected = json!({"c": true, "z": 1, "a": "x", "b": 3, "d": "q", "e": ["p"]});
-        assert_eq!(serde_json::to_string(&filled).unwrap(), expected.to_string());
-        let all = form.with_defaults(OrderedMap::new());
-        form.check(&all).unwrap();
-        assert_eq!(form.with_defaults(all.clone()), all);
-    }
-
-    #[test]
-    fn a_field_that_asks_for_a_secret_is_found_by_its_name() {
-        for name in [
-            "password",
-            "userPassword",
-            "user_passwd",
-            "PASSPHRASE",
-            "client-secret",
-            "apikey",
-            "api key",
-            "API_KEY",
-            "APIKey",
-            "apiKey2",
-            "access_token",
-            "refreshToken",
-            "auth-token",
-            "ssh private key",
-            "creditCard",
-            "card_number",
-            "CVV2",
-            "cvc",
-            "SSN",
-            "SSNField",
-            "privatekey",
-        ] {
-            let form = FormSchema::new().field("name", Field::text()).field(name, Field::text());
-            assert_eq!(form.secret_field(), Some(name));
-        }
-    }
-
-    #[test]
-    fn a_name_that_only_resembles_a_secret_is_none() {
-        for name in [
-            "",
-            "max_tokens",
-            "token_count",
-            "secretary",
-            "passwordless",
-            "key",
-            "card",
-            "tokens",
-            "number_of_cards",
-            "session",
-            "classname",
-            "public_key",
-        ] {
-            assert_eq!(FormSchema::new().field(name, Field::text()).secret_field(), None, "{name}");
-        }
-    }
-
-    #[test]
-    fn a_yes_or_no_holds_no_secret() {
-        assert_eq!(FormSchema::new().field("reset_password", Field::boolean()).secret_field(), None);
-        assert!(FormSchema::new().field("cvv", Field::integer()).secret_field().is_some());
-    }
-}

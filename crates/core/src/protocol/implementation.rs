@@ -1,39 +1,39 @@
-//! Who is on the other side: name, version, and pictures.
+//! The name and version of a client or server, and icons.
 
 use super::wire::{string_enum, wire};
 
 wire! {
-    /// A client or a server, as it presents itself. Never a basis for decisions.
+    /// A client or a server, as it describes itself. Not verified, so nothing may be decided by it.
     pub struct Implementation {
-        /// For programs.
+        /// The programmatic name.
         name: String,
-        /// Its own version, not that of the protocol.
+        /// The version of the implementation, not of the protocol.
         version: String,
     }
     optional {
-        /// For people; `name` stands in for it.
+        /// The display name; the default is `name`.
         title: String,
-        /// What it is, in a sentence.
+        /// A description in one sentence.
         description: String,
-        /// Where to read more.
+        /// The website.
         website_url: String,
-        /// Pictures of it.
+        /// Icons.
         icons: Vec<Icon>,
     }
 }
 
 wire! {
-    /// A picture. Consumers take `https:` and `data:` sources only.
+    /// An icon. Only `https:` and `data:` sources are allowed.
     pub struct Icon {
-        /// Where it is.
+        /// The source.
         src: String,
     }
     optional {
-        /// Its type, if the source does not tell.
+        /// The MIME type, if the source does not have one.
         mime_type: String,
-        /// Sizes it is good for, such as `48x48` or `any`.
+        /// The sizes it is suitable for, such as `48x48` or `any`.
         sizes: Vec<String>,
-        /// The background it was drawn for.
+        /// The background it was designed for.
         theme: Theme,
     }
 }
@@ -41,9 +41,9 @@ wire! {
 string_enum! {
     /// A background.
     pub enum Theme {
-        /// Bright.
+        /// A light background.
         Light = "light",
-        /// Dark.
+        /// A dark background.
         Dark = "dark",
     }
 }

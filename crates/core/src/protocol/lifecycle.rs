@@ -1,4 +1,4 @@
-//! Lifecycle: the handshake that opens a connection up to 2025-11-25.
+//! The handshake that opens a connection up to 2025-11-25.
 
 use super::result::complete;
 use super::wire::{has_meta, method, notification, wire};
@@ -10,41 +10,41 @@ method! {
 }
 
 notification! {
-    /// The client is ready.
+    /// Confirms the handshake.
     Initialized = "notifications/initialized", EmptyParams
 }
 
 wire! {
-    /// Who the client is and what it can do.
+    /// The client's description of itself.
     pub struct InitializeParams {
-        /// The version it would like to speak.
+        /// The offered version.
         protocol_version: String,
-        /// What it can do.
+        /// The capabilities.
         capabilities: ClientCapabilities,
-        /// Who it is.
+        /// The client's name and version.
         client_info: Implementation,
     }
     optional {
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// Who the server is and what it can do.
+    /// The server's description of itself.
     pub struct InitializeResult {
-        /// The version both will speak.
+        /// The negotiated version.
         protocol_version: String,
-        /// What it can do.
+        /// The capabilities.
         capabilities: ServerCapabilities,
-        /// Who it is.
+        /// The server's name and version.
         server_info: Implementation,
     }
     optional {
-        /// How to use it, for the model.
+        /// Instructions for the model.
         instructions: String,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }

@@ -1,4 +1,4 @@
-//! Logging: what the server tells about its work.
+//! Log notifications of the server.
 
 use super::Meta;
 use super::result::EmptyResult;
@@ -6,31 +6,31 @@ use super::wire::{has_meta, method, notification, string_enum, wire};
 use crate::jsonrpc::RawJson;
 
 method! {
-    /// From which level on to send logs (up to 2025-11-25; then `_meta` says it with each request).
+    /// Sets the minimum level of log notifications (up to 2025-11-25; later `_meta` sets it per request).
     SetLevel = "logging/setLevel", SetLevelParams => EmptyResult
 }
 
 notification! {
-    /// One log message.
+    /// A log notification.
     Log = "notifications/message", LogParams
 }
 
 string_enum! {
-    /// The levels of syslog, rising.
+    /// The syslog levels, in ascending order.
     pub enum Level {
-        /// Detail for developers.
+        /// Details for developers.
         Debug = "debug",
-        /// What is going on.
+        /// Normal operation.
         Info = "info",
         /// Normal but notable.
         Notice = "notice",
-        /// Something is not right.
+        /// A possible problem.
         Warning = "warning",
-        /// Something failed.
+        /// An operation failed.
         Error = "error",
-        /// A part of the system failed.
+        /// A component failed.
         Critical = "critical",
-        /// Someone must act now.
+        /// Immediate action is needed.
         Alert = "alert",
         /// The system is unusable.
         Emergency = "emergency",
@@ -38,30 +38,30 @@ string_enum! {
 }
 
 wire! {
-    /// From which level on.
+    /// The minimum level.
     pub struct SetLevelParams {
         /// The level.
         level: Level,
     }
     optional {
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// One log message.
+    /// A log notification.
     pub struct LogParams {
-        /// How serious.
+        /// The level.
         level: Level,
-        /// What: any JSON value.
+        /// The data: any JSON value.
         data: RawJson,
     }
     optional {
-        /// Which part of the server.
+        /// The component of the server.
         logger: String,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }

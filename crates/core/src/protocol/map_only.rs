@@ -1,18 +1,19 @@
-//! Objects are objects: what serde would also take for one is refused.
+//! Deserializes structs and enums of the protocol strictly.
 //!
-//! A derived reader takes an array of values for a struct and `{"user": null}` for a word. Neither is MCP.
+//! A derived deserializer also accepts an array of values for a struct and `{"user": null}` for a unit variant. Neither
+//! is valid MCP.
 
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, forward_to_deserialize_any};
 
-/// Reads a struct from an object alone.
+/// Deserializes a struct from an object only.
 pub(crate) fn deserialize_map<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {
     T::deserialize(MapOnly(deserializer))
 }
 
-/// Asks for a map where a struct is wanted, so that a sequence is the wrong type.
+/// Requests a map where a struct is expected, so that a sequence is an error.
 pub(crate) struct MapOnly<D>(pub(crate) D);
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for MapOnly<D> {
@@ -37,7 +38,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for MapOnly<D> {
     }
 }
 
-/// Reads one of `words` from a string alone.
+/// Deserializes one of `words` from a string only.
 pub(crate) fn deserialize_string_enum<'de, T: Copy, D: Deserializer<'de>>(
     deserializer: D,
     words: &'static [(&'static str, T)],

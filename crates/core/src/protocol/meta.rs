@@ -1,7 +1,7 @@
-//! `_meta`: what stands beside the protocol, and the keys the protocol itself put there.
+//! `_meta`: metadata outside of the protocol, and the keys that the protocol defines there.
 //!
-//! From 2026-07-28 on each request says in its `_meta` which version it speaks and what its sender can do. Which
-//! prefixes are reserved differs between revisions and is asked with [`crate::revision::Revision::reserves_meta_key`].
+//! From 2026-07-28 on the `_meta` of each request contains the version and the client's capabilities. Which prefixes
+//! are reserved depends on the revision: [`crate::revision::Revision::reserves_meta_key`].
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use super::logging::Level;
 use super::{ClientCapabilities, Implementation, OrderedMap};
 use crate::jsonrpc::{Id, JsonError, RawJson};
 
-/// The members of a `_meta` object. Keys we do not know are kept, and every value as it was written.
+/// The members of a `_meta` object. Unknown keys are kept, and every value as it was written.
 ///
 /// ```
 /// use tsugite_core::protocol::Meta;
@@ -24,74 +24,75 @@ use crate::jsonrpc::{Id, JsonError, RawJson};
 pub struct Meta(OrderedMap<RawJson>);
 
 impl Meta {
-    /// An empty one.
+    /// An empty `_meta`.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The value under `key`.
+    /// The value of `key`.
     pub fn get(&self, key: &str) -> Option<&RawJson> {
         self.0.get(key)
     }
 
-    /// Puts `value` under `key`. A value that has no JSON, as a map with keys that are not strings, is left out.
+    /// Sets the value of `key`. A value that cannot be serialized, such as a map whose keys are not strings, is left
+    /// out.
     pub fn insert<T: Serialize + ?Sized>(&mut self, key: impl Into<String>, value: &T) {
         if let Ok(value) = RawJson::from_value(value) {
             self.0.insert(key, value);
         }
     }
 
-    /// Takes the value under `key` out, keeping the order of the rest.
+    /// Removes the value of `key`, keeping the order of the rest.
     pub fn remove(&mut self, key: &str) -> Option<RawJson> {
         self.0.remove(key)
     }
 
-    /// Keys and values.
+    /// The keys and values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &RawJson)> {
         self.0.iter()
     }
 
-    /// Whether nothing stands in it.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The token under which its sender wants to hear of progress.
+    /// The progress token.
     ///
-    /// `None` too when it is neither a string nor an integer.
+    /// `None` also if it is neither a string nor an integer.
     pub fn progress_token(&self) -> Option<Id<'static>> {
         self.get(PROGRESS_TOKEN)?.read().ok()
     }
 
-    /// Asks for progress under `token`.
+    /// Sets the progress token.
     pub fn set_progress_token(&mut self, token: &Id<'_>) {
         self.insert(PROGRESS_TOKEN, token);
     }
 
-    /// The subscription a notification or a result belongs to.
+    /// The id of the subscription a notification or result belongs to.
     pub fn subscription_id(&self) -> Option<Id<'static>> {
         self.get(SUBSCRIPTION_ID)?.read().ok()
     }
 
-    /// Says which subscription this belongs to.
+    /// Sets the id of the subscription.
     pub fn set_subscription_id(&mut self, subscription: &Id<'_>) {
         self.insert(SUBSCRIPTION_ID, subscription);
     }
 
-    /// The server that made a result, if it says so and says it well.
+    /// The server's name and version in a result, if given and well-formed.
     pub fn server_info(&self) -> Option<Implementation> {
         self.get(SERVER_INFO)?.read().ok()
     }
 
-    /// Says which server made a result.
+    /// Sets the server's name and version.
     pub fn set_server_info(&mut self, server: &Implementation) {
         self.insert(SERVER_INFO, server);
     }
 
-    /// What the sender of a request says of itself, as 2026-07-28 asks.
+    /// The client's description of itself, as 2026-07-28 requires it.
     ///
-    /// `Ok(None)` when it does not name a version at all, which is how older revisions speak. Fails when it names
-    /// one but the rest is missing or malformed; the text says which key.
+    /// `Ok(None)` if there is no version, as on older revisions. Fails if there is one but the rest is missing or
+    /// malformed; the error names the key.
     pub fn client_meta(&self) -> Result<Option<ClientMeta>, JsonError> {
         if self.get(PROTOCOL_VERSION).is_none() {
             return Ok(None);
@@ -106,25 +107,25 @@ impl Meta {
         }))
     }
 
-    /// Writes down what the sender of a request says of itself.
-    pub fn set_client_meta(&mut self, claims: &ClientMeta) {
-        self.insert(PROTOCOL_VERSION, &claims.protocol_version);
-        self.insert(CLIENT_CAPABILITIES, &claims.client_capabilities);
-        if let Some(client) = &claims.client_info {
+    /// Sets the client's description of itself.
+    pub fn set_client_meta(&mut self, client_meta: &ClientMeta) {
+        self.insert(PROTOCOL_VERSION, &client_meta.protocol_version);
+        self.insert(CLIENT_CAPABILITIES, &client_meta.client_capabilities);
+        if let Some(client) = &client_meta.client_info {
             self.insert(CLIENT_INFO, client);
         }
-        if let Some(level) = &claims.log_level {
+        if let Some(level) = &client_meta.log_level {
             self.insert(LOG_LEVEL, level);
         }
     }
 
-    /// The W3C trace context, as far as it is there.
+    /// The W3C trace context, as far as it is present.
     pub fn trace_context(&self) -> TraceContext {
         let text = |key| self.get(key).and_then(|value| value.read::<String>().ok());
         TraceContext { traceparent: text(TRACEPARENT), tracestate: text(TRACESTATE), baggage: text(BAGGAGE) }
     }
 
-    /// Passes a W3C trace context on.
+    /// Sets the W3C trace context.
     pub fn set_trace_context(&mut self, trace: &TraceContext) {
         let members =
             [(TRACEPARENT, &trace.traceparent), (TRACESTATE, &trace.tracestate), (BAGGAGE, &trace.baggage)];
@@ -145,22 +146,22 @@ fn missing(key: &'static str) -> JsonError {
     JsonError::new(format!("`_meta` lacks `{key}`"))
 }
 
-/// What each request of 2026-07-28 says of its sender.
+/// The client's description of itself in each request of 2026-07-28.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ClientMeta {
-    /// The version the request is written in.
+    /// The version of the request.
     pub protocol_version: String,
-    /// What the client can do, for this request alone.
+    /// The client's capabilities, for this request only.
     pub client_capabilities: ClientCapabilities,
-    /// Who the client is.
+    /// The client's name and version.
     pub client_info: Option<Implementation>,
-    /// From which level on it wants to hear logs; absent means none.
+    /// The minimum level of log notifications; absent means no logs.
     pub log_level: Option<Level>,
 }
 
 impl ClientMeta {
-    /// With what every request must say; [`ClientMeta::of`] is the same for a known revision.
+    /// The required members; [`ClientMeta::for_revision`] does the same for a known revision.
     pub fn new(protocol_version: impl Into<String>, client_capabilities: ClientCapabilities) -> Self {
         Self {
             protocol_version: protocol_version.into(),
@@ -170,14 +171,14 @@ impl ClientMeta {
         }
     }
 
-    /// Says who the client is.
+    /// Sets the client's name and version.
     #[must_use]
     pub fn client_info(mut self, client: Implementation) -> Self {
         self.client_info = Some(client);
         self
     }
 
-    /// Asks for logs from `level` on.
+    /// Sets the minimum level of log notifications.
     #[must_use]
     pub fn log_level(mut self, level: Level) -> Self {
         self.log_level = Some(level);
@@ -189,19 +190,19 @@ impl ClientMeta {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TraceContext {
-    /// Which span this is part of.
+    /// The parent span.
     pub traceparent: Option<String>,
-    /// What tracing systems add.
+    /// Vendor-specific data.
     pub tracestate: Option<String>,
-    /// What applications add.
+    /// Application-specific data.
     pub baggage: Option<String>,
 }
 
-/// Whether `key` follows the grammar of `_meta` keys: an optional prefix of dot-separated labels and a slash, then
-/// a name.
+/// Whether `key` follows the grammar of `_meta` keys: an optional prefix of dot-separated labels and a slash, then a
+/// name.
 ///
-/// Labels begin with a letter and end with a letter or digit, hyphens inside; a name begins and ends
-/// alphanumeric, with hyphens, underscores and dots inside, or is empty.
+/// Labels begin with a letter and end with a letter or digit, with hyphens inside; a name begins and ends alphanumeric,
+/// with hyphens, underscores and dots inside, or is empty.
 pub fn is_valid_key(key: &str) -> bool {
     let (prefix, name) = match key.split_once('/') {
         Some((prefix, name)) => (Some(prefix), name),
@@ -210,7 +211,7 @@ pub fn is_valid_key(key: &str) -> bool {
     prefix.is_none_or(|prefix| prefix.split('.').all(is_label)) && is_name(name)
 }
 
-/// The labels before the slash of a key; none if it has no prefix.
+/// The labels before the slash of a key; empty without a prefix.
 pub fn prefix_labels(key: &str) -> impl Iterator<Item = &str> {
     key.split_once('/').into_iter().flat_map(|(prefix, _)| prefix.split('.'))
 }
@@ -237,21 +238,21 @@ fn is_name(name: &str) -> bool {
     }
 }
 
-/// Under which token progress is wanted.
+/// The progress token.
 pub const PROGRESS_TOKEN: &str = "progressToken";
-/// The version a request is written in.
+/// The version of a request.
 pub const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-/// What the client can do.
+/// The client's capabilities.
 pub const CLIENT_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// Who the client is.
+/// The client's name and version.
 pub const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
-/// From which level on logs are wanted.
+/// The minimum level of log notifications.
 pub const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
-/// Who the server is.
+/// The server's name and version.
 pub const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
-/// The subscription something belongs to.
+/// The id of the subscription a message belongs to.
 pub const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
-/// The task something belongs to (2025-11-25).
+/// The task a message belongs to (2025-11-25).
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 /// W3C trace context.
 pub const TRACEPARENT: &str = "traceparent";
@@ -283,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn claims_are_read_back_as_they_were_set_and_name_the_key_that_is_wrong() {
+    fn client_meta_round_trips_and_errors_name_the_key() {
         let claims = ClientMeta::new("2026-07-28", ClientCapabilities::new())
             .client_info(Implementation::new("c", "1"))
             .log_level(Level::Warning);
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_trace_context_passes_through() {
+    fn trace_context_round_trips() {
         // TRAC-003
         let mut meta = Meta::new();
         meta.insert(TRACEPARENT, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
@@ -310,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_of_any_size_are_kept_and_a_key_stands_there_once() {
+    fn tokens_of_any_size_are_kept_and_keys_are_unique() {
         // PROG-001
         for token in ["18446744073709551616", "\"a\"", "0"] {
             let meta: Meta = serde_json::from_str(&format!(r#"{{"progressToken":{token}}}"#)).unwrap();

@@ -1,8 +1,8 @@
-//! What the messages of MCP say, in the shape of the newest revision: one file per page of the specification.
+//! The messages of MCP in the shape of the newest revision: one file per page of the specification.
 //!
-//! Each request is a type that implements [`Method`], each notification one that implements [`NotificationMethod`]; the request
-//! decides how its answer is read. How an older revision writes the same thing is not known here but in
-//! [`crate::revision`]. Members that only an older revision has (such as `elicitationId`) are `Option`s that say so.
+//! Each request is a type that implements [`Method`], each notification one that implements [`NotificationMethod`]; the
+//! request determines the type of its result. How older revisions write the same message is only known in
+//! [`crate::revision`]. Members that only an older revision has (such as `elicitationId`) are `Option`s with a note.
 
 mod form_check;
 mod map_only;
@@ -50,16 +50,16 @@ pub use ordered_map::OrderedMap;
 pub use result::{Output, ResultType};
 pub use schema::Schema;
 
-/// A JSON object whose members we do not know.
+/// A JSON object with unknown members.
 pub type Object = serde_json::Map<String, serde_json::Value>;
 
 /// A request of the protocol.
 pub trait Method {
-    /// Its name on the wire.
+    /// The name on the wire.
     const NAME: &'static str;
-    /// What it takes.
+    /// The type of the params.
     type Params: Serialize + DeserializeOwned + HasMeta;
-    /// What it gives.
+    /// The type of the result.
     type Output: Output;
 
     /// The tool, prompt, resource or task that a request is about, which the `Mcp-Name` header repeats.
@@ -85,27 +85,27 @@ pub trait Method {
 
 /// A notification of the protocol.
 pub trait NotificationMethod {
-    /// Its name on the wire.
+    /// The name on the wire.
     const NAME: &'static str;
-    /// What it says.
+    /// The type of the params.
     type Params: Serialize + DeserializeOwned + HasMeta;
 }
 
-/// Has a `_meta` member.
+/// A type with a `_meta` member.
 pub trait HasMeta {
-    /// What stands in `_meta`, if it is there.
+    /// The `_meta`, if present.
     fn meta(&self) -> Option<&Meta>;
-    /// The place where `_meta` stands.
+    /// The `_meta`, to set or change it.
     fn meta_mut(&mut self) -> &mut Option<Meta>;
 }
 
 wire::wire! {
-    /// Params that say nothing but `_meta`.
+    /// Params without members except `_meta`.
     #[derive(Default)]
     pub struct EmptyParams {
     }
     optional {
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }

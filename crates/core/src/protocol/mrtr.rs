@@ -1,5 +1,5 @@
-//! Multi round trip: a server that needs something answers with questions, and the client asks again with the answers
-//! (2026-07-28).
+//! Multi-round-trip requests: a server that needs input returns input requests, and the client sends the request again
+//! with the responses (2026-07-28).
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -12,28 +12,28 @@ use super::wire::wire;
 use super::{EmptyParams, HasMeta, Meta, Method, OrderedMap, Output, ResultType, map_only};
 use crate::jsonrpc::{JsonError, Raw, RawJson};
 
-/// Questions by key. The server chooses the keys; the answers come back under them.
+/// Input requests by key. The server chooses the keys; the responses have the same.
 pub type InputRequests = OrderedMap<InputRequest>;
 
-/// Answers by key, each the bare result of the request asked under that key.
+/// Responses by key, each the bare result of the request with that key.
 ///
-/// They stay raw: an answer is read as the output of what was asked, never guessed from its shape.
+/// They stay raw: a response is deserialized as the output of the requested method, never inferred from its shape.
 pub type InputResponses = OrderedMap<RawJson>;
 
-/// Something a server may ask in the middle of a request.
+/// A request of a server for input during a request of the client.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum InputRequest {
-    /// Asks the user.
+    /// Requests input from the user.
     Elicit(ElicitParams),
-    /// Asks the model.
+    /// Requests a message from the model.
     Sample(CreateMessageParams),
-    /// Asks for the roots.
+    /// Requests the roots.
     Roots(EmptyParams),
 }
 
 impl InputRequest {
-    /// The method it stands for.
+    /// The corresponding method.
     pub fn method(&self) -> &'static str {
         match self {
             InputRequest::Elicit(_) => Create::NAME,
@@ -71,14 +71,14 @@ impl<'de> Deserialize<'de> for InputRequest {
         }
         let InputDe { method, params } = map_only::deserialize_map(deserializer)?;
         let params = params.unwrap_or_else(RawJson::empty_object);
-        // Only these three are ever carried out; anything else is the server's mistake.
+        // Only these three are allowed; any other is an error of the server.
         match method.as_str() {
             Create::NAME => params.read().map(InputRequest::Elicit),
             CreateMessage::NAME => params.read().map(InputRequest::Sample),
             roots::List::NAME => params.read().map(InputRequest::Roots),
             other => {
                 let shown: String = other.chars().take(40).collect();
-                Err(JsonError::new(format!("{shown:?} cannot be asked inside a result")))
+                Err(JsonError::new(format!("{shown:?} is not allowed as an input request")))
             }
         }
         .map_err(D::Error::custom)
@@ -86,23 +86,23 @@ impl<'de> Deserialize<'de> for InputRequest {
 }
 
 wire! {
-    /// Questions back, or only a state to come back with. One of the two at least is there.
+    /// A result that requests input, or has only a state to send back. At least one of the two is present.
     #[derive(Default)]
     pub struct InputRequired {
     }
     optional {
-        /// The questions.
+        /// The input requests.
         input_requests: InputRequests,
-        /// To be sent back unchanged.
+        /// The state to send back unchanged.
         request_state: String,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 impl InputRequired {
-    /// Reads it. Fails when it asks nothing and wants nothing back: no retry could be any different.
+    /// Deserializes it. Fails if it has neither input requests nor a state: a retry would make no difference.
     #[inline]
     pub(super) fn read(result: Raw<'_>) -> Result<Self, JsonError> {
         let asked: Self = result_object(result)?.read()?;
@@ -200,13 +200,13 @@ pub const INPUT_RESPONSES: &str = "inputResponses";
 /// The member of results and params that holds the state of a call.
 pub const REQUEST_STATE: &str = "requestState";
 
-/// The answer to a request that may be asked back.
+/// The result of a request that may request input.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum MaybeInputRequired<T> {
-    /// The answer itself.
+    /// The complete result.
     Complete(T),
-    /// The server asks back first.
+    /// The server requests input first.
     InputRequired(InputRequired),
 }
 
@@ -258,7 +258,7 @@ impl<T: HasMeta> HasMeta for MaybeInputRequired<T> {
     }
 }
 
-/// Raw JSON that must be an object.
+/// Deserializes raw JSON that must be an object.
 pub(super) fn deserialize_object<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<RawJson>, D::Error> {

@@ -1,12 +1,12 @@
 //! Numbers as the TypeScript source means them.
 //!
-//! It says `number` where the generated schema often says `integer`. Counts are written as integers and read from
-//! any number; measures keep their fraction and are written without one
-//! when they have none.
+//! It has `number` where the generated schema often has `integer`. Counts are serialized as integers and deserialized
+//! from any number; measures keep their fraction and are serialized without one if it is zero.
 
 use serde::{Deserialize, Deserializer, Serializer, de};
 
-/// A count: written as an integer, read from any number, a fraction cut off and a negative one raised to zero.
+/// A count: serialized as an integer, deserialized from any number; a fraction is cut off and a negative number becomes
+/// zero.
 pub(super) mod count {
     use super::*;
 
@@ -18,7 +18,7 @@ pub(super) mod count {
             return Ok(value);
         }
         match number.as_f64() {
-            // `as` saturates: below zero is zero, above the largest is the largest.
+            // `as` saturates at zero and at the maximum.
             Some(value) => Ok(value as u64),
             None => Err(de::Error::custom("expected a number")),
         }
@@ -32,7 +32,7 @@ pub(super) mod count {
     }
 }
 
-/// The same, optional.
+/// An optional count.
 pub(super) mod maybe_count {
     use super::*;
 
@@ -56,7 +56,7 @@ pub(super) mod maybe_count {
     }
 }
 
-/// A measure: `1` stays `1` and is not written `1.0`.
+/// A measure: `1` stays `1` and is not written as `1.0`.
 pub(super) mod measure {
     use super::*;
 
@@ -70,7 +70,7 @@ pub(super) mod measure {
         value: &f64,
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
-        // Up to 2^53 every whole f64 is exactly an i64. A fraction, -0.0 and what is no number do not come back.
+        // Up to 2^53 every integral f64 is exactly an i64. A fraction, -0.0 and NaN do not round-trip.
         let whole = *value as i64;
         if (whole as f64).to_bits() == value.to_bits() && value.abs() <= 9_007_199_254_740_992.0 {
             serializer.serialize_i64(whole)
@@ -80,7 +80,7 @@ pub(super) mod measure {
     }
 }
 
-/// The same, optional.
+/// An optional measure.
 pub(super) mod maybe_measure {
     use super::*;
 
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_measure_has_a_fraction_only_where_it_needs_one() {
+    fn integral_measure_is_written_without_fraction() {
         let mut written = Vec::new();
         let exact = 9_007_199_254_740_992.0;
         for value in [0.0, -0.0, 1.0, -3.0, 0.5, exact, -exact, exact + 2.0, f64::NAN, f64::NEG_INFINITY] {

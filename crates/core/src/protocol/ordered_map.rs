@@ -1,4 +1,4 @@
-//! A map that keeps its order: what a person sees comes in the order it was written.
+//! A map that keeps the order of its members.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -7,19 +7,19 @@ use serde::de::{Error as _, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A small map from names to values in the order they were added. A name stands there once.
+/// A small map from names to values in insertion order. Names are unique.
 ///
-/// Looking a name up takes time in proportion to the size; reading and collecting do not.
+/// A lookup takes linear time; deserializing and collecting do not take quadratic time.
 #[derive(Clone, PartialEq)]
 pub struct OrderedMap<T>(Vec<(String, T)>);
 
 impl<T> OrderedMap<T> {
-    /// An empty one.
+    /// An empty map.
     pub fn new() -> Self {
         Self(Vec::new())
     }
 
-    /// Puts `value` under `name`; what stood there before is given back and its place is kept.
+    /// Sets the value of `name`; the previous value is returned, and its position is kept.
     pub fn insert(&mut self, name: impl Into<String>, value: T) -> Option<T> {
         let name = name.into();
         match self.get_mut(&name) {
@@ -31,38 +31,38 @@ impl<T> OrderedMap<T> {
         }
     }
 
-    /// The value under `name`.
+    /// The value of `name`.
     pub fn get(&self, name: &str) -> Option<&T> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
-    /// The value under `name`, to change it.
+    /// The value of `name`, mutable.
     pub fn get_mut(&mut self, name: &str) -> Option<&mut T> {
         self.0.iter_mut().find(|(known, _)| known == name).map(|(_, value)| value)
     }
 
-    /// Takes the value under `name` out.
+    /// Removes the value of `name`.
     pub fn remove(&mut self, name: &str) -> Option<T> {
         let at = self.0.iter().position(|(known, _)| known == name)?;
         Some(self.0.remove(at).1)
     }
 
-    /// Names and values in order.
+    /// The names and values in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &T)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// The values in order, to change them.
+    /// The values in order, mutable.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.0.iter_mut().map(|(_, value)| value)
     }
 
-    /// How many there are.
+    /// The number of members.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -80,7 +80,7 @@ impl<T: fmt::Debug> fmt::Debug for OrderedMap<T> {
     }
 }
 
-/// The last value of a name counts, in the place of the first.
+/// Of duplicate names the last value counts, at the position of the first.
 impl<T, N: Into<String>> FromIterator<(N, T)> for OrderedMap<T> {
     fn from_iter<I: IntoIterator<Item = (N, T)>>(pairs: I) -> Self {
         let mut places = std::collections::HashMap::new();
@@ -133,7 +133,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OrderedMap<T> {
                 let mut pairs = Vec::new();
                 let mut names = std::collections::HashSet::new();
                 while let Some((name, value)) = access.next_entry::<String, T>()? {
-                    // A set, not a search: a hostile object of many names must not cost their square.
+                    // A set, not a search: a hostile object with many names must not cost quadratic time.
                     if !names.insert(name.clone()) {
                         let shown: String = name.chars().take(40).collect();
                         return Err(A::Error::custom(format_args!("duplicate member {shown:?}")));

@@ -1,17 +1,17 @@
-//! Pagination: lists come in pages, by opaque cursors.
+//! Pagination: lists come in pages, with opaque cursors.
 
 use super::Meta;
 use super::wire::{has_meta, wire};
 
 wire! {
-    /// Which page of a list.
+    /// The page of a list.
     #[derive(Default)]
     pub struct PaginatedParams {
     }
     optional {
-        /// Where it begins, as an earlier page said; absent for the first. The empty string is a cursor like any other.
+        /// The cursor from the previous page; absent for the first. The empty string is a valid cursor.
         cursor: String,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }

@@ -1,30 +1,30 @@
-//! Progress: how far a request has come.
+//! Progress notifications of a request.
 
 use super::Meta;
 use super::wire::{has_meta, notification, wire};
 use crate::jsonrpc::Id;
 
 notification! {
-    /// How far a request has come.
+    /// Reports the progress of a request.
     Progress = "notifications/progress", ProgressParams
 }
 
 wire! {
-    /// How far a request has come.
+    /// The progress of a request.
     pub struct ProgressParams {
-        /// The token the request asked for progress under.
+        /// The progress token of the request.
         progress_token: Id<'static>,
-        /// How far; it rises with every notification.
+        /// The progress so far; it increases with every notification.
         #[serde(with = "super::number::measure")]
         progress: f64,
     }
     optional {
-        /// How far there is to go, if known.
+        /// The total, if known.
         #[serde(with = "super::number::maybe_measure")]
         total: f64,
-        /// What is going on, for people (from 2025-03-26).
+        /// A message for the user (from 2025-03-26).
         message: String,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }

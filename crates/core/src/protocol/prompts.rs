@@ -1,4 +1,4 @@
-//! Prompts: texts of the server that a person picks.
+//! Prompts: templates of the server that a user selects.
 
 use super::caching::{CacheScope, cacheable};
 use super::mrtr::{InputResponses, MaybeInputRequired};
@@ -8,7 +8,7 @@ use super::wire::{has_meta, method, notification, wire};
 use super::{CacheSubject, ContentBlock, EmptyParams, Icon, Meta, OrderedMap, Role};
 
 method! {
-    /// Which prompts there are.
+    /// Lists the prompts.
     List = "prompts/list", PaginatedParams => ListResult {
         fn cache_subject(params: &PaginatedParams) -> Option<CacheSubject<'_>> {
             Some(CacheSubject::Page(params.cursor.as_deref()))
@@ -17,7 +17,7 @@ method! {
 }
 
 method! {
-    /// A prompt, filled in.
+    /// Gets a prompt with its arguments filled in.
     Get = "prompts/get", GetParams => MaybeInputRequired<GetResult> {
         fn subject(params: &GetParams) -> Option<&str> {
             Some(&params.name)
@@ -33,37 +33,37 @@ notification! {
 wire! {
     /// A prompt.
     pub struct Prompt {
-        /// What it is called by.
+        /// The name.
         name: String,
     }
     optional {
-        /// For people (from 2025-06-18).
+        /// The display name (from 2025-06-18).
         title: String,
-        /// What it is for.
+        /// A description.
         description: String,
-        /// What it wants to know.
+        /// The arguments.
         arguments: Vec<PromptArgument>,
-        /// Pictures of it (from 2025-11-25).
+        /// Icons (from 2025-11-25).
         icons: Vec<Icon>,
-        /// Data beside the protocol (from 2025-06-18).
+        /// Metadata, `_meta` (from 2025-06-18).
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// Something a prompt wants to know.
+    /// An argument of a prompt.
     #[derive(Eq)]
     pub struct PromptArgument {
-        /// What it is called by.
+        /// The name.
         name: String,
     }
     optional {
-        /// For people (from 2025-06-18).
+        /// The display name (from 2025-06-18).
         title: String,
-        /// What it means.
+        /// A description.
         description: String,
-        /// Whether it must be given.
+        /// Whether it is required.
         required: bool,
     }
 }
@@ -75,48 +75,48 @@ wire! {
         prompts: Vec<Prompt>,
     }
     optional {
-        /// Where the next page begins; absent on the last.
+        /// The cursor of the next page; absent on the last page.
         next_cursor: String,
-        /// For how long the page stays good, in milliseconds.
+        /// How long the page may be cached, in milliseconds.
         #[serde(with = "super::number::maybe_count")]
         ttl_ms: u64,
-        /// Who may share the page.
+        /// The cache scope of the page.
         cache_scope: CacheScope,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// Which prompt, and what it wants to know.
+    /// The prompt and its arguments.
     pub struct GetParams {
-        /// The prompt.
+        /// The name of the prompt.
         name: String,
     }
     optional {
-        /// Its arguments.
+        /// The arguments.
         arguments: OrderedMap<String>,
-        /// Answers to what an earlier attempt asked for.
+        /// The responses to the input requests of an earlier attempt.
         input_responses: InputResponses,
-        /// What an earlier attempt wanted back, unchanged.
+        /// The `requestState` of an earlier attempt, unchanged.
         request_state: String,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// A prompt, filled in.
+    /// A prompt with its arguments filled in.
     pub struct GetResult {
-        /// What to say to the model.
+        /// The messages for the model.
         messages: Vec<PromptMessage>,
     }
     optional {
-        /// What it is for.
+        /// A description.
         description: String,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
@@ -125,9 +125,9 @@ wire! {
 wire! {
     /// One message of a prompt.
     pub struct PromptMessage {
-        /// Who says it.
+        /// The speaker.
         role: Role,
-        /// What is said.
+        /// The content.
         content: ContentBlock,
     }
     optional {

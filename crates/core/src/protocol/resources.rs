@@ -1,4 +1,4 @@
-//! Resources: data of the server, by URI.
+//! Resources: data of the server, identified by URIs.
 
 use super::caching::{CacheScope, cacheable};
 use super::content::ResourceContents;
@@ -9,7 +9,7 @@ use super::wire::{has_meta, method, notification, wire};
 use super::{Annotations, CacheSubject, EmptyParams, Icon, Meta};
 
 method! {
-    /// Which resources there are.
+    /// Lists the resources.
     List = "resources/list", PaginatedParams => ListResult {
         fn cache_subject(params: &PaginatedParams) -> Option<CacheSubject<'_>> {
             Some(CacheSubject::Page(params.cursor.as_deref()))
@@ -18,7 +18,7 @@ method! {
 }
 
 method! {
-    /// Which families of resources there are.
+    /// Lists the resource templates.
     ListTemplates = "resources/templates/list", PaginatedParams => ListTemplatesResult {
         fn cache_subject(params: &PaginatedParams) -> Option<CacheSubject<'_>> {
             Some(CacheSubject::Page(params.cursor.as_deref()))
@@ -27,7 +27,7 @@ method! {
 }
 
 method! {
-    /// What a resource holds.
+    /// Reads a resource.
     Read = "resources/read", ReadParams => MaybeInputRequired<ReadResult> {
         fn subject(params: &ReadParams) -> Option<&str> {
             Some(&params.uri)
@@ -42,12 +42,12 @@ method! {
 }
 
 method! {
-    /// Tell me when this resource changes (up to 2025-11-25).
+    /// Subscribes to changes of a resource (up to 2025-11-25).
     Subscribe = "resources/subscribe", UriParams => EmptyResult
 }
 
 method! {
-    /// No longer tell me (up to 2025-11-25).
+    /// Ends a subscription to a resource (up to 2025-11-25).
     Unsubscribe = "resources/unsubscribe", UriParams => EmptyResult
 }
 
@@ -64,51 +64,51 @@ notification! {
 wire! {
     /// A resource.
     pub struct Resource {
-        /// Where it is.
+        /// The URI.
         uri: String,
-        /// For programs.
+        /// The programmatic name.
         name: String,
     }
     optional {
-        /// For people (from 2025-06-18).
+        /// The display name (from 2025-06-18).
         title: String,
-        /// What it is.
+        /// A description.
         description: String,
-        /// Its type.
+        /// The MIME type.
         mime_type: String,
-        /// Its size in bytes, before any encoding.
+        /// The size in bytes, before any encoding.
         #[serde(with = "super::number::maybe_count")]
         size: u64,
-        /// Hints.
+        /// Hints about use and display.
         annotations: Annotations,
-        /// Pictures of it (from 2025-11-25).
+        /// Icons (from 2025-11-25).
         icons: Vec<Icon>,
-        /// Data beside the protocol (from 2025-06-18).
+        /// Metadata, `_meta` (from 2025-06-18).
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// A family of resources.
+    /// A template for the URIs of resources.
     pub struct ResourceTemplate {
-        /// RFC 6570; see [`crate::uri_template`].
+        /// The URI template (RFC 6570); see [`crate::uri_template`].
         uri_template: String,
-        /// For programs.
+        /// The programmatic name.
         name: String,
     }
     optional {
-        /// For people (from 2025-06-18).
+        /// The display name (from 2025-06-18).
         title: String,
-        /// What they are.
+        /// A description.
         description: String,
-        /// Their type, if they share one.
+        /// The MIME type, if all resources have the same.
         mime_type: String,
-        /// Hints.
+        /// Hints about use and display.
         annotations: Annotations,
-        /// Pictures (from 2025-11-25).
+        /// Icons (from 2025-11-25).
         icons: Vec<Icon>,
-        /// Data beside the protocol (from 2025-06-18).
+        /// Metadata, `_meta` (from 2025-06-18).
         #[serde(rename = "_meta")]
         meta: Meta,
     }
@@ -121,14 +121,14 @@ wire! {
         resources: Vec<Resource>,
     }
     optional {
-        /// Where the next page begins; absent on the last.
+        /// The cursor of the next page; absent on the last page.
         next_cursor: String,
-        /// For how long the page stays good, in milliseconds.
+        /// How long the page may be cached, in milliseconds.
         #[serde(with = "super::number::maybe_count")]
         ttl_ms: u64,
-        /// Who may share the page.
+        /// The cache scope of the page.
         cache_scope: CacheScope,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
@@ -141,62 +141,62 @@ wire! {
         resource_templates: Vec<ResourceTemplate>,
     }
     optional {
-        /// Where the next page begins; absent on the last.
+        /// The cursor of the next page; absent on the last page.
         next_cursor: String,
-        /// For how long the page stays good, in milliseconds.
+        /// How long the page may be cached, in milliseconds.
         #[serde(with = "super::number::maybe_count")]
         ttl_ms: u64,
-        /// Who may share the page.
+        /// The cache scope of the page.
         cache_scope: CacheScope,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// Which resource to read.
+    /// The resource to read.
     pub struct ReadParams {
-        /// Where it is.
+        /// The URI.
         uri: String,
     }
     optional {
-        /// Answers to what an earlier attempt asked for.
+        /// The responses to the input requests of an earlier attempt.
         input_responses: InputResponses,
-        /// What an earlier attempt wanted back, unchanged.
+        /// The `requestState` of an earlier attempt, unchanged.
         request_state: String,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// What a resource holds, one part or several.
+    /// The contents of a resource, one part or several.
     pub struct ReadResult {
         /// The parts.
         contents: Vec<ResourceContents>,
     }
     optional {
-        /// For how long they stay good, in milliseconds.
+        /// How long the contents may be cached, in milliseconds.
         #[serde(with = "super::number::maybe_count")]
         ttl_ms: u64,
-        /// Who may share them.
+        /// The cache scope of the contents.
         cache_scope: CacheScope,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// One resource, by its URI.
+    /// The URI of a resource.
     pub struct UriParams {
-        /// Where it is.
+        /// The URI.
         uri: String,
     }
     optional {
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }

@@ -1,4 +1,4 @@
-//! What a request gives back: a result says of which kind it is, and the request knows which kinds it may get.
+//! The results of requests: their types, and which of them a request may have.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,35 +6,35 @@ use super::wire::{has_meta, wire};
 use super::{HasMeta, Meta};
 use crate::jsonrpc::{JsonError, Raw};
 
-/// The answer to a request, in the newest shape.
+/// The result of a request, in the newest shape.
 ///
-/// Its JSON does not hold `resultType`: the kind is known from the type and is written beside it where a revision
-/// wants it.
+/// Its JSON does not contain `resultType`: the type is known, and written where a revision requires it.
 pub trait Output: Serialize + HasMeta + Sized {
-    /// The kind of this result.
+    /// The type of this result.
     fn result_type(&self) -> ResultType {
         ResultType::Complete
     }
 
-    /// Reads a result of a known kind. Fails when this request cannot be answered with that kind.
-    // `#[inline]` wherever it is written: whoever reads a result builds that, and a server reads none.
+    /// Deserializes a result of a known type. Fails if this request cannot have that type of result.
+    // `#[inline]` on every implementation, so that only crates that read results generate the code; a server reads
+    // none.
     fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, JsonError>;
 }
 
-/// The kinds of result.
+/// The types of results.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ResultType {
-    /// The answer itself.
+    /// A complete result.
     Complete,
-    /// A question back; the request is to be sent again with the answers.
+    /// A request for input; the client sends the request again with the responses.
     InputRequired,
-    /// A promise: the answer will be found under a task (extension `io.modelcontextprotocol/tasks`).
+    /// A task, under which the result will be available (extension `io.modelcontextprotocol/tasks`).
     Task,
 }
 
 impl ResultType {
-    /// As it stands on the wire.
+    /// The name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {
             ResultType::Complete => "complete",
@@ -43,7 +43,8 @@ impl ResultType {
         }
     }
 
-    /// The kind a result names. Absent is complete, as older servers leave it; an unknown kind is an invalid answer.
+    /// The type a result names. An absent one is complete, as on older servers; an unknown one makes the response
+    /// invalid.
     pub fn from_result(result: Raw<'_>) -> Result<Self, JsonError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -63,18 +64,18 @@ impl ResultType {
 }
 
 wire! {
-    /// A result that says nothing but `_meta`.
+    /// A result without members except `_meta`.
     #[derive(Default)]
     pub struct EmptyResult {
     }
     optional {
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
-/// Says of result types that they are always the answer itself.
+/// Implements `Output` for results that are always complete.
 macro_rules! complete {
     ($($name:ty),* $(,)?) => {$(
         impl $crate::protocol::Output for $name {
@@ -92,15 +93,17 @@ macro_rules! complete {
 
 pub(super) use complete;
 
-/// The error every request gives that can only be answered at once.
+/// Fails unless the type is complete, for requests that allow no other.
 pub(super) fn require_complete(kind: ResultType) -> Result<(), JsonError> {
     match kind {
         ResultType::Complete => Ok(()),
-        other => Err(JsonError::new(format!("this request cannot be answered with `{}`", other.as_str()))),
+        other => {
+            Err(JsonError::new(format!("this request cannot have a result of type `{}`", other.as_str())))
+        }
     }
 }
 
-/// Results are objects; `null` in particular is not an empty one.
+/// Fails unless the result is an object; `null` is not an empty object.
 pub(super) fn require_object(result: Raw<'_>) -> Result<Raw<'_>, JsonError> {
     if result.is_object() { Ok(result) } else { Err(JsonError::new("the result is not an object")) }
 }

@@ -1,11 +1,11 @@
-//! Roots: the places the client lets the server work in.
+//! Roots: the directories a client exposes to the server.
 
 use super::result::complete;
 use super::wire::{has_meta, method, notification, wire};
 use super::{EmptyParams, Meta};
 
 method! {
-    /// Which roots there are. On 2026-07-28 it travels inside a result.
+    /// Lists the roots. On 2026-07-28 it is part of a result.
     List = "roots/list", EmptyParams => ListResult
 }
 
@@ -21,22 +21,22 @@ wire! {
         roots: Vec<Root>,
     }
     optional {
-        /// Data beside the protocol (up to 2025-11-25).
+        /// Metadata, `_meta` (up to 2025-11-25).
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// A place to work in.
+    /// A directory to work in.
     pub struct Root {
-        /// Where it is; a `file://` URI.
+        /// The URI; it begins with `file://`.
         uri: String,
     }
     optional {
-        /// For people.
+        /// The display name.
         name: String,
-        /// Data beside the protocol (from 2025-06-18).
+        /// Metadata, `_meta` (from 2025-06-18).
         #[serde(rename = "_meta")]
         meta: Meta,
     }

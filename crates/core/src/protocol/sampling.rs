@@ -1,4 +1,4 @@
-//! Sampling: the server asks the client's model.
+//! Sampling: the server uses the client's model.
 
 use std::fmt;
 
@@ -15,41 +15,41 @@ use super::{Meta, Role};
 use crate::jsonrpc::RawJson;
 
 method! {
-    /// Asks the client's model. On 2026-07-28 it travels inside a result.
+    /// Requests a message from the client's model. On 2026-07-28 it is part of a result.
     CreateMessage = "sampling/createMessage", CreateMessageParams => MaybeTask<CreateMessageResult>
 }
 
 wire! {
-    /// What to ask the model.
+    /// The request to the model.
     pub struct CreateMessageParams {
-        /// The conversation so far.
+        /// The messages so far.
         messages: Vec<SamplingMessage>,
-        /// How much it may say.
+        /// The maximum number of tokens.
         #[serde(with = "super::number::count")]
         max_tokens: u64,
     }
     optional {
-        /// Which model would suit.
+        /// Preferences for the model.
         model_preferences: ModelPreferences,
-        /// What to tell the model first. The client may change it.
+        /// The system prompt. The client may change it.
         system_prompt: String,
-        /// What else the client should add; more than `None` needs `sampling.context`.
+        /// The context to include; anything but `None` needs `sampling.context`.
         include_context: IncludeContext,
-        /// How freely it may speak.
+        /// The temperature.
         #[serde(with = "super::number::maybe_measure")]
         temperature: f64,
-        /// What makes it stop.
+        /// The sequences that stop the model.
         stop_sequences: Vec<String>,
-        /// For the provider of the model, an object.
+        /// Data for the provider of the model, an object.
         #[serde(deserialize_with = "super::mrtr::deserialize_object")]
         metadata: RawJson,
-        /// Tools it may use (from 2025-11-25, needs `sampling.tools`).
+        /// The tools it may use (from 2025-11-25, needs `sampling.tools`).
         tools: Vec<Tool>,
-        /// Whether it must use them (from 2025-11-25).
+        /// Whether it must use tools (from 2025-11-25).
         tool_choice: ToolChoice,
-        /// Asks for a task (2025-11-25 only).
+        /// Requests to run as a task (2025-11-25 only).
         task: TaskRequest,
-        /// Data beside the protocol (up to 2025-11-25; embedded requests have none).
+        /// Metadata, `_meta` (up to 2025-11-25; embedded requests have none).
         #[serde(rename = "_meta")]
         meta: Meta,
     }
@@ -58,29 +58,29 @@ wire! {
 wire! {
     /// One message of the conversation.
     pub struct SamplingMessage {
-        /// Who said it.
+        /// The speaker.
         role: Role,
-        /// What was said.
+        /// The content.
         content: SamplingContent,
     }
     optional {
-        /// Data beside the protocol (from 2025-11-25).
+        /// Metadata, `_meta` (from 2025-11-25).
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
-/// One block, or from 2025-11-25 on any number of them.
+/// One block, or from 2025-11-25 on any number of blocks.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SamplingContent {
-    /// One, as every revision writes it.
+    /// One block, as every revision writes it.
     Single(SamplingBlock),
-    /// An array.
+    /// An array of blocks.
     Multiple(Vec<SamplingBlock>),
 }
 
 impl SamplingContent {
-    /// The blocks, however many.
+    /// All blocks.
     pub fn as_slice(&self) -> &[SamplingBlock] {
         match self {
             SamplingContent::Single(block) => std::slice::from_ref(block),
@@ -88,7 +88,7 @@ impl SamplingContent {
         }
     }
 
-    /// The blocks, however many.
+    /// All blocks.
     pub fn into_vec(self) -> Vec<SamplingBlock> {
         match self {
             SamplingContent::Single(block) => vec![block],
@@ -143,44 +143,44 @@ impl<'de> Deserialize<'de> for SamplingContent {
 }
 
 wire! {
-    /// Which model would suit. Wishes, not orders.
+    /// Preferences for the model. They are not binding.
     #[derive(Default)]
     pub struct ModelPreferences {
     }
     optional {
         /// Names or parts of names, best first.
         hints: Vec<ModelHint>,
-        /// How much cost matters, 0 to 1.
+        /// The importance of cost, 0 to 1.
         #[serde(with = "super::number::maybe_measure")]
         cost_priority: f64,
-        /// How much speed matters, 0 to 1.
+        /// The importance of speed, 0 to 1.
         #[serde(with = "super::number::maybe_measure")]
         speed_priority: f64,
-        /// How much ability matters, 0 to 1.
+        /// The importance of capability, 0 to 1.
         #[serde(with = "super::number::maybe_measure")]
         intelligence_priority: f64,
     }
 }
 
 wire! {
-    /// A wish for a model.
+    /// A preferred model.
     #[derive(Default, Eq)]
     pub struct ModelHint {
     }
     optional {
-        /// A name or a part of one.
+        /// A name or a part of it.
         name: String,
     }
 }
 
 string_enum! {
-    /// Which context the client should add.
+    /// The context to include.
     pub enum IncludeContext {
-        /// None.
+        /// No context.
         None = "none",
-        /// That of this server.
+        /// The context of this server.
         ThisServer = "thisServer",
-        /// That of all servers.
+        /// The context of all servers.
         AllServers = "allServers",
     }
 }
@@ -191,7 +191,7 @@ wire! {
     pub struct ToolChoice {
     }
     optional {
-        /// How.
+        /// The mode.
         mode: ToolChoiceMode,
     }
 }
@@ -199,29 +199,29 @@ wire! {
 string_enum! {
     /// Whether the model must use its tools.
     pub enum ToolChoiceMode {
-        /// As it likes; also what silence means.
+        /// The model decides; also the default.
         Auto = "auto",
-        /// It must use one at least.
+        /// The model must use at least one tool.
         Required = "required",
-        /// It must not.
+        /// The model must not use tools.
         None = "none",
     }
 }
 
 wire! {
-    /// What the model said.
+    /// The message of the model.
     pub struct CreateMessageResult {
-        /// Who speaks: the assistant.
+        /// The speaker: the assistant.
         role: Role,
-        /// What it said.
+        /// The content.
         content: SamplingContent,
-        /// Which model it was.
+        /// The name of the model.
         model: String,
     }
     optional {
-        /// Why it stopped: `endTurn`, `stopSequence`, `maxTokens`, `toolUse`, or a word of the provider.
+        /// The reason to stop: `endTurn`, `stopSequence`, `maxTokens`, `toolUse`, or one of the provider.
         stop_reason: String,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }

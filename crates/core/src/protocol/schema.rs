@@ -1,4 +1,4 @@
-//! JSON Schemas as tools carry them, kept whole and in order.
+//! JSON Schemas of tools, kept complete and in order.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -21,12 +21,12 @@ impl Schema {
         &self.0
     }
 
-    /// The keywords, to change them.
+    /// The keywords, mutable.
     pub fn keywords_mut(&mut self) -> &mut Object {
         &mut self.0
     }
 
-    /// Whether the root says `"type": "object"`, as input schemas must.
+    /// Whether the root has `"type": "object"`, as input schemas must.
     pub fn is_object_rooted(&self) -> bool {
         self.0.get("type").and_then(Value::as_str) == Some("object")
     }
@@ -38,8 +38,8 @@ impl From<Object> for Schema {
     }
 }
 
-/// `true` and values that are no schema at all become the empty schema, which accepts everything; `false` the one
-/// that accepts nothing.
+/// `true` and values that are not schemas become the empty schema, which accepts everything; `false` becomes one that
+/// accepts nothing.
 impl From<Value> for Schema {
     fn from(value: Value) -> Self {
         match value {

@@ -1,21 +1,21 @@
-//! Subscriptions: one long request on which changes are told (2026-07-28).
+//! Subscriptions: one long request on which changes are notified (2026-07-28).
 
 use super::Meta;
 use super::result::complete;
 use super::wire::{has_meta, method, notification, wire};
 
 method! {
-    /// Tells of changes until it is ended. Its result comes only with a graceful end.
+    /// Notifies about changes until it is ended. It has a result only after a graceful end.
     Listen = "subscriptions/listen", ListenParams => ListenResult
 }
 
 notification! {
-    /// The first message on a subscription: what of the wish is granted.
+    /// The first message on a subscription: the granted part of the filter.
     Acknowledged = "notifications/subscriptions/acknowledged", AcknowledgedParams
 }
 
 wire! {
-    /// What to tell of.
+    /// The changes to notify about.
     #[derive(Default, Eq)]
     pub struct SubscriptionFilter {
     }
@@ -34,26 +34,26 @@ wire! {
 }
 
 wire! {
-    /// What to tell of.
+    /// The requested filter.
     pub struct ListenParams {
-        /// The wish.
+        /// The filter.
         notifications: SubscriptionFilter,
     }
     optional {
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// What of the wish is granted.
+    /// The granted filter.
     pub struct AcknowledgedParams {
-        /// The part of the wish that is granted.
+        /// The granted part of the filter.
         notifications: SubscriptionFilter,
     }
     optional {
-        /// Names the subscription.
+        /// Contains the id of the subscription.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
@@ -65,7 +65,7 @@ wire! {
     pub struct ListenResult {
     }
     optional {
-        /// Names the subscription.
+        /// Contains the id of the subscription.
         #[serde(rename = "_meta")]
         meta: Meta,
     }

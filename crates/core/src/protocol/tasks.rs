@@ -1,7 +1,7 @@
-//! Tasks: requests whose answer is fetched later.
+//! Tasks: requests whose result is fetched later.
 //!
-//! 2025-11-25 has them in its core, 2026-07-28 as the extension [`EXTENSION`], in other shapes. The types here are
-//! the extension's; [`crate::revision`] sets how a value is spelt for an older peer, and both spellings are read.
+//! 2025-11-25 has them in its core, 2026-07-28 as the extension [`EXTENSION`], in other shapes. The types here are the
+//! extension's; [`crate::revision`] selects the format for an older peer, and both formats are accepted.
 
 use serde::de::Error as _;
 use serde::ser::SerializeMap;
@@ -15,7 +15,7 @@ use super::{HasMeta, Meta, OrderedMap, Output, ResultType, map_only};
 use crate::jsonrpc::{ErrorObject, JsonError, Raw, RawJson};
 
 method! {
-    /// How a task stands, and its answer once there is one.
+    /// Gets the status of a task, and its result once there is one.
     Get = "tasks/get", TaskParams => GetResult {
         fn subject(params: &TaskParams) -> Option<&str> {
             Some(&params.task_id)
@@ -24,7 +24,7 @@ method! {
 }
 
 method! {
-    /// The task is no longer wanted.
+    /// Cancels a task.
     Cancel = "tasks/cancel", TaskParams => CancelResult {
         fn subject(params: &TaskParams) -> Option<&str> {
             Some(&params.task_id)
@@ -33,7 +33,7 @@ method! {
 }
 
 method! {
-    /// Answers what a task asked for (extension).
+    /// Responds to the input requests of a task (extension).
     Update = "tasks/update", UpdateParams => EmptyResult {
         fn subject(params: &UpdateParams) -> Option<&str> {
             Some(&params.task_id)
@@ -42,7 +42,7 @@ method! {
 }
 
 method! {
-    /// Waits for the answer of a task (2025-11-25 only).
+    /// Waits for the result of a task (2025-11-25 only).
     Payload = "tasks/result", TaskParams => PayloadResult {
         fn subject(params: &TaskParams) -> Option<&str> {
             Some(&params.task_id)
@@ -51,17 +51,17 @@ method! {
 }
 
 method! {
-    /// Which tasks there are (2025-11-25 only).
+    /// Lists the tasks (2025-11-25 only).
     List = "tasks/list", PaginatedParams => ListResult
 }
 
 notification! {
-    /// A task stands differently now (2025-11-25 only).
+    /// The status of a task has changed (2025-11-25 only).
     StatusChanged = "notifications/tasks/status", StatusParams
 }
 
 notification! {
-    /// A task stands differently now (extension, on a subscription that names it).
+    /// The status of a task has changed (extension, on a subscription that names it).
     TaskChanged = "notifications/tasks", GetResult
 }
 
@@ -69,17 +69,17 @@ notification! {
 pub const EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 string_enum! {
-    /// How a task stands.
+    /// The status of a task.
     pub enum TaskStatus {
-        /// It runs.
+        /// The task is running.
         Working = "working",
-        /// It waits for an answer.
+        /// The task waits for input.
         InputRequired = "input_required",
-        /// It has its result.
+        /// The task has its result.
         Completed = "completed",
-        /// It has an error.
+        /// The task has an error.
         Failed = "failed",
-        /// It was stopped.
+        /// The task was cancelled.
         Cancelled = "cancelled",
     }
 }
@@ -88,35 +88,35 @@ string_enum! {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Task {
-    /// What it is called by.
+    /// The id.
     pub task_id: String,
-    /// How it stands.
+    /// The status.
     pub status: TaskStatus,
-    /// Why, for people.
+    /// A description of the status.
     pub status_message: Option<String>,
-    /// When it began, ISO 8601.
+    /// The time of creation, ISO 8601.
     pub created_at: String,
-    /// When its status last changed, ISO 8601.
+    /// The time of the last change of its status, ISO 8601.
     pub last_updated_at: String,
-    /// For how many milliseconds from its beginning it is kept; `None` is for ever.
+    /// How many milliseconds after its creation it is kept; `None` is forever.
     pub ttl_ms: Option<u64>,
-    /// How many milliseconds to wait between two looks.
+    /// The interval for polling, in milliseconds.
     pub poll_interval_ms: Option<u64>,
     pub(crate) format: TaskFormat,
 }
 
-/// Which revision's names a task is written with: those it was read with, until [`crate::revision`] says otherwise.
+/// The format a task is written in: the one it was read in, until [`crate::revision`] sets another.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum TaskFormat {
-    /// `ttlMs`, `pollIntervalMs`; creation results are flat.
+    /// `ttlMs`, `pollIntervalMs`; the result that creates a task is flat.
     #[default]
     Extension,
-    /// `ttl`, `pollInterval`; creation results nest the task.
+    /// `ttl`, `pollInterval`; the result that creates a task nests it.
     Core,
 }
 
 impl Task {
-    /// A task, kept for ever unless told otherwise.
+    /// A task that is kept forever, unless `ttl_ms` is set.
     pub fn new(
         task_id: impl Into<String>,
         status: TaskStatus,
@@ -136,108 +136,108 @@ impl Task {
     }
 }
 
-/// How a task stands, with what it has to show.
+/// The status of a task, with its result, error or input requests.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct GetResult {
     /// The task.
     pub task: Task,
-    /// Its result, when completed (extension).
+    /// The result, if completed (extension).
     pub result: Option<RawJson>,
-    /// Its error, when failed (extension).
+    /// The error, if failed (extension).
     pub error: Option<ErrorObject>,
-    /// What it asks for, when it waits for an answer (extension).
+    /// The input requests, if it waits for input (extension).
     pub input_requests: Option<InputRequests>,
-    /// Data beside the protocol.
+    /// Metadata, `_meta`.
     pub meta: Option<Meta>,
 }
 
 impl GetResult {
-    /// A task with nothing to show yet.
+    /// A task without a result yet.
     pub fn new(task: Task) -> Self {
         Self { task, result: None, error: None, input_requests: None, meta: None }
     }
 }
 
-/// The answer to a request that has become a task.
+/// The result of a request that has become a task.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct CreateTaskResult {
     /// The task.
     pub task: Task,
-    /// Data beside the protocol.
+    /// Metadata, `_meta`.
     pub meta: Option<Meta>,
 }
 
 impl CreateTaskResult {
-    /// The promise of `task`.
+    /// The result for `task`.
     pub fn new(task: Task) -> Self {
         Self { task, meta: None }
     }
 }
 
-/// The answer to a cancellation.
+/// The result of a cancellation.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct CancelResult {
-    /// The task as it stands now (2025-11-25 only, and required there).
+    /// The task after the cancellation (2025-11-25 only, and required there).
     pub task: Option<Task>,
-    /// Data beside the protocol.
+    /// Metadata, `_meta`.
     pub meta: Option<Meta>,
 }
 
-/// How a task stands (2025-11-25 only).
+/// The status of a task (2025-11-25 only).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct StatusParams {
     /// The task.
     pub task: Task,
-    /// Data beside the protocol.
+    /// Metadata, `_meta`.
     pub meta: Option<Meta>,
 }
 
 impl StatusParams {
-    /// Of `task`.
+    /// The status of `task`.
     pub fn new(task: Task) -> Self {
         Self { task, meta: None }
     }
 }
 
 wire! {
-    /// Asks that a request become a task (2025-11-25 only).
+    /// Requests that a request becomes a task (2025-11-25 only).
     #[derive(Default, Copy, Eq)]
     pub struct TaskRequest {
     }
     optional {
-        /// For how many milliseconds to keep it.
+        /// How many milliseconds to keep it.
         #[serde(with = "super::number::maybe_count")]
         ttl: u64,
     }
 }
 
 wire! {
-    /// Which task.
+    /// The id of a task.
     pub struct TaskParams {
-        /// What it is called by.
+        /// The id.
         task_id: String,
     }
     optional {
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// Answers for a task.
+    /// Responses to the input requests of a task.
     pub struct UpdateParams {
-        /// Which task.
+        /// The id of the task.
         task_id: String,
-        /// The answers.
+        /// The responses.
         input_responses: InputResponses,
     }
     optional {
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
@@ -250,21 +250,21 @@ wire! {
         tasks: Vec<Task>,
     }
     optional {
-        /// Where the next page begins; absent on the last.
+        /// The cursor of the next page; absent on the last page.
         next_cursor: String,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
-/// The result of the request that became a task, whatever it was, as the peer's revision writes it (2025-11-25 only).
+/// The result of the request that became a task, as the peer's revision writes it (2025-11-25 only).
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct PayloadResult {
-    /// Its members.
+    /// The members.
     pub members: OrderedMap<RawJson>,
-    /// Data beside the protocol; names the task under [`RELATED_TASK`](super::meta::RELATED_TASK).
+    /// Metadata, `_meta`; contains the task under [`RELATED_TASK`](super::meta::RELATED_TASK).
     pub meta: Option<Meta>,
 }
 
@@ -289,11 +289,11 @@ impl<'de> Deserialize<'de> for PayloadResult {
     }
 }
 
-/// Every member any of these has, in both spellings.
+/// The members of all these types, in both formats.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TaskWire {
-    // Raw, so that a task cannot hold a task that holds a task.
+    // Raw, so that tasks do not nest.
     #[serde(skip_serializing_if = "Option::is_none")]
     task: Option<RawJson>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -306,7 +306,7 @@ struct TaskWire {
     created_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_updated_at: Option<String>,
-    // `null` is for ever and must be written; absent is the other spelling.
+    // `null` is forever and must be written; absent means the other format.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "deserialize_nullable")]
     ttl_ms: Option<Option<u64>>,
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "deserialize_nullable")]
@@ -348,7 +348,7 @@ impl TaskWire {
         wire
     }
 
-    /// The task whose members stand here, taken out.
+    /// Takes the members of the task out.
     fn task<E: serde::de::Error>(&mut self) -> Result<Task, E> {
         let need = |name| move || E::missing_field(name);
         let spelling = match (self.ttl_ms, self.ttl) {
@@ -463,7 +463,7 @@ impl<'de> Deserialize<'de> for StatusParams {
     }
 }
 
-/// The extension's own examples call a task `task` here too, though its rule says `complete`.
+/// The extension's own examples have the type `task` here too, although its text requires `complete`.
 impl Output for GetResult {
     #[inline]
     fn read(kind: ResultType, result: Raw<'_>) -> Result<Self, JsonError> {
@@ -474,13 +474,13 @@ impl Output for GetResult {
     }
 }
 
-/// An answer that may be promised instead: what the server asks can become a task of the client (2025-11-25).
+/// A result, or a task: a request of the server can become a task of the client (2025-11-25).
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum MaybeTask<T> {
-    /// The answer itself.
+    /// The complete result.
     Complete(T),
-    /// It will be found under a task.
+    /// A task under which the result will be available.
     Task(CreateTaskResult),
 }
 

@@ -12,7 +12,7 @@ use super::{CacheSubject, ContentBlock, EmptyParams, HasMeta, Icon, Meta, Output
 use crate::jsonrpc::{JsonError, Raw, RawJson};
 
 method! {
-    /// Which tools there are.
+    /// Lists the tools.
     List = "tools/list", PaginatedParams => ListResult {
         fn cache_subject(params: &PaginatedParams) -> Option<CacheSubject<'_>> {
             Some(CacheSubject::Page(params.cursor.as_deref()))
@@ -45,51 +45,51 @@ notification! {
 wire! {
     /// A tool.
     pub struct Tool {
-        /// What it is called by.
+        /// The name.
         name: String,
-        /// What arguments it takes; the root says `"type": "object"`.
+        /// The schema of the arguments; the root has `"type": "object"`.
         input_schema: Schema,
     }
     optional {
-        /// For people (from 2025-06-18).
+        /// The display name (from 2025-06-18).
         title: String,
-        /// What it does, for the model.
+        /// A description for the model.
         description: String,
-        /// What `structuredContent` looks like (from 2025-06-18; an object up to 2025-11-25).
+        /// The schema of `structuredContent` (from 2025-06-18; an object up to 2025-11-25).
         output_schema: Schema,
         /// Hints about its behaviour (from 2025-03-26).
         annotations: ToolAnnotations,
-        /// Pictures of it (from 2025-11-25).
+        /// Icons (from 2025-11-25).
         icons: Vec<Icon>,
         /// Whether it can run as a task (2025-11-25 only).
         execution: ToolExecution,
-        /// Data beside the protocol (from 2025-06-18).
+        /// Metadata, `_meta` (from 2025-06-18).
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// Hints about a tool. From a server that is not trusted they prove nothing.
+    /// Hints about a tool. They prove nothing about an untrusted server.
     #[derive(Default, Eq)]
     pub struct ToolAnnotations {
     }
     optional {
-        /// For people; `Tool::title` goes before it.
+        /// The display name; `Tool::title` takes precedence.
         title: String,
-        /// It changes nothing.
+        /// The tool does not change anything.
         read_only_hint: bool,
-        /// It may destroy something.
+        /// The tool may delete or overwrite data.
         destructive_hint: bool,
-        /// Calling it again with the same arguments does nothing more.
+        /// Repeated calls with the same arguments have no further effect.
         idempotent_hint: bool,
-        /// It touches a world that is not closed, such as the web.
+        /// The tool interacts with an open world, such as the web.
         open_world_hint: bool,
     }
 }
 
 wire! {
-    /// How a tool runs, as 2025-11-25 has it.
+    /// How a tool runs (2025-11-25).
     #[derive(Default, Copy, Eq)]
     pub struct ToolExecution {
     }
@@ -102,9 +102,9 @@ wire! {
 string_enum! {
     /// Whether a tool can run as a task.
     pub enum TaskSupport {
-        /// Never; also what silence means.
+        /// Never; also the default.
         Forbidden = "forbidden",
-        /// If the client asks for it.
+        /// If the client requests it.
         Optional = "optional",
         /// Always.
         Required = "required",
@@ -118,78 +118,78 @@ wire! {
         tools: Vec<Tool>,
     }
     optional {
-        /// Where the next page begins; absent on the last.
+        /// The cursor of the next page; absent on the last page.
         next_cursor: String,
-        /// For how long the page stays good, in milliseconds.
+        /// How long the page may be cached, in milliseconds.
         #[serde(with = "super::number::maybe_count")]
         ttl_ms: u64,
-        /// Who may share the page.
+        /// The cache scope of the page.
         cache_scope: CacheScope,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// What to call, and with what.
+    /// The tool and its arguments.
     pub struct CallParams {
-        /// The tool.
+        /// The name of the tool.
         name: String,
     }
     optional {
-        /// Its arguments, an object.
+        /// The arguments, an object.
         #[serde(deserialize_with = "super::mrtr::deserialize_object")]
         arguments: RawJson,
-        /// Answers to what an earlier attempt asked for.
+        /// The responses to the input requests of an earlier attempt.
         input_responses: InputResponses,
-        /// What an earlier attempt wanted back, unchanged.
+        /// The `requestState` of an earlier attempt, unchanged.
         request_state: String,
-        /// Asks for a task (2025-11-25 only).
+        /// Requests to run as a task (2025-11-25 only).
         task: TaskRequest,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 wire! {
-    /// What a tool said.
+    /// The result of a tool.
     pub struct CallResult {
-        /// For the model.
+        /// The content for the model.
         content: Vec<ContentBlock>,
     }
     optional {
-        /// For programs: any JSON value (an object up to 2025-11-25).
+        /// The structured content: any JSON value (an object up to 2025-11-25).
         #[serde(deserialize_with = "crate::jsonrpc::deserialize_present")]
         structured_content: RawJson,
         /// Whether the tool failed. Its content then tells the model why.
         is_error: bool,
-        /// Data beside the protocol.
+        /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
     }
 }
 
 impl CallResult {
-    /// A result of words.
+    /// A result with a text.
     pub fn text(text: impl Into<String>) -> Self {
         Self::new([ContentBlock::text(text)])
     }
 
-    /// A failure of the tool itself, told to the model.
+    /// An error of the tool itself, for the model.
     pub fn error(text: impl Into<String>) -> Self {
         Self::text(text).is_error(true)
     }
 }
 
-/// What a call gives.
+/// The outcome of a call.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum CallOutput {
-    /// What the tool said.
+    /// The complete result.
     Complete(CallResult),
-    /// The server asks back first.
+    /// The server requests input first.
     InputRequired(InputRequired),
     /// The tool runs as a task.
     Task(CreateTaskResult),

@@ -1,7 +1,8 @@
-//! How a type of the protocol is written down: once, as its list of members.
+//! Macros that define a type of the protocol from its list of members.
 //!
-//! `wire!` makes a `#[non_exhaustive]` struct with public fields, `new` taking the required members, and one setter
-//! for each optional one, read from a JSON object alone. So callers never list every field, and a new optional member breaks nobody.
+//! `wire!` defines a `#[non_exhaustive]` struct with public fields, `new` with the required members, and one setter for
+//! each optional one, deserialized from a JSON object only. So callers never list every field, and a new optional
+//! member is not a breaking change.
 
 /// Defines a struct of the protocol; required members first, then `optional { … }`.
 macro_rules! wire {
@@ -40,7 +41,7 @@ macro_rules! wire {
         }
 
         impl $name {
-            /// With the required members; the optional ones have setters of their own.
+            /// Creates it with the required members; the optional ones have setters.
             #[allow(clippy::new_without_default, reason = "a `Default` is derived by hand where it makes sense")]
             pub fn new($($req: impl Into<$req_ty>),*) -> Self {
                 Self { $($req: $req.into(),)* $($opt: None,)* }
@@ -58,7 +59,7 @@ macro_rules! wire {
     };
 }
 
-/// Lets code that does not know the type reach its `_meta`.
+/// Implements access to `_meta` for code that does not know the type.
 macro_rules! has_meta {
     ($($name:ty),* $(,)?) => {$(
         impl $crate::protocol::HasMeta for $name {
@@ -73,7 +74,7 @@ macro_rules! has_meta {
     )*};
 }
 
-/// Names a request: the type that stands for it, its wire name, its params and its output, and in braces the items of
+/// Defines a request: its type, its name on the wire, its params and its result, and in braces the items of
 /// [`Method`](crate::protocol::Method) that differ from the defaults.
 macro_rules! method {
     ($(#[$attr:meta])* $name:ident = $wire:literal, $params:ty => $output:ty $({ $($items:tt)* })?) => {
@@ -90,7 +91,7 @@ macro_rules! method {
     };
 }
 
-/// Names a notification: the type that stands for it, its wire name, what it says.
+/// Defines a notification: its type, its name on the wire and its params.
 macro_rules! notification {
     ($(#[$attr:meta])* $name:ident = $wire:literal, $params:ty) => {
         $(#[$attr])*
@@ -104,7 +105,7 @@ macro_rules! notification {
     };
 }
 
-/// Defines an enum of words, as the protocol has many.
+/// Defines an enum of strings.
 macro_rules! string_enum {
     ($(#[$attr:meta])* pub enum $name:ident { $($(#[$var_attr:meta])* $var:ident = $word:literal,)* }) => {
         $(#[$attr])*
@@ -126,7 +127,7 @@ macro_rules! string_enum {
         }
 
         impl $name {
-            /// As it stands on the wire.
+            /// The name on the wire.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $($name::$var => $word,)*

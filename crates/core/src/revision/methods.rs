@@ -1,4 +1,4 @@
-//! Which methods exist in which revision, and who may send them.
+//! The methods of each revision, and which side may send them.
 
 use super::Revision;
 use super::Revision::*;
@@ -7,55 +7,55 @@ use crate::protocol::{
     progress, prompts, resources, roots, sampling, subscriptions, tasks, tools,
 };
 
-/// One method: its name, what it is, who sends it and from when to when.
+/// One method: its name, kind and sender, and the revisions that have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MethodInfo {
-    /// Its name on the wire.
+    /// The name on the wire.
     pub name: &'static str,
-    /// Whether it wants an answer.
+    /// Whether it is a request or a notification.
     pub kind: MethodKind,
-    /// Who sends it up to 2025-11-25.
+    /// The side that sends it up to 2025-11-25.
     pub sender: MessageSender,
     /// The first revision that has it.
     pub since: Revision,
     /// The last revision that has it.
     pub until: Revision,
-    /// Whether on 2026-07-28 it belongs to the tasks extension.
+    /// Whether it belongs to the tasks extension on 2026-07-28.
     pub in_tasks_extension: bool,
 }
 
-/// What a method is.
+/// The kind of a method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MethodKind {
-    /// Wants an answer.
+    /// Has a response.
     Request,
-    /// Wants none.
+    /// Has no response.
     Notification,
 }
 
-/// Who sends a message.
+/// The side that sends a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageSender {
     /// The client.
     Client,
     /// The server.
     Server,
-    /// Either.
+    /// Either side.
     Both,
 }
 
-/// Every method of every revision, once.
+/// All methods of all revisions, each once.
 pub fn methods() -> &'static [MethodInfo] {
     &METHODS
 }
 
-/// The row of `name`, if any revision has it.
+/// The entry of `name`, if any revision has it.
 pub(super) fn method_info(name: &str) -> Option<&'static MethodInfo> {
     METHODS.iter().find(|row| row.name == name)
 }
 
-/// [`method_info`] at build time.
+/// [`method_info`] at compile time.
 const fn find_const(name: &str) -> Option<MethodInfo> {
     let mut rows: &[MethodInfo] = &METHODS;
     while let [row, rest @ ..] = rows {
@@ -76,20 +76,20 @@ const fn bytes_eq(ours: &[u8], theirs: &[u8]) -> bool {
 }
 
 impl Revision {
-    /// Whether a message with this name, of this kind and from this side exists in the revision.
+    /// Whether the revision has a message with this name, of this kind and from this side.
     ///
-    /// On 2026-07-28 only the client sends requests; what a server asks travels inside results.
+    /// On 2026-07-28 only the client sends requests; the server's requests are part of results.
     pub fn has_method(self, kind: MethodKind, name: &str, sender: MessageSender) -> bool {
         method_info(name).is_some_and(|row| self.supports(row, kind, sender))
     }
 
-    /// Whether the request exists, whoever sends it. Its row is looked up when the program is built.
+    /// Whether the revision has the request, from either side. The entry is looked up at compile time.
     pub(super) fn has_request<M: Method>(self) -> bool {
         const { find_const(M::NAME) }
             .is_some_and(|row| self.supports(&row, MethodKind::Request, MessageSender::Both))
     }
 
-    /// The same for a notification.
+    /// Whether the revision has the notification, from either side.
     pub(super) fn has_notification<N: NotificationMethod>(self) -> bool {
         const { find_const(N::NAME) }
             .is_some_and(|row| self.supports(&row, MethodKind::Notification, MessageSender::Both))
@@ -105,21 +105,16 @@ impl Revision {
         })
     }
 
-    /// Whether the request is none of this revision's but one of another's, or JSON-RPC's own. What is neither may be a
-    /// server's own method.
+    /// Whether the request belongs to another revision or to JSON-RPC itself. Any other name may be a server's own
+    /// method.
     pub fn is_unavailable_method(self, name: &str) -> bool {
         let known = method_info(name).filter(|row| row.kind == MethodKind::Request);
         name.starts_with("rpc.")
             || known.is_some_and(|row| !self.supports(row, MethodKind::Request, MessageSender::Both))
     }
-
-    /// Whether the method belongs to an extension there, and to which.
-    pub fn extension_of(self, name: &str) -> Option<&'static str> {
-        (self.is_stateless() && method_info(name)?.in_tasks_extension).then_some(tasks::EXTENSION)
-    }
 }
 
-/// Who sends it on 2026-07-28; `None` if nobody sends it as a message.
+/// The side that sends it on 2026-07-28; `None` if it is not sent as a message.
 fn stateless_sender(row: &MethodInfo) -> Option<MessageSender> {
     match (row.kind, row.name) {
         (MethodKind::Request, _) if row.sender == MessageSender::Server => None,
@@ -129,7 +124,7 @@ fn stateless_sender(row: &MethodInfo) -> Option<MessageSender> {
     }
 }
 
-/// The name a method really has: two names that no revision has, but some tutorials, are taken for what they mean.
+/// The real name of a method: two wrong names that some tutorials use are mapped to it.
 pub fn canonical_method(method: &str) -> &str {
     match method {
         "mcp/initialize" => lifecycle::Initialize::NAME,
@@ -169,7 +164,7 @@ const fn tasks_extension(mut row: MethodInfo) -> MethodInfo {
     row
 }
 
-/// The one that is asked for most is found first.
+/// Ordered so that the most frequent method is found first.
 const METHODS: [MethodInfo; 36] = [
     request::<tools::Call>(MessageSender::Client, V2024_11_05, V2026_07_28),
     request::<lifecycle::Initialize>(MessageSender::Client, V2024_11_05, V2025_11_25),

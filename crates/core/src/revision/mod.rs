@@ -1,11 +1,11 @@
 //! The five published revisions, and the only code that knows how they differ.
 //!
-//! Everything else in Tsugite wears the newest shape ([`crate::protocol`]). A value leaves through [`write_request`],
-//! [`write_notification`] or [`write_result`], which put the peer's older coat on, and comes in through
-//! [`read_params`], [`read_notification`] or [`read_result`], which take it off. What only passes through, from one peer to
-//! another, goes by [`translate_raw_params`] and its siblings and stays text. What differs in shape stands in the files
-//! of `shape`, one per family; which methods exist when, in `methods`; which number an error has, in `refusal`.
-//! No other module compares revisions: it asks one of the questions below.
+//! Everything else in Tsugite uses the shape of the newest revision ([`crate::protocol`]). [`write_request`],
+//! [`write_notification`] and [`write_result`] encode a value for the peer's revision, and [`read_params`],
+//! [`read_notification`] and [`read_result`] decode it. Messages that are forwarded from one peer to another are
+//! translated as text by [`translate_raw_params`] and its siblings. Differences in shape are in the files of `shape`,
+//! one per family; which methods exist is in `methods`; error codes are in `rpc_error`. Other modules do not compare
+//! revisions: they call the methods below.
 
 mod methods;
 mod negotiate;
@@ -35,7 +35,7 @@ pub use translate_raw::{
 
 use crate::protocol::meta;
 
-/// A published revision of the protocol, oldest first. The list is closed: a new one is new code.
+/// A published revision of the protocol, ordered by age. Exhaustive: a new revision needs new code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Revision {
     /// Handshake, tools, resources, prompts, sampling; HTTP+SSE.
@@ -50,17 +50,17 @@ pub enum Revision {
     V2026_07_28,
 }
 
-/// How a revision opens a conversation and where its state lives.
+/// How a revision opens a connection and where its state lives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Era {
     /// A handshake opens a session; both sides send requests.
     Handshake,
-    /// Every request speaks for itself; only the client sends requests.
+    /// Every request is self-contained; only the client sends requests.
     Stateless,
 }
 
 impl Revision {
-    /// All of them, oldest first.
+    /// All revisions, oldest first.
     pub const ALL: [Revision; 5] = [
         Revision::V2024_11_05,
         Revision::V2025_03_26,
@@ -69,19 +69,19 @@ impl Revision {
         Revision::V2026_07_28,
     ];
 
-    /// The oldest. Until something is agreed, errors are written its way.
+    /// The oldest. Errors are encoded for it until a revision is negotiated.
     pub const OLDEST: Revision = Revision::V2024_11_05;
 
     /// The newest.
     pub const NEWEST: Revision = Revision::V2026_07_28;
 
-    /// The newest that opens with a handshake.
+    /// The newest with a handshake.
     pub const NEWEST_HANDSHAKE: Revision = Revision::V2025_11_25;
 
-    /// What a server assumes of an HTTP request that names no version.
+    /// The revision a server assumes for an HTTP request that names no version.
     pub const HTTP_DEFAULT: Revision = Revision::V2025_03_26;
 
-    /// As it stands on the wire.
+    /// The name on the wire.
     pub const fn as_str(self) -> &'static str {
         match self {
             Revision::V2024_11_05 => "2024-11-05",
@@ -92,7 +92,7 @@ impl Revision {
         }
     }
 
-    /// How it opens a conversation.
+    /// The era it belongs to.
     pub const fn era(self) -> Era {
         match self {
             Revision::V2026_07_28 => Era::Stateless,
@@ -105,71 +105,60 @@ impl Revision {
         matches!(self.era(), Era::Stateless)
     }
 
-    /// Whether an array of messages is a message.
+    /// Whether it has batches.
     pub const fn has_batches(self) -> bool {
         matches!(self, Revision::V2025_03_26)
     }
 
-    /// Whether a stream begins with an event that has an id and no data, so that it can be taken up again before anything
-    /// was said on it.
+    /// Whether a stream begins with an event that has only an id, so that it can be resumed before it has any data.
     pub fn primes_streams(self) -> bool {
         self == Revision::V2025_11_25
     }
 
-    /// Whether an error whose id could not be read says `"id": null`; otherwise it has no id.
+    /// Whether an error whose id could not be read has `"id": null`; otherwise it has no id.
     pub fn writes_null_id(self) -> bool {
         self < Revision::V2025_11_25
     }
 
-    /// Whether the user can be asked with a form.
+    /// Whether it has elicitation with a form.
     pub fn has_elicitation(self) -> bool {
         self >= Revision::V2025_06_18
     }
 
-    /// Whether the user can be sent to a web page.
+    /// Whether it has elicitation with a URL.
     pub fn has_url_elicitation(self) -> bool {
         self >= Revision::V2025_11_25
     }
 
-    /// Whether a model can be given tools.
+    /// Whether sampling requests may have tools.
     pub fn has_sampling_tools(self) -> bool {
         self >= Revision::V2025_11_25
     }
 
-    /// Whether completion must be declared to be used.
+    /// Whether completion must be declared as a capability.
     pub fn declares_completion(self) -> bool {
         self >= Revision::V2025_03_26
     }
 
-    /// Whether tasks belong to the core.
+    /// Whether tasks are part of the core protocol.
     pub fn has_core_tasks(self) -> bool {
         self == Revision::V2025_11_25
     }
 
-    /// Whether HTTP requests after the handshake name the version in a header.
+    /// Whether HTTP requests after the handshake carry the version in a header.
     pub fn has_version_header(self) -> bool {
         self >= Revision::V2025_06_18
     }
 
-    /// Whether SSE streams begin with an empty event and may be closed early for polling.
-    pub fn has_stream_polling(self) -> bool {
-        self == Revision::V2025_11_25
-    }
-
-    /// Whether closing the stream of an answer cancels the request.
-    pub const fn cancels_on_disconnect(self) -> bool {
-        self.is_stateless()
-    }
-
-    /// Whether a tool that failed leaves its task failed; otherwise the task is completed with `isError`.
+    /// Whether a task whose tool failed is `failed`; otherwise it is `completed` with `isError`.
     pub fn tool_error_fails_task(self) -> bool {
         self.has_core_tasks()
     }
 
-    /// Whether the specification keeps this `_meta` key for itself.
+    /// Whether the specification reserves this `_meta` key.
     ///
-    /// 2025-06-18 reserves prefixes in which `modelcontextprotocol` or `mcp` stands before the last label, later
-    /// revisions those in which one of them is the second label. Before that there was no rule.
+    /// 2025-06-18 reserves prefixes with `modelcontextprotocol` or `mcp` before the last label, later revisions those
+    /// with one of them as the second label. Older revisions have no rule.
     pub fn reserves_meta_key(self, key: &str) -> bool {
         let ours = |label: &str| matches!(label, "modelcontextprotocol" | "mcp");
         let unprefixed = [meta::PROGRESS_TOKEN, meta::TRACEPARENT, meta::TRACESTATE, meta::BAGGAGE];
@@ -193,7 +182,7 @@ impl fmt::Display for Revision {
     }
 }
 
-/// A version we do not know.
+/// The text is not the name of a published revision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnknownRevisionError;
 
@@ -209,7 +198,7 @@ impl FromStr for Revision {
     type Err = UnknownRevisionError;
 
     fn from_str(text: &str) -> Result<Self, UnknownRevisionError> {
-        // Most say one of the newest.
+        // Newest first, because most messages name one of the newest.
         Revision::ALL.into_iter().rev().find(|revision| revision.as_str() == text).ok_or(UnknownRevisionError)
     }
 }
@@ -219,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn revisions_are_ordered_and_read_back() {
+    fn revisions_are_ordered_and_round_trip() {
         // VER-036
         assert!(Revision::ALL.is_sorted());
         for revision in Revision::ALL {

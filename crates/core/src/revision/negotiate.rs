@@ -1,4 +1,4 @@
-//! Choosing the revision to speak.
+//! Sets of revisions, and negotiation.
 
 use std::fmt;
 
@@ -9,10 +9,10 @@ use super::Revision;
 pub struct Revisions(u8);
 
 impl Revisions {
-    /// None.
+    /// The empty set.
     pub const NONE: Revisions = Revisions(0);
 
-    /// All.
+    /// All revisions.
     pub const ALL: Revisions = Revisions(0b1_1111);
 
     /// The set with `revision` in it.
@@ -32,43 +32,43 @@ impl Revisions {
         self.0 & 1 << revision as u8 != 0
     }
 
-    /// The revisions in it, newest first: the order in which they are preferred and announced.
+    /// The revisions in the set, newest first: in order of preference.
     pub fn newest_first(self) -> impl Iterator<Item = Revision> {
         Revision::ALL.into_iter().rev().filter(move |revision| self.contains(*revision))
     }
 
-    /// Those that open with a handshake.
+    /// The revisions with a handshake.
     #[must_use]
     pub fn handshake(self) -> Self {
         self.newest_first().filter(|revision| !revision.is_stateless()).collect()
     }
 
-    /// Those that have no handshake.
+    /// The stateless revisions.
     #[must_use]
     pub fn stateless(self) -> Self {
         self.newest_first().filter(|revision| revision.is_stateless()).collect()
     }
 
-    /// The revision to write errors in as long as nothing was agreed on: the oldest, unless only those without a
-    /// handshake are served.
+    /// The revision to encode errors for before one is negotiated: the oldest, unless only stateless revisions are
+    /// served.
     pub fn error_fallback(self) -> Revision {
         if self.handshake().is_empty() { Revision::NEWEST } else { Revision::OLDEST }
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// As they stand in `supportedVersions` and in error data.
+    /// The names, as in `supportedVersions` and in error data.
     pub fn names(self) -> Vec<&'static str> {
         self.newest_first().map(Revision::as_str).collect()
     }
 
-    /// What a server answers to an `initialize` that offers `offered`: that version if it is served, otherwise the
-    /// newest one served. Only revisions with a handshake count, so an offer of a stateless one is countered.
+    /// The revision for the result of an `initialize` that offers `offered`: that one if it is served, otherwise the
+    /// newest served. Only revisions with a handshake count, so the offer of a stateless one gets another.
     ///
-    /// `None` when no revision with a handshake is served.
+    /// `None` if no revision with a handshake is served.
     pub fn negotiate(self, offered: &str) -> Option<Revision> {
         let served = self.handshake();
         let asked = offered.parse().ok().filter(|revision| served.contains(*revision));
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_served_offer_is_answered_with_itself() {
+    fn served_offer_is_accepted() {
         // LIFE-011
         for revision in Revisions::ALL.handshake().newest_first() {
             assert_eq!(Revisions::ALL.negotiate(revision.as_str()), Some(revision));
@@ -107,8 +107,8 @@ mod tests {
     }
 
     #[test]
-    fn any_other_offer_is_countered_with_the_newest_handshake_revision_served() {
-        // LIFE-012, LIFE-013; VER-036: a later date is no newer revision.
+    fn other_offer_gets_the_newest_served_handshake_revision() {
+        // LIFE-012, LIFE-013; VER-036: an unknown later date is not a newer revision.
         let newest = Some(Revision::V2025_11_25);
         for offer in ["2026-07-28", "1999-01-01", "", "9999-99-99"] {
             assert_eq!(Revisions::ALL.negotiate(offer), newest);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_common_revision_is_chosen() {
+    fn newest_common_revision_is_chosen() {
         // VER-037
         let ours = Revisions::ALL.without(Revision::V2026_07_28);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Why a request was refused, as a type; the number it has depends on the revision and is given here.
+//! The errors of requests as a type; their code and data depend on the revision and are assigned here.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -15,105 +15,105 @@ use crate::protocol::capabilities::ElicitationCapability;
 use crate::protocol::elicitation::UrlParams;
 use crate::protocol::{ClientCapabilities, Method, Object, resources, tasks, tools};
 
-/// Why a request was refused.
+/// The error of a request.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum RpcError {
-    /// Not JSON.
+    /// The message is not JSON.
     Parse(Cow<'static, str>),
-    /// Not a request, or not one that may come now.
+    /// The message is not a request, or not allowed now.
     InvalidRequest(Cow<'static, str>),
-    /// No such method here, or none that was advertised.
+    /// The method does not exist, or its capability is not advertised.
     MethodNotFound {
-        /// Which.
+        /// The method.
         method: String,
     },
-    /// The params do not fit.
+    /// The params are invalid.
     InvalidParams(Cow<'static, str>),
-    /// Our own failure; what went wrong stays in the log.
+    /// An internal error; the details stay in the log.
     Internal,
-    /// The message is over one of our limits.
+    /// The message exceeds one of the limits.
     TooLarge(Cow<'static, str>),
-    /// There is no such tool.
+    /// The tool does not exist.
     UnknownTool {
-        /// Which.
+        /// The name of the tool.
         name: String,
     },
-    /// There is no such prompt.
+    /// The prompt does not exist.
     UnknownPrompt {
-        /// Which.
+        /// The name of the prompt.
         name: String,
     },
-    /// There is no such resource.
+    /// The resource does not exist.
     ResourceNotFound {
-        /// Which.
+        /// The URI of the resource.
         uri: String,
     },
-    /// The client did not declare what the request needs.
+    /// The client did not declare a capability that the request needs.
     MissingCapability {
-        /// What it would have to declare.
+        /// The capabilities it would have to declare.
         required: Box<ClientCapabilities>,
     },
-    /// The version is not one of ours.
+    /// The version is not supported.
     UnsupportedVersion {
-        /// What was asked for.
+        /// The requested version.
         requested: String,
-        /// What there is.
+        /// The supported versions.
         supported: Revisions,
     },
-    /// A header is missing or says something else than the body.
+    /// A header is missing or differs from the body.
     HeaderMismatch(Cow<'static, str>),
     /// The user must visit web pages first (2025-11-25).
     UrlElicitationRequired {
-        /// Which.
+        /// The pages.
         elicitations: Vec<UrlParams>,
     },
-    /// The tool runs only as a task, and none was asked for or can be followed.
+    /// The tool runs only as a task, and the request does not allow one.
     TaskRequired {
-        /// Which.
+        /// The name of the tool.
         name: String,
     },
     /// The tool cannot run as a task (2025-11-25).
     TaskForbidden {
-        /// Which.
+        /// The name of the tool.
         name: String,
     },
-    /// The person behind the client said no to a sampling request.
+    /// The user rejected a sampling request.
     UserRejected,
-    /// Anything else, with its own number.
+    /// Any other error, with its own code.
     Other(ErrorObject),
-    /// What somebody else has answered, passed on word for word.
+    /// An error of another server, forwarded unchanged.
     Forwarded(ErrorObject),
 }
 
-/// Numbers that not every revision has.
+/// Error codes that not every revision has.
 pub mod code {
     /// A resource does not exist (up to 2025-11-25).
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
     /// The user must visit web pages first (2025-11-25).
     pub const URL_ELICITATION_REQUIRED: i64 = -32042;
-    /// A header is missing or says something else than the body (2026-07-28).
+    /// A header is missing or differs from the body (2026-07-28).
     pub const HEADER_MISMATCH: i64 = -32020;
-    /// The client did not declare what the request needs (2026-07-28).
+    /// The client did not declare a capability that the request needs (2026-07-28).
     pub const MISSING_CLIENT_CAPABILITY: i64 = -32021;
-    /// The version is not one of ours (2026-07-28).
+    /// The version is not supported (2026-07-28).
     pub const UNSUPPORTED_VERSION: i64 = -32022;
-    /// The person behind the client said no (up to 2025-11-25, by example).
+    /// The user rejected the request (up to 2025-11-25, by example).
     pub const USER_REJECTED: i64 = -1;
 }
 
 impl RpcError {
-    /// Params that could not be read into their type.
+    /// Params that could not be deserialized.
     pub fn invalid_params(error: &JsonError) -> Self {
         RpcError::InvalidParams(format!("Invalid params: {error}").into())
     }
 
-    /// Our own failure, in words the peer may read.
+    /// An internal error with a message that the peer may read.
     pub fn internal_with_message(text: impl Into<Cow<'static, str>>) -> Self {
         RpcError::Other(ErrorObject::new(INTERNAL_ERROR, text))
     }
 
-    /// The error as the peer's revision writes it.
+    /// The error object for the peer's revision.
     pub fn to_error_object(&self, to: Revision) -> ErrorObject {
         let error = ErrorObject::new(self.code(to), self.message());
         match self {
@@ -130,7 +130,7 @@ impl RpcError {
                 requested: truncated(requested),
             }),
             RpcError::UrlElicitationRequired { elicitations } if to.has_core_tasks() => {
-                // One without an id could not be written there; whoever asks gives it one.
+                // A page without an id cannot be encoded there; the caller assigns one.
                 let sayable = |page: &UrlParams| page.clone().downgrade(to).is_ok();
                 let elicitations: Vec<_> = elicitations.iter().filter(|page| sayable(page)).collect();
                 error.data(&SingleMember("elicitations", elicitations))
@@ -147,7 +147,7 @@ impl RpcError {
         }
     }
 
-    /// The number the peer's revision has for it.
+    /// The error code for the peer's revision.
     pub fn code(&self, to: Revision) -> i64 {
         match self {
             RpcError::Parse(_) => PARSE_ERROR,
@@ -165,14 +165,14 @@ impl RpcError {
             RpcError::HeaderMismatch(_) if to.is_stateless() => code::HEADER_MISMATCH,
             RpcError::UnsupportedVersion { .. } | RpcError::MissingCapability { .. } => INVALID_PARAMS,
             RpcError::HeaderMismatch(_) => INVALID_REQUEST,
-            // Where the number does not exist, what is missing is a client that can open web pages.
+            // Where the code does not exist, the missing capability is URL elicitation.
             RpcError::UrlElicitationRequired { .. } if to.has_core_tasks() => code::URL_ELICITATION_REQUIRED,
             RpcError::UrlElicitationRequired { .. } if to.is_stateless() => code::MISSING_CLIENT_CAPABILITY,
             RpcError::UrlElicitationRequired { .. } => INVALID_PARAMS,
             RpcError::TaskRequired { .. } if to.is_stateless() => code::MISSING_CLIENT_CAPABILITY,
             RpcError::TaskRequired { .. } | RpcError::TaskForbidden { .. } => METHOD_NOT_FOUND,
             RpcError::UserRejected => code::USER_REJECTED,
-            // 2026-07-28 keeps this block for itself and what older peers put there says nothing on it.
+            // 2026-07-28 reserves this block, so codes that older peers use from it are not passed on.
             RpcError::Other(object) if to.is_stateless() && (-32099..=-32000).contains(&object.code) => {
                 if object.code == code::RESOURCE_NOT_FOUND {
                     INVALID_PARAMS
@@ -184,24 +184,10 @@ impl RpcError {
         }
     }
 
-    /// The HTTP status that goes with it when it is the whole answer to a request of that revision.
+    /// The error that a peer of `from` meant when it responded to `method`.
     ///
-    /// Errors of the protocol's own machinery have one on 2026-07-28; what a handler says travels in a 200.
-    pub fn http_status(&self, to: Revision) -> u16 {
-        match self {
-            RpcError::Parse(_) | RpcError::InvalidRequest(_) => 400,
-            RpcError::TooLarge(_) => 413,
-            RpcError::MethodNotFound { .. } if to.is_stateless() => 404,
-            RpcError::UnsupportedVersion { .. } | RpcError::HeaderMismatch(_) => 400,
-            _ if to.is_stateless() && self.code(to) == code::MISSING_CLIENT_CAPABILITY => 400,
-            _ => 200,
-        }
-    }
-
-    /// What a peer of `from` meant by an error it answered `method` with.
-    ///
-    /// -32002 is taken for a missing resource from everyone, since servers lag behind, but only where a resource was
-    /// asked for. An invalid-params error stays what it says: only its sender knows what was missing.
+    /// -32002 is a missing resource on every revision, since servers lag behind, but only for requests about resources.
+    /// Invalid params stay invalid params: only the sender knows what was wrong.
     pub fn from_error_object(error: ErrorObject, method: &str, from: Revision) -> Self {
         let about_resource =
             [resources::Read::NAME, resources::Subscribe::NAME, resources::Unsubscribe::NAME];
@@ -210,7 +196,8 @@ impl RpcError {
                 let uri = read_data::<UriData>(&error).map(|data| data.uri).unwrap_or_default();
                 RpcError::ResourceNotFound { uri }
             }
-            // Some servers say "method not found" of a tool. 2025-11-25 says it of tools misused as tasks as well.
+            // Some servers respond "method not found" for an unknown tool. 2025-11-25 also does so for tools that are
+            // misused as tasks.
             METHOD_NOT_FOUND if method == tools::Call::NAME && !is_about_tasks(&error, from) => {
                 let name = read_data::<NameData>(&error).map(|data| data.name).unwrap_or_default();
                 RpcError::UnknownTool { name }
@@ -298,7 +285,7 @@ struct ElicitationData {
     elicitations: Vec<UrlParams>,
 }
 
-/// The versions a refusal says the server speaks; `None` if it has no such list, or one that cannot be read.
+/// The supported versions in the data of an error; `None` if there is no such list, or it is malformed.
 pub(crate) fn supported_versions(error: &ErrorObject) -> Option<Vec<String>> {
     #[derive(Deserialize)]
     struct SupportedVersions {
@@ -319,7 +306,7 @@ impl<T: Serialize> Serialize for SingleMember<T> {
 
 const REQUIRED_CAPABILITIES: &str = "requiredCapabilities";
 
-/// The data of a version that is not spoken.
+/// The data of an unsupported version.
 #[derive(Serialize)]
 struct UnsupportedVersionData<'a> {
     supported: Vec<&'static str>,
@@ -343,7 +330,7 @@ fn tasks_capability() -> ClientCapabilities {
         .extensions(Object::from_iter([(tasks::EXTENSION.to_owned(), Value::Object(Object::new()))]))
 }
 
-/// What a peer sent is echoed, but never more of it than helps.
+/// Truncates text of the peer that is echoed.
 fn truncated(text: &str) -> Cow<'_, str> {
     const MAX_CHARS: usize = 200;
     match text.char_indices().nth(MAX_CHARS) {

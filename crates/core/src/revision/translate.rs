@@ -1,4 +1,4 @@
-//! Out through here in the peer's coat, in through here out of it.
+//! Encodes values for a peer's revision, and decodes them.
 
 use std::fmt;
 
@@ -9,43 +9,43 @@ use crate::protocol::{HasMeta, Implementation, Meta, Method, NotificationMethod,
 
 /// A value in the newest shape that older revisions write differently.
 pub trait Translate {
-    /// Fits the value to what `to` can say: drops, renames or replaces what it does not know.
+    /// Fits the value to the revision `to`: drops, renames or replaces members it does not have.
     ///
-    /// Fails when leaving something out would change what is said. What is lost silently is listed in
-    /// ARCHITECTURE.md; the specification calls all of it optional.
+    /// Fails if leaving something out would change the meaning. Members that are dropped silently are optional in the
+    /// specification; `tests/wire/losses.rs` lists them.
     fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError>;
 
-    /// Brings what a peer of `from` wrote into the newest shape.
+    /// Converts a value written by a peer of `from` to the newest shape.
     fn upgrade(&mut self, from: Revision);
 
-    /// Whether every value one of the two can say is written the same by the other, so that it need not be read to be
-    /// carried across. Cache hints do not count. Saying no is never wrong, only slower.
+    /// Whether both revisions write every value the same, so that it can be forwarded without being deserialized. Cache
+    /// hints do not count. `false` is always correct, only slower.
     fn is_same_in(_one: Revision, _other: Revision) -> bool {
         false
     }
 }
 
-/// A revision has no way to say something.
+/// The peer's revision cannot express a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UnsupportedByRevisionError {
-    /// It has no such method.
+    /// It does not have the method.
     Method(&'static str),
-    /// It cannot ask the user.
+    /// It has no elicitation.
     Elicitation,
-    /// It cannot send the user to a web page.
+    /// It has no elicitation with a URL.
     UrlElicitation,
-    /// Its forms have no field for several choices.
+    /// Its forms have no fields with multiple choice.
     MultipleChoice,
-    /// It cannot give a model tools.
+    /// It has no tools in sampling.
     SamplingTools,
-    /// It cannot answer with a question.
+    /// It has no results that request input.
     InputRequired,
     /// It has no tasks.
     Tasks,
-    /// It wants a member that is not there.
+    /// It requires a member that is missing.
     MissingMember(&'static str),
-    /// The value is not JSON of the shape it must have.
+    /// The value does not have the expected JSON shape.
     Json(JsonError),
 }
 
@@ -63,7 +63,7 @@ impl fmt::Display for UnsupportedByRevisionError {
             UnsupportedByRevisionError::UrlElicitation => "elicitation by URL",
             UnsupportedByRevisionError::MultipleChoice => "multiple choice in forms",
             UnsupportedByRevisionError::SamplingTools => "tools in sampling",
-            UnsupportedByRevisionError::InputRequired => "results that ask back",
+            UnsupportedByRevisionError::InputRequired => "results that request input",
             UnsupportedByRevisionError::Tasks => "tasks",
         };
         write!(f, "the peer's revision has no {what}")
@@ -78,9 +78,9 @@ impl From<JsonError> for UnsupportedByRevisionError {
     }
 }
 
-/// Appends a request as `to` writes it.
+/// Appends a request, encoded for `to`.
 ///
-/// On 2026-07-28 its `_meta` must hold the sender's [claims](crate::protocol::meta::Claims).
+/// On 2026-07-28 its `_meta` must contain the [`ClientMeta`](crate::protocol::meta::ClientMeta).
 pub fn write_request<M: Method>(
     out: &mut Vec<u8>,
     id: &Id<'_>,
@@ -105,10 +105,11 @@ where
     Ok(write::request(out, id, M::NAME, Some(&params))?)
 }
 
-/// Appends a request as `to` writes it, with what it says in `_meta` given as text: members of an object, without braces.
+/// Appends a request, encoded for `to`, with its `_meta` given as text: members of an object, without braces.
 ///
-/// `params` must have no `_meta` of their own. On 2026-07-28 the text must hold the sender's
-/// [claims](crate::protocol::meta::Claims), which are the same for every request and so need not be written each time.
+/// `params` must have no `_meta` of their own. On 2026-07-28 the text must contain the
+/// [`ClientMeta`](crate::protocol::meta::ClientMeta), which is the same for every request and so need not be serialized
+/// each time.
 pub fn write_request_with_meta<M: Method>(
     out: &mut Vec<u8>,
     id: &Id<'_>,
@@ -123,7 +124,7 @@ where
         return Err(UnsupportedByRevisionError::Method(M::NAME));
     }
     if params.meta().is_some() {
-        return Err(JsonError::new("a request has one `_meta`").into());
+        return Err(JsonError::new("a request must not have two `_meta`").into());
     }
     params.downgrade(to)?;
     match stamp.is_empty() {
@@ -135,7 +136,7 @@ where
     }
 }
 
-/// Appends a notification as `to` writes it.
+/// Appends a notification, encoded for `to`.
 pub fn write_notification<N: NotificationMethod>(
     out: &mut Vec<u8>,
     mut params: N::Params,
@@ -152,9 +153,9 @@ where
     Ok(write::notification(out, N::NAME, Some(&params))?)
 }
 
-/// Appends the answer to `M` as `to` writes it.
+/// Appends the result of `M`, encoded for `to`.
 ///
-/// Only 2026-07-28 says of which kind the result is and, by `stamp`, who made it.
+/// Only 2026-07-28 has `resultType` and, through `stamp`, the server's info.
 pub fn write_result<M: Method>(
     out: &mut Vec<u8>,
     id: &Id<'_>,
@@ -168,7 +169,7 @@ where
     write_result_in_place::<M>(out, id, &mut output, to, stamp)
 }
 
-/// What [`write_result`] does, without moving what may be large. It is of no other use then: it has the shape of `to`.
+/// Like [`write_result`], without moving a large value. The value has the shape of `to` afterwards.
 pub fn write_result_in_place<M: Method>(
     out: &mut Vec<u8>,
     id: &Id<'_>,
@@ -185,7 +186,7 @@ where
     write_any_result(out, id, output, to, stamp)
 }
 
-/// The same for every method, and so built once.
+/// The part that is the same for every method, so that its code is generated once.
 fn write_any_result(
     out: &mut Vec<u8>,
     id: &Id<'_>,
@@ -214,7 +215,7 @@ fn write_any_result(
     Ok(written?)
 }
 
-/// The answer to some method.
+/// The output of some method.
 trait AnyOutput {
     fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError>;
     fn meta_mut(&mut self) -> &mut Option<Meta>;
@@ -240,7 +241,7 @@ impl<T: Output + Translate> AnyOutput for T {
     }
 }
 
-/// Who made a result, written once and put on every result of 2026-07-28.
+/// The server's info, serialized once for every result of 2026-07-28.
 #[derive(Debug, Clone)]
 pub struct ServerInfoMeta {
     server_info: Implementation,
@@ -248,17 +249,17 @@ pub struct ServerInfoMeta {
 }
 
 impl ServerInfoMeta {
-    /// The stamp of `server_info`.
+    /// Serializes `server_info`.
     pub fn new(server_info: Implementation) -> Self {
         let mut meta = Meta::new();
         meta.set_server_info(&server_info);
-        // A `Meta` always has a text.
+        // A `Meta` always has text.
         let text = RawJson::from_value(&meta).unwrap_or_else(|_| RawJson::empty_object());
         Self { server_info, meta_member: format!("\"_meta\":{}", text.text()) }
     }
 }
 
-/// Reads the params of a request or fails with the refusal to answer it with.
+/// Decodes the params of a request. Fails with the error to respond with.
 pub fn read_params<M: Method>(params: Raw<'_>, from: Revision) -> Result<M::Params, RpcError>
 where
     M::Params: Translate,
@@ -268,8 +269,8 @@ where
     Ok(params)
 }
 
-/// Reads the params of an `initialize`: what [`read_params`] does, but built once, and in a box. Nothing else that is
-/// read is as large.
+/// Decodes the params of `initialize` like [`read_params`], but its code is generated once and the result is boxed,
+/// because it is the largest of all params.
 #[inline(never)]
 pub fn read_initialize_params(params: Raw<'_>, from: Revision) -> Result<Box<InitializeParams>, RpcError> {
     let mut hello: Box<InitializeParams> = params.read().map_err(|error| RpcError::invalid_params(&error))?;
@@ -277,7 +278,7 @@ pub fn read_initialize_params(params: Raw<'_>, from: Revision) -> Result<Box<Ini
     Ok(hello)
 }
 
-/// Reads the params of a notification. Whoever gets a malformed one ignores it.
+/// Decodes the params of a notification. A malformed one must be ignored.
 pub fn read_notification<N: NotificationMethod>(
     params: Raw<'_>,
     from: Revision,
@@ -290,7 +291,7 @@ where
     Ok(params)
 }
 
-/// Reads the answer to `M`.
+/// Decodes the result of `M`.
 pub fn read_result<M: Method>(result: Raw<'_>, from: Revision) -> Result<M::Output, JsonError>
 where
     M::Output: Translate + InferResultType,
@@ -305,7 +306,7 @@ where
     Ok(output)
 }
 
-/// The answer to something a server asked inside a result: a bare object under its key, on 2026-07-28.
+/// Encodes the response to an input request of a server: a bare object under its key, on 2026-07-28.
 pub fn write_input_response<M: Method>(mut output: M::Output) -> Result<RawJson, UnsupportedByRevisionError>
 where
     M::Output: Translate,
@@ -314,20 +315,20 @@ where
     Ok(RawJson::from_value(&output)?)
 }
 
-/// Reads such an answer as the output of what was asked.
+/// Decodes the response to an input request as the output of the method.
 pub fn read_input_response<M: Method>(answer: &RawJson) -> Result<M::Output, JsonError> {
     M::Output::read(ResultType::Complete, Raw::from(answer))
 }
 
-/// How a result of a revision without `resultType` shows of which kind it is.
+/// Infers the type of a result on a revision without `resultType`.
 pub trait InferResultType {
-    /// The kind; complete unless the result can be something else there.
+    /// The type; complete unless the result can be something else there.
     fn infer_result_type(_result: Raw<'_>, _from: Revision) -> ResultType {
         ResultType::Complete
     }
 }
 
-/// Takes the keys out of `_meta` that only 2026-07-28 gives a meaning.
+/// Removes the keys of `_meta` that only 2026-07-28 defines.
 fn strip_stateless_meta(place: &mut Option<Meta>, to: Revision) {
     if to.is_stateless() {
         return;
@@ -342,7 +343,7 @@ fn strip_stateless_meta(place: &mut Option<Meta>, to: Revision) {
     }
 }
 
-/// The keys of `_meta` that only 2026-07-28 gives a meaning.
+/// The keys of `_meta` that only 2026-07-28 defines.
 pub(super) const STATELESS_META_KEYS: [&str; 6] = [
     meta::PROTOCOL_VERSION,
     meta::CLIENT_CAPABILITIES,

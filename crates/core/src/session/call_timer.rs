@@ -1,26 +1,29 @@
-//! How long one call is waited for: its silence, and all of it.
+//! The deadline of one call: an idle timeout that progress restarts, and a total timeout.
+//!
+//! The clock is an argument: the caller passes the current instant, asks for the [deadline](CallTimer::deadline) and
+//! sleeps until then.
 
 use std::time::{Duration, Instant};
 
 use super::inbound::MonotonicProgress;
 
-/// How long to wait for an answer.
+/// How long to wait for a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Timeouts {
-    /// Without any sign of life.
+    /// The longest time without progress.
     pub idle_timeout: Duration,
-    /// In all, however much progress is reported; pauses do not count.
+    /// The longest time in total, with or without progress. Paused time does not count.
     pub total_timeout: Option<Duration>,
 }
 
 impl Timeouts {
-    /// Waits `idle_timeout` without a sign of life, and as long as it takes with them.
+    /// An idle timeout without a total timeout.
     pub fn new(idle_timeout: Duration) -> Self {
         Self { idle_timeout, total_timeout: None }
     }
 
-    /// Waits no longer than `total_timeout`, whatever comes.
+    /// Sets the total timeout.
     #[must_use]
     pub fn total_timeout(mut self, total: Duration) -> Self {
         self.total_timeout = Some(total);
@@ -28,28 +31,28 @@ impl Timeouts {
     }
 }
 
-/// Thirty seconds without a sign of life, ten minutes in all.
+/// 30 seconds without progress, 10 minutes in total.
 impl Default for Timeouts {
     fn default() -> Self {
         Self::new(Duration::from_secs(30)).total_timeout(Duration::from_secs(600))
     }
 }
 
-/// The clock of one call.
+/// The timer of one call.
 #[derive(Debug)]
 pub struct CallTimer {
     timeouts: Timeouts,
     progress: MonotonicProgress,
-    /// When the last sign of life came.
+    /// When the call began, last made progress or was last resumed.
     last_activity: Instant,
-    /// What of the total is left from `last_activity` on.
+    /// The rest of the total timeout, counted from `last_activity`.
     total_remaining: Option<Duration>,
-    /// How many questions of the peer are being answered for this call; the clock stands meanwhile.
+    /// How many requests of the peer are being answered for this call; the timer is paused while there are any.
     pause_count: usize,
 }
 
 impl CallTimer {
-    /// The call is made now.
+    /// Starts the timer.
     pub fn new(now: Instant, timeouts: Timeouts) -> Self {
         Self {
             timeouts,
@@ -60,7 +63,8 @@ impl CallTimer {
         }
     }
 
-    /// Progress has come. False when it did not rise, which is no sign of life.
+    /// Restarts the idle timeout because of a progress notification. Returns false and changes nothing if the value did
+    /// not increase.
     pub fn record_progress(&mut self, now: Instant, value: f64) -> bool {
         let rises = self.progress.advance(value);
         if rises {
@@ -69,13 +73,13 @@ impl CallTimer {
         rises
     }
 
-    /// Somebody needs time to answer a question of the peer: the clock stands.
+    /// Pauses the timer while a request of the peer is answered. Pauses nest.
     pub fn pause(&mut self, now: Instant) {
         self.record_activity(now);
         self.pause_count += 1;
     }
 
-    /// The answer is given; when it was the last the clock runs again, with the full patience for silence.
+    /// Ends one pause. The last one restarts the idle timeout.
     pub fn resume(&mut self, now: Instant) {
         self.pause_count = self.pause_count.saturating_sub(1);
         if self.pause_count == 0 {
@@ -83,8 +87,8 @@ impl CallTimer {
         }
     }
 
-    /// When the call runs out of time as things are. `None` while the clock stands, and when the patience is too long
-    /// for the clock.
+    /// When the call times out if nothing else happens. `None` while the timer is paused, and if the timeout lies beyond
+    /// the range of the clock.
     pub fn deadline(&self) -> Option<Instant> {
         if self.pause_count > 0 {
             return None;
@@ -95,12 +99,12 @@ impl CallTimer {
         self.last_activity.checked_add(wait)
     }
 
-    /// Whether it is the time in all that ends the call at its deadline, not the silence.
+    /// Whether the deadline is that of the total timeout, not of the idle timeout.
     pub fn is_limited_by_total(&self) -> bool {
         self.total_remaining.is_some_and(|left| left < self.timeouts.idle_timeout)
     }
 
-    /// The time since the last sign of life is taken from the total, unless the clock stood.
+    /// Subtracts the time since the last activity from the total timeout, unless the timer was paused.
     fn record_activity(&mut self, now: Instant) {
         if self.pause_count == 0
             && let Some(left) = &mut self.total_remaining
@@ -108,5 +112,57 @@ impl CallTimer {
             *left = left.saturating_sub(now.saturating_duration_since(self.last_activity));
         }
         self.last_activity = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn timer(now: Instant, idle: u32, total: u32) -> CallTimer {
+        CallTimer::new(now, Timeouts::new(SECOND * idle).total_timeout(SECOND * total))
+    }
+
+    #[test]
+    fn progress_restarts_the_idle_timeout_within_the_total() {
+        // LIFE-025, LIFE-026
+        let now = Instant::now();
+        let mut timer = timer(now, 30, 60);
+        assert_eq!(timer.deadline(), Some(now + SECOND * 30));
+        assert!(timer.record_progress(now + SECOND * 20, 1.0));
+        assert_eq!(timer.deadline(), Some(now + SECOND * 50));
+        assert!(timer.record_progress(now + SECOND * 45, 2.0));
+        assert_eq!(timer.deadline(), Some(now + SECOND * 60));
+        assert!(timer.is_limited_by_total());
+    }
+
+    #[test]
+    fn progress_that_does_not_increase_restarts_nothing() {
+        let now = Instant::now();
+        let mut timer = timer(now, 30, 600);
+        assert!(timer.record_progress(now, 5.0));
+        assert!(!timer.record_progress(now + SECOND * 10, 5.0));
+        assert_eq!(timer.deadline(), Some(now + SECOND * 30));
+    }
+
+    #[test]
+    fn paused_timer_has_no_deadline() {
+        let now = Instant::now();
+        let mut timer = timer(now, 30, 40);
+        timer.pause(now + SECOND * 10);
+        timer.pause(now + SECOND * 11);
+        timer.resume(now + SECOND * 500);
+        assert_eq!(timer.deadline(), None);
+        timer.resume(now + SECOND * 1000);
+        // Ten seconds of the total had passed before the first pause.
+        assert_eq!(timer.deadline(), Some(now + SECOND * 1030));
+    }
+
+    #[test]
+    fn endless_timeout_has_no_deadline() {
+        let timer = CallTimer::new(Instant::now(), Timeouts::new(Duration::MAX));
+        assert_eq!(timer.deadline(), None);
     }
 }

@@ -1,24 +1,22 @@
-//! How a connection opens up to 2025-11-25, as the server sees it: `initialize`, its answer, `notifications/initialized`.
+//! The server's side of the handshake up to 2025-11-25: `initialize`, its result, `notifications/initialized`.
 //!
-//! The client's side is part of how it finds out what a server speaks: [`super::probe`].
+//! The client's side is part of [`super::probe`].
 
-use crate::protocol::Method;
-use crate::protocol::ping::Ping;
 use crate::revision::{Revision, Revisions, RpcError};
 
-/// How far a handshake has come.
+/// The progress of a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HandshakePhase {
-    /// Nothing was agreed yet.
+    /// No revision is negotiated yet.
     Uninitialized,
-    /// A revision was agreed; the client has not said that it is ready.
+    /// A revision is negotiated; the client has not confirmed yet.
     Negotiated(Revision),
-    /// Both sides are ready.
+    /// The client has confirmed.
     Ready(Revision),
 }
 
 impl HandshakePhase {
-    /// The revision that was agreed.
+    /// The negotiated revision.
     pub fn revision(self) -> Option<Revision> {
         match self {
             HandshakePhase::Uninitialized => None,
@@ -35,19 +33,19 @@ pub struct ServerHandshake {
 }
 
 impl ServerHandshake {
-    /// Nothing has come yet; `served` is what can be agreed.
+    /// A new handshake; `served` are the revisions that can be negotiated.
     pub fn new(served: Revisions) -> Self {
         Self { served, phase: HandshakePhase::Uninitialized }
     }
 
-    /// How far it has come.
+    /// The current phase.
     pub fn phase(&self) -> HandshakePhase {
         self.phase
     }
 
-    /// An `initialize` has come: gives the revision to answer with. A repeated one begins anew.
+    /// Handles `initialize` and returns the revision for the result. A repeated one starts over.
     ///
-    /// Fails, naming what is served, when no revision with a handshake is.
+    /// Fails, naming the served revisions, if none of them has a handshake.
     pub fn initialize(&mut self, offered: &str) -> Result<Revision, RpcError> {
         match self.served.negotiate(offered) {
             Some(revision) => {
@@ -60,19 +58,10 @@ impl ServerHandshake {
         }
     }
 
-    /// `notifications/initialized`, or the first ordinary request: some clients never send the notification.
+    /// Handles `notifications/initialized`, or the first ordinary request: some clients never send the notification.
     pub fn mark_ready(&mut self) {
         if let HandshakePhase::Negotiated(revision) = self.phase {
             self.phase = HandshakePhase::Ready(revision);
-        }
-    }
-
-    /// Whether the server may send this request now: before the client is ready, only `ping`.
-    pub fn may_send_request(&self, method: &str) -> bool {
-        match self.phase {
-            HandshakePhase::Ready(_) => true,
-            HandshakePhase::Negotiated(_) => method == Ping::NAME,
-            HandshakePhase::Uninitialized => false,
         }
     }
 }
@@ -82,18 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_server_asks_nothing_but_ping_until_the_client_is_ready() {
-        // LIFE-008
-        let mut server = ServerHandshake::new(Revisions::ALL);
-        assert!(!server.may_send_request("ping"));
-        assert_eq!(server.initialize("2025-06-18"), Ok(Revision::V2025_06_18));
-        assert!(server.may_send_request("ping") && !server.may_send_request("roots/list"));
-        server.mark_ready();
-        assert!(server.may_send_request("roots/list"));
-    }
-
-    #[test]
-    fn initialize_may_come_again_and_begins_anew() {
+    fn repeated_initialize_starts_over() {
         // LIFE-033
         let mut server = ServerHandshake::new(Revisions::ALL);
         server.initialize("2025-06-18").unwrap();
@@ -103,11 +81,11 @@ mod tests {
     }
 
     #[test]
-    fn a_server_without_handshake_says_what_it_serves() {
+    fn server_without_handshake_names_its_revisions() {
         // VER-032
         let mut server = ServerHandshake::new(Revisions::ALL.stateless());
-        let refusal = server.initialize("2025-11-25").unwrap_err();
-        let error = refusal.to_error_object(Revision::V2025_11_25);
+        let rpc_error = server.initialize("2025-11-25").unwrap_err();
+        let error = rpc_error.to_error_object(Revision::V2025_11_25);
         assert!(error.data.unwrap().text().contains("2026-07-28"));
         assert_eq!(server.phase(), HandshakePhase::Uninitialized);
     }

@@ -1,6 +1,6 @@
-//! Values of `Mcp-Name` and `Mcp-Param-*`: how they are written, read and compared with the body (2026-07-28).
+//! Encodes, decodes and checks the values of `Mcp-Name` and `Mcp-Param-*` (2026-07-28).
 //!
-//! A value that a header cannot carry as it is travels as `=?base64?…?=` around the base64 of its UTF-8.
+//! A value that is not valid in a header is written as `=?base64?…?=` around the base64 of its UTF-8.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::base64;
 use crate::protocol::Schema;
 use crate::revision::RpcError;
 
-/// The value of a header for `text`: as it is, or wrapped.
+/// Encodes `text` as a header value: as it is, or wrapped in base64.
 ///
 /// ```
 /// use tsugite_core::session::header::{decode, encode};
@@ -30,7 +30,7 @@ pub fn encode(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{BASE64_PREFIX}{}{BASE64_SUFFIX}", base64::encode(text.as_bytes())))
 }
 
-/// What a header value says; `None` when it holds characters no header may hold, or is wrapped but not well.
+/// Decodes a header value; `None` if it has characters that are not allowed in a header, or its base64 is invalid.
 pub fn decode(value: &str) -> Option<Cow<'_, str>> {
     if !value.bytes().all(|byte| matches!(byte, b'\t' | 0x20..=0x7e)) {
         return None;
@@ -49,17 +49,17 @@ fn looks_encoded(text: &str) -> bool {
 const BASE64_PREFIX: &str = "=?base64?";
 const BASE64_SUFFIX: &str = "?=";
 
-/// The arguments of a tool that are mirrored into headers, found once from its schema.
+/// The arguments of a tool that are mirrored into headers, collected once from its schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HeaderParams(Vec<HeaderParam>);
 
-/// One argument that is mirrored.
+/// One mirrored argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeaderParam {
-    /// The header is `Mcp-Param-` and this.
+    /// The header name after `Mcp-Param-`.
     pub name: String,
-    /// Where the argument stands: the members to follow from the arguments.
+    /// The path of members from the arguments to this argument.
     pub path: Vec<String>,
     kind: ParamKind,
 }
@@ -71,13 +71,13 @@ enum ParamKind {
     Boolean,
 }
 
-/// A schema that marks arguments in a way that is not allowed. The tool is not to be offered over HTTP.
+/// A schema with an invalid `x-mcp-header`. The tool must not be offered over HTTP.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeaderParamError {
-    /// The name is not a header name.
+    /// The name is not a valid header name.
     InvalidName(String),
-    /// Two arguments want the same header.
+    /// Two arguments have the same header.
     Duplicate(String),
     /// The argument is neither a string, an integer nor a boolean.
     InvalidType(String),
@@ -89,15 +89,17 @@ impl fmt::Display for HeaderParamError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             HeaderParamError::InvalidName(name) => write!(f, "`x-mcp-header` {name:?} is not a header name"),
-            HeaderParamError::Duplicate(name) => write!(f, "`x-mcp-header` {name:?} stands there twice"),
+            HeaderParamError::Duplicate(name) => {
+                write!(f, "`x-mcp-header` {name:?} is used by two arguments")
+            }
             HeaderParamError::InvalidType(name) => {
                 write!(
                     f,
-                    "`x-mcp-header` {name:?} is on something else than a string, an integer or a boolean"
+                    "`x-mcp-header` {name:?} is on an argument that is not a string, an integer or a boolean"
                 )
             }
             HeaderParamError::Misplaced => {
-                f.write_str("`x-mcp-header` stands where `properties` alone do not lead")
+                f.write_str("`x-mcp-header` is not reachable through `properties` alone")
             }
         }
     }
@@ -106,7 +108,7 @@ impl fmt::Display for HeaderParamError {
 impl std::error::Error for HeaderParamError {}
 
 impl HeaderParams {
-    /// Finds the marked arguments of an input schema.
+    /// Collects the marked arguments of an input schema.
     pub fn from_schema(schema: &Schema) -> Result<Self, HeaderParamError> {
         let mut params = Vec::new();
         let root = schema.keywords();
@@ -114,7 +116,7 @@ impl HeaderParams {
         let marks = root
             .iter()
             .map(|(word, value)| if word == "x-mcp-header" { 1 } else { count_marks(word, value) });
-        // What was not reached through `properties` stands in the wrong place.
+        // A mark that was not reached through `properties` is misplaced.
         if marks.sum::<usize>() != params.len() {
             return Err(HeaderParamError::Misplaced);
         }
@@ -126,12 +128,12 @@ impl HeaderParams {
         self.0.iter()
     }
 
-    /// Whether none is marked.
+    /// Whether no argument is marked.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Compares the headers of a call with its arguments. `lookup` gives the header `Mcp-Param-{name}`.
+    /// Compares the headers of a call with its arguments. `lookup` returns the header `Mcp-Param-{name}`.
     pub fn check<'h>(
         &self,
         arguments: &Value,
@@ -140,7 +142,7 @@ impl HeaderParams {
         for param in &self.0 {
             let expected = param.value(arguments);
             let agrees = match (lookup(&param.name), &expected) {
-                // A number that no header can carry exactly must not slip past the header.
+                // A number that no header can represent exactly must not pass without a header.
                 (OptionalHeader::Absent, None) => !param.is_out_of_range(arguments),
                 (OptionalHeader::Present(header), Some(expected)) => {
                     decode(header).is_some_and(|header| param.matches(&header, expected))
@@ -158,8 +160,8 @@ impl HeaderParams {
 }
 
 impl HeaderParam {
-    /// The text the header must carry, not yet encoded; `None` if the argument is absent or null, or of a type
-    /// that its schema refuses anyway.
+    /// The text for the header, not encoded yet; `None` if the argument is absent or null, or of a type that its schema
+    /// rejects anyway.
     pub fn value(&self, arguments: &Value) -> Option<String> {
         let value = self.path.iter().try_fold(arguments, |value, step| value.get(step))?;
         match (self.kind, value) {
@@ -187,7 +189,7 @@ impl HeaderParam {
     }
 }
 
-/// A whole number that every side can hold exactly; `42.0` and `4.2e1` are forty-two too.
+/// An integer that JavaScript can represent exactly; `42.0` and `4.2e1` are 42 too.
 fn parse_integer(text: &str) -> Option<i64> {
     const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
     let value = match text.parse::<i64>() {
@@ -243,7 +245,7 @@ fn header_param(
     Ok(HeaderParam { name: name.to_owned(), path: path.to_vec(), kind })
 }
 
-/// How many marks stand at or below a keyword of a schema. Names of properties and plain data are no keywords.
+/// Counts the marks at or below a keyword of a schema. Names of properties and plain data are not keywords.
 fn count_marks(word: &str, value: &Value) -> usize {
     let schema = |value: &Value| match value {
         Value::Object(members) => members
@@ -263,7 +265,7 @@ fn count_marks(word: &str, value: &Value) -> usize {
     }
 }
 
-/// A token of RFC 9110, what a header name is made of.
+/// Whether it is a token of RFC 9110, as header names are.
 fn is_token(name: &str) -> bool {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !name.is_empty() && name.bytes().all(allowed)
@@ -276,8 +278,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_survive_the_header() {
-        // HTTP-053, HTTP-071 what is wrapped; HTTP-072 what looks wrapped is wrapped too.
+    fn values_round_trip_through_the_header() {
+        // HTTP-053, HTTP-071 values that are wrapped; HTTP-072 a value that looks wrapped is wrapped too.
         for text in
             ["", "add", "a b", " a", "a\t", "\r\nX: y", "é", "=?base64?YQ==?=", "=?base64?", "\0", "継手"]
         {
@@ -289,8 +291,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_well_wrapped_is_no_value() {
-        // HTTP-056; HTTP-058: blanks around a value are not part of it.
+    fn invalid_base64_is_rejected() {
+        // HTTP-056; HTTP-058: whitespace around a value is not part of it.
         let bad = ["YQ", "YQ=", "YQ===", "====", "Y*==", "YR==", "_w==", "/w==", "Y Q=", "YQ==YQ=="];
         for wrapped in bad {
             assert_eq!(decode(&format!("=?base64?{wrapped}?=")), None, "{wrapped}");
@@ -306,8 +308,8 @@ mod tests {
     }
 
     #[test]
-    fn marks_that_are_not_allowed_are_refused() {
-        // HTTP-062 names, HTTP-063 twice, HTTP-064 types, HTTP-066 places.
+    fn invalid_marks_are_rejected() {
+        // HTTP-062 names, HTTP-063 duplicates, HTTP-064 types, HTTP-066 positions.
         let bad = [
             json!({"a": {"type": "string", "x-mcp-header": ""}}),
             json!({"a": {"type": "string", "x-mcp-header": "X\r\nAuthorization"}}),
@@ -336,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_must_say_what_the_arguments_say() {
+    fn headers_must_match_the_arguments() {
         // HTTP-075, HTTP-074 null and absent, HTTP-059 numbers, HTTP-065 their range, HTTP-076 characters.
         let params = HeaderParams::from_schema(&schema(json!({
             "n": {"type": "integer", "x-mcp-header": "N"},

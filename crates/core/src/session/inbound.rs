@@ -24,7 +24,6 @@ struct InFlightRequest<T> {
 
 /// The reason why a request is not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum BeginError {
     /// Another request with the same id has no response yet: -32600, since a response could belong to either.
     DuplicateId,

@@ -1,6 +1,6 @@
-//! What to do with a line on stdin of a server: both eras share one process.
+//! Decides what to do with a line on a server's stdin: both eras share one process.
 //!
-//! A request that claims a version of the stateless era is served by that version whatever else goes on; anything else
+//! A request that claims a revision of the stateless era is served by that revision at any time; any other message
 //! belongs to the handshake, of which a process has one at a time.
 
 use super::handshake::HandshakePhase;
@@ -12,41 +12,40 @@ use crate::protocol::ping::Ping;
 use crate::protocol::{Method, NotificationMethod};
 use crate::revision::{MessageSender, MethodKind, Revision, Revisions, RpcError, canonical_method};
 
-/// What to do with a line.
+/// The decision for one line.
 #[derive(Debug, PartialEq)]
-#[non_exhaustive]
 pub enum StdioDecision {
-    /// Serve the request by this revision.
+    /// Serve the request with this revision.
     Serve(Revision),
-    /// Answer the `initialize` with this revision and begin a new session.
+    /// Respond to `initialize` with this revision and start a new session.
     Initialize(Revision),
-    /// Answer the `ping` that came before everything else.
+    /// Respond to a `ping` before `initialize`.
     Pong,
-    /// Take the notification by this revision.
+    /// Handle the notification with this revision.
     Notification(Revision),
-    /// The client is ready.
+    /// The client has confirmed the handshake.
     Initialized,
-    /// Stop the request with this id, whichever era it came from.
+    /// Cancel the request with this id, of either era.
     Cancel(Id<'static>),
-    /// Serve the messages of the batch, each by this revision.
+    /// Serve the messages of the batch, each with this revision.
     Batch(Revision),
-    /// Hand the answer to the call that waits for it, if one does.
+    /// Deliver the response to the request that waits for it, if one does.
     DeliverResponse,
-    /// Nothing.
+    /// Do nothing.
     Ignore,
-    /// Refuse the request, in words of this revision. Reading goes on.
+    /// Reject the request with this error, encoded for this revision. Reading continues.
     Reject(RpcError, Revision),
-    /// Answer the fault, if it wants an answer, in words of this revision. Reading goes on.
+    /// Send the parse error, if it needs a response, encoded for this revision. Reading continues.
     ParseError(Revision),
 }
 
-/// The decision for one line. `phase` is how far the handshake of this process has come.
+/// Decides about one line. `phase` is the handshake phase of this process.
 pub fn decide(
     phase: HandshakePhase,
     served: Revisions,
     line: &Result<Incoming<'_>, ParseError>,
 ) -> StdioDecision {
-    // Until something was agreed, errors are written the oldest way, with a null id.
+    // Until a revision is negotiated, errors are encoded for the oldest one, with a null id.
     let spoken = phase.revision().unwrap_or_else(|| served.error_fallback());
     match line {
         Err(_) => StdioDecision::ParseError(spoken),
@@ -66,7 +65,7 @@ pub fn decide(
         {
             StdioDecision::Reject(
                 RpcError::InvalidRequest(
-                    "Invalid request: what claims a version has no place in a batch".into(),
+                    "Invalid request: a message in a batch must not claim a version".into(),
                 ),
                 spoken,
             )
@@ -77,7 +76,7 @@ pub fn decide(
             _ => StdioDecision::DeliverResponse,
         },
         Ok(Incoming::Single(Message::Request(request))) => match RequestMeta::from_params(request.params()) {
-            Ok(peek) => decide_request(phase, served, request, &peek),
+            Ok(meta) => decide_request(phase, served, request, &meta),
             Err(error) => StdioDecision::Reject(RpcError::invalid_params(&error), spoken),
         },
         Ok(Incoming::Single(Message::Notification(notice))) => match notice.method.as_ref() {
@@ -104,20 +103,20 @@ pub fn decide(
     }
 }
 
-/// The decision for a request whose params were looked at already.
+/// Decides about a request whose params were scanned already.
 pub fn decide_request(
     phase: HandshakePhase,
     served: Revisions,
     request: &Request<'_>,
-    peek: &RequestMeta<'_>,
+    meta: &RequestMeta<'_>,
 ) -> StdioDecision {
     let spoken = phase.revision().unwrap_or_else(|| served.error_fallback());
-    match peek.claimed_version() {
-        ClaimedVersion::Malformed => return StdioDecision::Reject(meta_error(peek), Revision::NEWEST),
+    match meta.claimed_version() {
+        ClaimedVersion::Malformed => return StdioDecision::Reject(meta_error(meta), Revision::NEWEST),
         ClaimedVersion::Version(version) => match version.parse::<Revision>() {
-            // A modern envelope does not make an older revision stateless.
+            // A claim of an older revision does not make the request stateless.
             Ok(revision) if !revision.is_stateless() => {}
-            Ok(revision) if served.contains(revision) => return decide_stateless(revision, peek, request),
+            Ok(revision) if served.contains(revision) => return decide_stateless(revision, meta, request),
             _ => {
                 let requested = version.into_owned();
                 return StdioDecision::Reject(
@@ -129,7 +128,7 @@ pub fn decide_request(
         ClaimedVersion::None => {}
     }
     match (canonical_method(&request.method), phase) {
-        (Initialize::NAME, _) => match peek.offered_version() {
+        (Initialize::NAME, _) => match meta.offered_version() {
             None => StdioDecision::Reject(
                 RpcError::InvalidParams("Invalid params: `initialize` needs `protocolVersion`".into()),
                 spoken,
@@ -145,7 +144,7 @@ pub fn decide_request(
                 }
             },
         },
-        // It belongs to the handshake, so only a server that has one knows it.
+        // `ping` belongs to the handshake era, so only a server of that era has it.
         (Ping::NAME, HandshakePhase::Uninitialized) if !served.handshake().is_empty() => StdioDecision::Pong,
         (_, HandshakePhase::Uninitialized) => {
             StdioDecision::Reject(RpcError::InvalidParams(not_initialized_message().into()), spoken)
@@ -156,19 +155,19 @@ pub fn decide_request(
     }
 }
 
-fn decide_stateless(revision: Revision, peek: &RequestMeta<'_>, request: &Request<'_>) -> StdioDecision {
+fn decide_stateless(revision: Revision, meta: &RequestMeta<'_>, request: &Request<'_>) -> StdioDecision {
     let method = canonical_method(&request.method);
     if revision.is_unavailable_method(method) {
         return StdioDecision::Reject(RpcError::MethodNotFound { method: method.to_owned() }, revision);
     }
-    match peek.check_client_meta() {
+    match meta.check_client_meta() {
         Ok(()) => StdioDecision::Serve(revision),
-        Err(refusal) => StdioDecision::Reject(refusal, revision),
+        Err(error) => StdioDecision::Reject(error, revision),
     }
 }
 
-fn meta_error(peek: &RequestMeta<'_>) -> RpcError {
-    peek.check_client_meta().err().unwrap_or(RpcError::Internal)
+fn meta_error(meta: &RequestMeta<'_>) -> RpcError {
+    meta.check_client_meta().err().unwrap_or(RpcError::Internal)
 }
 
 fn no_batch_message() -> &'static str {
@@ -216,13 +215,13 @@ mod tests {
 
     fn rejection_code(line: StdioDecision) -> i64 {
         match line {
-            StdioDecision::Reject(refusal, revision) => refusal.code(revision),
+            StdioDecision::Reject(error, revision) => error.code(revision),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn a_request_with_a_stateless_claim_is_served_at_any_time() {
+    fn stateless_claim_is_served_at_any_time() {
         // VER-026, VER-027, LIFE-028
         for phase in [UNINITIALIZED, HandshakePhase::Negotiated(V2025_06_18), READY] {
             assert_eq!(
@@ -260,20 +259,20 @@ mod tests {
     }
 
     #[test]
-    fn before_initialize_ping_is_answered_and_anything_else_is_told_how_to_begin() {
+    fn only_ping_is_served_before_initialize() {
         // PING-001, LIFE-003
         assert_eq!(decide_value(UNINITIALIZED, &request("ping")), StdioDecision::Pong);
-        let StdioDecision::Reject(refusal, revision) = decide_value(UNINITIALIZED, &request("tools/list"))
+        let StdioDecision::Reject(error, revision) = decide_value(UNINITIALIZED, &request("tools/list"))
         else {
             panic!()
         };
-        assert_eq!(refusal.code(revision), -32602);
-        assert!(refusal.to_string().contains("initialize"));
-        assert!(refusal.to_string().contains("io.modelcontextprotocol/protocolVersion"));
+        assert_eq!(error.code(revision), -32602);
+        assert!(error.to_string().contains("initialize"));
+        assert!(error.to_string().contains("io.modelcontextprotocol/protocolVersion"));
     }
 
     #[test]
-    fn a_request_without_a_claim_belongs_to_the_session() {
+    fn request_without_a_claim_belongs_to_the_session() {
         // VER-028
         assert_eq!(decide_value(READY, &request("tools/list")), StdioDecision::Serve(V2025_11_25));
         assert_eq!(
@@ -284,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_is_a_batch_on_2025_03_26_alone() {
+    fn array_is_a_batch_only_on_2025_03_26() {
         // STDIO-010, STDIO-009, JRPC-028, JRPC-030
         let batch = json!([request("tools/list")]);
         assert_eq!(
@@ -308,14 +307,14 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_handed_on_in_a_session_and_dropped_without() {
+    fn response_is_delivered_only_in_a_session() {
         let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {}});
         assert_eq!(decide_value(READY, &answer), StdioDecision::DeliverResponse);
         assert_eq!(decide_value(UNINITIALIZED, &answer), StdioDecision::Ignore);
     }
 
     #[test]
-    fn a_cancellation_names_a_request_of_either_era() {
+    fn cancellation_works_in_both_eras() {
         // CANC-013: a malformed one is ignored.
         let cancelled =
             |params: Value| json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_of_a_version_nobody_serves_is_told_what_is_served() {
+    fn claim_of_an_unsupported_version_names_the_served_ones() {
         // VER-009
         assert_eq!(
             rejection_code(decide_value(READY, &stateless_request("2030-01-01", "tools/list"))),
@@ -343,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_of_an_older_version_is_ignored() {
+    fn claim_of_an_older_version_is_ignored() {
         assert_eq!(
             decide_value(READY, &stateless_request("2025-06-18", "tools/list")),
             StdioDecision::Serve(V2025_11_25)
@@ -363,7 +362,7 @@ mod tests {
                 -32601
             );
         }
-        // A server's own method is its own affair.
+        // A server's own method is not checked.
         assert_eq!(
             decide_value(UNINITIALIZED, &stateless_request("2026-07-28", "acme/do")),
             StdioDecision::Serve(V2026_07_28)
@@ -371,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stateless_claim_without_capabilities_is_refused() {
+    fn stateless_claim_without_capabilities_is_rejected() {
         // VER-004
         let mut body = stateless_request("2026-07-28", "tools/list");
         body["params"]["_meta"].as_object_mut().unwrap().remove("io.modelcontextprotocol/clientCapabilities");
@@ -383,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_answered_in_the_words_of_the_session() {
+    fn parse_error_is_encoded_for_the_session() {
         // JRPC-012 null up to 2025-06-18 and before anything was agreed, JRPC-013 absent later.
         assert_eq!(decide_text(UNINITIALIZED, "{oops"), StdioDecision::ParseError(V2024_11_05));
         assert!(V2024_11_05.writes_null_id());
@@ -392,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_is_ready_once() {
+    fn initialized_is_handled_once() {
         // JRPC-015: an unknown notification gets no answer.
         let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
         assert_eq!(decide_value(HandshakePhase::Negotiated(V2025_11_25), &ready), StdioDecision::Initialized);

@@ -1,14 +1,13 @@
-//! What a URI must look like, and the proof that it can be read in one way only.
+//! Compiles a template into steps, and checks that a URI can be matched in only one way.
 //!
-//! A template becomes a list of steps: text, a value, a group of parameters. Every value and every group has
-//! a class of characters it may hold, and reading takes all characters of the class that stand there. That
-//! finds the right end exactly when the character after the value is always outside of its class, so this is
-//! what [`compile`] checks:
+//! A template becomes a list of steps: text, a value, a group of parameters. Every value and every group has a class of
+//! allowed characters, and matching consumes all following characters of the class. That finds the right end exactly if
+//! the character after the value is always outside of its class, so this is what [`compile`] checks:
 //!
-//! - A value gives back the text after it as far as that text is of its class (`tail`). Value and tail
-//!   together are then all of one class, so the tail is the end of what was taken.
-//! - What comes next must begin with a character outside of the class, or be the end. A group may be missing,
-//!   so what follows the group must, too. Another value right there is the ambiguity that is refused.
+//! - A value gives back the text after it as far as that text is of its class (`tail`). Value and tail together are all
+//!   of one class, so the tail is the end of the consumed text.
+//! - The next step must begin with a character outside of the class, or be the end. A group may be missing, so the same
+//!   holds for the step after the group. Another value in that place is ambiguous and rejected.
 //! - Groups give nothing back: one that may be missing would have to share its text with the value before it.
 
 use super::TemplateError;
@@ -17,11 +16,11 @@ use super::percent;
 
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    /// Text in its canonical spelling; never empty.
+    /// Text in canonical form; never empty.
     Text(Box<str>),
-    /// A value that must be there.
+    /// A required value.
     Value(ValueStep),
-    /// Parameters that may be missing, one or all.
+    /// Optional parameters.
     Group(ParamGroup),
 }
 
@@ -32,7 +31,7 @@ pub(super) struct ValueStep {
     pub(super) context: ValueContext,
     /// Whether the value is a list of segments.
     pub(super) is_list: bool,
-    /// The text after the value, as far as the value could hold it.
+    /// The text after the value, as far as the value could contain it.
     pub(super) tail: Box<str>,
 }
 
@@ -45,26 +44,26 @@ pub(super) struct ParamGroup {
     pub(super) keys: Box<[ParamKey]>,
 }
 
-/// A parameter: its name, and how it is spelt in a URI.
+/// The name of a parameter, and its form in a URI.
 #[derive(Clone, Debug)]
 pub(super) struct ParamKey {
     pub(super) name: Box<str>,
     pub(super) encoded_name: Box<str>,
 }
 
-/// Which characters a value, or a group with its marks, may hold.
+/// The allowed characters of a value, or of a group with its separators.
 ///
-/// What may not stand in a URI at all is in every class: it is never text of a template, and the screening
-/// refuses it. So is a lone `%`, and an ASCII letter: any two classes have something in common.
+/// Characters that are invalid in a URI are in every class: they are never text of a template, and the value check
+/// rejects them. So are a lone `%` and ASCII letters: any two classes have characters in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CharClass {
-    /// Nothing reserved.
+    /// No reserved characters.
     Segment,
-    /// Nothing reserved but `/`.
+    /// No reserved characters except `/`.
     Path,
-    /// Nothing reserved but `;` and `=`.
+    /// No reserved characters except `;` and `=`.
     Parameters,
-    /// Everything but `#`.
+    /// All characters except `#`.
     Query,
     Everything,
 }
@@ -82,18 +81,18 @@ impl CharClass {
     }
 }
 
-/// What a value is used for, hence what it is screened for.
+/// The use of a value, which decides how it is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ValueContext {
     /// One segment of a path.
     Segment,
-    /// Many segments; `relative` when the template has the leading `/` already.
+    /// Several segments; `relative` if the template has the leading `/` already.
     Path { relative: bool },
-    /// No part of a path.
+    /// Not part of a path.
     Text,
 }
 
-/// The steps for these parts, or the first reason why they could not be read back.
+/// Compiles the parts. Fails with the first reason why a URI could not be matched unambiguously.
 pub(super) fn compile(parts: &[TemplatePart]) -> Result<Box<[Step]>, TemplateError> {
     check_names(parts)?;
     let mut builder = StepBuilder::default();
@@ -115,9 +114,9 @@ pub(super) fn compile(parts: &[TemplatePart]) -> Result<Box<[Step]>, TemplateErr
 #[derive(Default)]
 struct StepBuilder {
     steps: Vec<Step>,
-    /// Text since the last step.
+    /// The text since the last step.
     text: String,
-    /// Whether a `?` or `#` stands further left: no path from here on.
+    /// Whether a `?` or `#` comes before: not a path from here on.
     after_path: bool,
 }
 
@@ -127,8 +126,7 @@ impl StepBuilder {
         for variable in variables {
             self.text.push_str(mark);
             mark = between;
-            // Behind `://` a value may start with the first slash of an absolute path, as in
-            // `file://{+path}`.
+            // After `://` a value may start with the first slash of an absolute path, as in `file://{+path}`.
             let relative = self.text.ends_with('/') && !self.text.ends_with("://");
             self.flush();
             let (class, guard) = match operator {
@@ -196,7 +194,7 @@ fn check_names(parts: &[TemplatePart]) -> Result<(), TemplateError> {
 }
 
 fn check_groups(steps: &[Step]) -> Result<(), TemplateError> {
-    // From the right: in `{;a}{?b}x` it is `b` that runs on.
+    // From the right: in `{;a}{?b}x` it is `b` that is undelimited.
     for (index, step) in steps.iter().enumerate().rev() {
         let Step::Group(group) = step else { continue };
         let after = steps.get(index + 1..).unwrap_or_default();
@@ -239,7 +237,7 @@ fn check_values(steps: &[Step]) -> Result<(), TemplateError> {
         });
         let advice = match slot.class {
             CharClass::Everything => {
-                "the first takes every character, so make it the last variable or write `{/name*}`"
+                "the first matches every character, so make it the last variable or write `{/name*}`"
             }
             CharClass::Path => {
                 "the first takes every segment, so put it last, or a mark such as `:` after it"
@@ -252,7 +250,7 @@ fn check_values(steps: &[Step]) -> Result<(), TemplateError> {
     Ok(())
 }
 
-/// Whether something of this class always ends where these steps begin, whichever groups are missing.
+/// Whether a value of this class always ends where these steps begin, with or without optional groups.
 fn is_delimited_by(class: CharClass, steps: &[Step]) -> bool {
     for step in steps {
         match step {
@@ -280,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn two_variables_with_nothing_reserved_between_them_are_refused() {
+    fn adjacent_variables_are_rejected() {
         for source in ["{a}{b}", "{a}x{b}", "{a}-{b}", "{a}.{b}", "{a}%2F{b}", "{a}é{b}"] {
             assert_ambiguous(source, "a", "b");
         }
@@ -290,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_takes_everything_must_be_the_last() {
+    fn variable_that_matches_everything_must_be_last() {
         for source in
             ["{+a}{b}", "{+a}/{b}", "{+a,b}", "{#a,b}", "{+a}{/b}", "{+a}{?b}", "{+a}{#b}", "{+a}{;b}"]
         {
@@ -302,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_that_cannot_be_told_from_what_follows_are_refused() {
+    fn undelimited_parameters_are_rejected() {
         for source in ["{?a}{&b}", "{?a}{?b}", "{&a}{&b}", "{;a}{;b}", "{?a}{b}", "{;a}{b}"] {
             assert_ambiguous(source, "a", "b");
         }
@@ -316,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reserved_character_between_two_variables_tells_them_apart() {
+    fn reserved_character_separates_two_variables() {
         for source in [
             "{a}/{b}",
             "{a,b}",
@@ -343,17 +341,17 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_used_twice_is_refused() {
+    fn duplicate_variable_is_rejected() {
         for source in ["{a}/{a}", "{a,b,a}", "{/a}{?a}"] {
             let repeated = TemplateError::DuplicateVariable { variable: "a".into() };
             assert_eq!(UriTemplate::parse(source), Err(repeated), "{source}");
         }
-        // The two would be the same parameter in a URI.
+        // Both would be the same parameter in a URI.
         assert!(matches!(UriTemplate::parse("{?%2f,%2F}"), Err(TemplateError::DuplicateVariable { .. })));
     }
 
     #[test]
-    fn the_message_names_both_variables_and_says_what_to_write() {
+    fn error_names_both_variables_and_a_fix() {
         let message = |source| UriTemplate::parse(source).unwrap_err().to_string();
         assert_eq!(
             message("{a}x{b}"),

@@ -1,10 +1,10 @@
-//! From values to a URI: RFC 6570, section 3.
+//! Expands a template into a URI: RFC 6570, section 3.
 
 use super::grammar::{Operator, TemplatePart};
 use super::percent::{self, AllowedChars};
 use super::{ExpandError, TemplateValue};
 
-/// Writes the URI, asking `lookup` once for each variable, from left to right.
+/// Writes the URI, calling `lookup` once for each variable, from left to right.
 pub(super) fn expand(
     parts: &[TemplatePart],
     mut lookup: impl FnMut(&str) -> Option<TemplateValue>,
@@ -81,7 +81,7 @@ mod tests {
     fn assert_expansions(examples: &[(&str, &str)]) {
         for (source, uri) in examples {
             assert_eq!(expand(source, rfc_variable).as_deref(), Ok(*uri), "{source}");
-            // Where the template can also be registered, it expands the same.
+            // A template that can be registered expands the same.
             if let Ok(template) = UriTemplate::parse(source) {
                 assert_eq!(template.expand(rfc_variable).as_deref(), Ok(*uri), "{source}");
             }
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_for_a_text_is_an_error() {
+    fn list_for_a_text_variable_is_an_error() {
         for source in ["{list}", "{+list}", "{#list}", "{.list}", "{/list}", "{;list}", "{?list}", "{&list}"]
         {
             let error = expand(source, rfc_variable).expect_err(source);

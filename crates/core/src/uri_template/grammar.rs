@@ -1,7 +1,7 @@
-//! From text to literals and expressions: the grammar of RFC 6570, section 2.
+//! Parses a template into literals and expressions: the grammar of RFC 6570, section 2.
 //!
-//! Whether the result can be read back from a URI is decided in `shape`, so that a template of somebody else
-//! can still be expanded.
+//! Whether URIs can be matched unambiguously is checked in `compile`, so that a template of another server can still be
+//! expanded.
 
 use super::percent::{self, AllowedChars};
 use super::{TemplateError, TemplateLimits};
@@ -32,7 +32,7 @@ pub(super) enum Operator {
 }
 
 impl Operator {
-    /// What stands before the first value and what between values (RFC 6570, appendix A).
+    /// The text before the first value and between values (RFC 6570, appendix A).
     pub(super) fn separators(self) -> (&'static str, &'static str) {
         match self {
             Self::Simple | Self::Reserved => ("", ","),
@@ -58,7 +58,7 @@ impl Operator {
     }
 }
 
-/// Reads a template; the error is the first one from the left, but for the limits.
+/// Parses a template. Reports the first error from the left, except for the limits.
 pub(super) fn parse(source: &str, limits: &TemplateLimits) -> Result<Box<[TemplatePart]>, TemplateError> {
     if source.len() > limits.max_length {
         return Err(TemplateError::TooLong { limit: limits.max_length });
@@ -108,7 +108,7 @@ fn check_literal(literal: &str, at: usize) -> Result<(), TemplateError> {
     Ok(())
 }
 
-/// RFC 6570, section 2.1. The apostrophe is in: erratum 6937.
+/// RFC 6570, section 2.1, with the apostrophe (erratum 6937).
 fn may_be_literal(found: char) -> bool {
     match u8::try_from(found) {
         Ok(byte) if byte.is_ascii() => percent::is_unreserved(byte) || percent::is_reserved(byte),
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn names_may_hold_letters_digits_underscores_triplets_and_inner_dots() {
+    fn names_have_letters_digits_underscores_triplets_and_inner_dots() {
         assert_eq!(names("{a}{b_1}{c.d.e}{%41x}{42}"), ["a", "b_1", "c.d.e", "%41x", "42"]);
         for (source, found, at) in [
             ("{}", "", 1),
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn literals_hold_only_what_a_uri_may() {
+    fn literals_have_only_uri_characters() {
         for found in ['\0', '\n', ' ', '"', '<', '>', '\\', '^', '`', '|', '\u{7f}', '\u{85}', '\u{fdd0}'] {
             assert_eq!(error(&format!("a{found}")), TemplateError::InvalidCharacter { found, at: 1 });
         }
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_says_so() {
+    fn unsupported_modifiers_are_named() {
         assert_eq!(error("{a:3}"), TemplateError::UnsupportedPrefix { variable: "a:3".into() });
         assert_eq!(error("{/a:3*}"), TemplateError::UnsupportedPrefix { variable: "a:3*".into() });
         for operator in ["", "+", "#", ".", ";", "?", "&"] {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_has_a_greatest_length_and_number_of_variables() {
+    fn template_length_and_variables_are_limited() {
         assert!(parse(&"a".repeat(4096), &TemplateLimits::default()).is_ok());
         assert_eq!(error(&"a".repeat(4097)), TemplateError::TooLong { limit: 4096 });
 

@@ -1,21 +1,21 @@
-//! From a URI back to values.
+//! Matches a URI against a template and returns the values.
 //!
-//! The cursor only moves forward and no step is tried twice: a value takes all characters of its class, and
-//! `shape` has proved that this ends in the right place. Hence each byte is looked at a fixed number of
-//! times, for a group of parameters at most once per name.
+//! The cursor only moves forward and no step is repeated: a value consumes all characters of its class, and `compile`
+//! has checked that this ends in the right place. So each byte is read a constant number of times, for a group of
+//! parameters at most once per name.
 
 use super::compile::{ParamGroup, Step, ValueContext, ValueStep};
 use super::value_check;
 use super::{RejectedValueError, TemplateValue, Variables, percent};
 
-/// Reads the values, first by shape, then one by one; so no value is judged in a URI that is not ours.
+/// Matches the shape first, then checks the values, so that values of a URI that does not match are not checked.
 pub(super) fn matches(steps: &[Step], uri: &str) -> Result<Option<Variables>, RejectedValueError> {
     let uri = percent::canonicalize(uri);
     let Some(found) = match_steps(steps, &uri, |_| {}) else { return Ok(None) };
     found.into_iter().map(MatchedValue::decode).collect::<Result<_, _>>().map(Some)
 }
 
-/// A value as it stands in the URI.
+/// A value as it is written in the URI.
 struct MatchedValue<'a> {
     name: &'a str,
     raw: &'a str,
@@ -35,7 +35,7 @@ impl MatchedValue<'_> {
     }
 }
 
-/// Where the values stand. `look` hears how many bytes are about to be looked at; a test adds them up.
+/// Finds the values. `look` gets the number of bytes about to be read; a test adds them up.
 fn match_steps<'a>(
     steps: &'a [Step],
     uri: &'a str,
@@ -104,7 +104,7 @@ impl<'a, L: FnMut(usize)> UriCursor<'a, L> {
         Some(())
     }
 
-    /// Takes all characters that may be taken.
+    /// Consumes all characters that `takes` accepts.
     fn take_while(&mut self, takes: impl Fn(char) -> bool) -> &'a str {
         let end = self.rest.find(|found| !takes(found)).unwrap_or(self.rest.len());
         (self.on_read)(end + 1);
@@ -119,7 +119,7 @@ mod tests {
     use super::super::UriTemplate;
     use super::*;
 
-    /// The match, spelt `name=value` and separated by spaces; a list in brackets.
+    /// The match as `name=value`, separated by spaces; a list in brackets.
     fn match_text(template: &str, uri: &str) -> Option<String> {
         let template = UriTemplate::parse(template).expect(template);
         let variables = template.matches(uri).expect(uri)?;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_or_repeated_parameter_is_no_match() {
+    fn unknown_or_repeated_parameter_does_not_match() {
         assert_none(
             "x{?a,b}",
             &["x?c=1", "x?a=1&c=2", "x?a=1&a=1", "x?", "x?a=1&", "x?&a=1", "x?A=1", "x?%61=1"],
@@ -234,14 +234,14 @@ mod tests {
     }
 
     #[test]
-    fn text_after_a_value_is_given_back() {
+    fn text_after_a_value_is_not_part_of_it() {
         assert_found("{a}x/{b}", "xx/y", "a=x b=y");
         assert_found("{a}.json", "b.json.json", "a=b.json");
         assert_none("{a}x/{b}", &["x/y", "ay/x"]);
     }
 
     #[test]
-    fn a_triplet_is_never_torn() {
+    fn triplet_is_never_split() {
         assert_none("{a}1", &["%41", "b%41"]);
         assert_none("{a}41", &["%41", "b%41"]);
         assert_found("{a}41", "%4141", "a=A");
@@ -255,7 +255,7 @@ mod tests {
         assert_found("", "", "");
     }
 
-    /// The bytes looked at, without the passes that spell canonically and decode: one each.
+    /// The number of bytes read, without the passes that canonicalize and decode, one each.
     fn bytes_read(template: &UriTemplate, uri: &str) -> usize {
         let mut sum = 0;
         match_steps(&template.steps, uri, |bytes| sum += bytes);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cost_is_linear_in_the_length_of_the_uri() {
+    fn cost_is_linear_in_the_uri_length() {
         let text = "{a}xx/{b}xx/{c}xx/{d}xx{/p*}/xx/xx{;e,f}{?g,h}";
         let template = UriTemplate::parse(text).unwrap();
         let head = "1xx/2xx/3xx/4xx/";
@@ -283,8 +283,7 @@ mod tests {
                 let uri = |count: usize| format!("{head}{}{end}", piece.repeat(count));
                 for count in [1, 10, 100, 1_000, 10_000] {
                     let uri = uri(count);
-                    // A run, a tail or its segments, and each of two names: four looks at the most, and the
-                    // template.
+                    // A run, a tail or its segments, and each of two names: at most four reads, and the template.
                     let bound = 4 * uri.len() + text.len();
                     assert!(
                         bytes_read(&template, &uri) <= bound,

@@ -1,14 +1,13 @@
-//! URI templates: from values to a URI, and from a URI back to the values.
+//! URI templates (RFC 6570): expanding values into a URI, and matching a URI back to the values.
 //!
-//! RFC 6570 tells how a template expands and leaves the way back open. A server needs the way back: a client
-//! asks for `notes://ada/42` and the server must know that `notes://{owner}/{id}` is meant. So a
-//! [`UriTemplate`] is stricter than the RFC: one that could be read back in two ways is refused when it is
-//! parsed, not when somebody finds out.
+//! RFC 6570 defines how a template expands and leaves matching open. A server needs matching: for a request of
+//! `notes://ada/42` it must find `notes://{owner}/{id}`. So a [`UriTemplate`] is stricter than the RFC: one that could
+//! be matched in two ways is rejected when it is parsed.
 //!
 //! ```
 //! use tsugite_core::uri_template::UriTemplate;
 //!
-//! let template = UriTemplate::grammar("notes://{owner}{/path*}{?page}")?;
+//! let template = UriTemplate::parse("notes://{owner}{/path*}{?page}")?;
 //! let found = template.matches("notes://ada/plans/house?page=2")?;
 //! let found = found.ok_or("no match")?;
 //! assert_eq!(found.text("owner"), Some("ada"));
@@ -17,57 +16,55 @@
 //!
 //! let uri = template.expand(|name| found.get(name).cloned())?;
 //! assert_eq!(uri, "notes://ada/plans/house?page=2");
-//! # Ok::<(), Box<dyn std::template_error::Error>>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # What is understood
+//! # Supported templates
 //!
-//! Levels 1 to 3, and the explode modifier in `{/path*}`. Other explodes and the prefix modifier `{var:3}`
-//! are refused.
+//! Levels 1 to 3, and the explode modifier in `{/path*}`. Other explodes and the prefix modifier `{var:3}` are
+//! rejected.
 //!
 //! | expression | matches |
 //! |---|---|
-//! | `{a}` `{a,b}` `{.a}` `{/a}` | one character or more, none reserved: never a raw `/` `?` `#` `,` … |
-//! | `{/path*}` | one segment or more, none empty: a list |
-//! | `{+a}` `{#a}` | one character or more, whatever they are |
-//! | `{;a,b}` | parameters in any order, each may be missing |
-//! | `{?a,b}` `{&a,b}` | the same; values may also hold raw reserved characters but `&` and `#` |
+//! | `{a}` `{a,b}` `{.a}` `{/a}` | one or more characters, none of them reserved: never a raw `/` `?` `#` `,` … |
+//! | `{/path*}` | one or more segments, none of them empty: a list |
+//! | `{+a}` `{#a}` | one or more characters of any kind |
+//! | `{;a,b}` | parameters in any order, each optional |
+//! | `{?a,b}` `{&a,b}` | the same; values may also have raw reserved characters except `&` and `#` |
 //!
-//! An unknown parameter, or the same one twice, is no match: a URI is the name of a resource, and two
-//! spellings of one name (or a misspelt parameter that silently does nothing) help nobody. A parameter
-//! without `=` is empty. A `+` is a plus sign, not a space.
+//! An unknown parameter, or a duplicate one, does not match: a URI is the name of a resource and should have one
+//! spelling, and a misspelled parameter should not be ignored. A parameter without `=` is empty. A `+` is a plus sign,
+//! not a space.
 //!
-//! Text outside of expressions must be equal byte for byte, except that `%2f` equals `%2F`. A non-ASCII
-//! character in the template or in the URI stands for its percent-encoding.
+//! Text outside of expressions must be equal byte for byte, except that `%2f` equals `%2F`. A non-ASCII character in
+//! the template or in the URI stands for its percent-encoding.
 //!
-//! # How a URI is read
+//! # Matching
 //!
-//! A variable takes every character it may hold, up to the first one it may not (or the end), and gives back
-//! the template's own text if that is what the taken text ends with. There is nothing to try a second time,
-//! so the cost is linear in the length of the URI. [`UriTemplate::grammar`] refuses a template where that rule
-//! could read something else than what was written: where nothing that *cannot* be part of a variable
-//! separates it from the next one.
+//! A variable consumes every character it may contain, up to the first one it may not (or the end), and gives back the
+//! template's own text if the consumed text ends with it. There is no backtracking, so the cost is linear in the length
+//! of the URI. [`UriTemplate::parse`] rejects a template for which that rule could give other values than were
+//! expanded: one where no character that *cannot* be part of a variable separates it from the next one.
 //!
-//! The promise: **if every variable outside of `{;…}`, `{?…}` and `{&…}` is given, the URI that
-//! [`UriTemplate::expand`] writes is read back as the same values**, or not at all when one of them was
-//! empty, or refused by the screening below. (One that is left out takes its mark along: `{/a,path*}` without
-//! `a` is read with the first segment as `a`. An empty list is left out.) Two things come back in another
-//! spelling: a text given to `{/path*}` is a list of one, and `{+a}` and `{#a}` let a `%41` in a value pass
-//! as it is (RFC 6570, section 3.2.3), which then reads as `A`.
+//! The guarantee: **if every variable outside of `{;…}`, `{?…}` and `{&…}` is given, the URI written by
+//! [`UriTemplate::expand`] matches with the same values**, or not at all if one of them was empty or is rejected by the
+//! check below. (A variable that is left out takes its separator along: `{/a,path*}` without `a` matches with the first
+//! segment as `a`. An empty list is left out.) Two values come back in another form: a text given to `{/path*}` is a
+//! list of one, and `{+a}` and `{#a}` keep a `%41` in a value (RFC 6570, section 3.2.3), which then reads as `A`.
 //!
-//! # What is refused
+//! # Rejected values
 //!
-//! Values come from a peer and often end in a file name. A URI that fits the template is still [`RejectedValueError`]
-//! when a value, percent-decoded (once: `%252e` is the text `%2e`),
+//! Values come from a peer and often become part of a file name. A URI that matches the template still fails with
+//! [`RejectedValueError`] if a value, percent-decoded once (`%252e` is the text `%2e`),
 //!
-//! - is `.` or `..` or has such a segment, whichever way it is spelt,
-//! - holds `/` or `\` where one path segment is expected, or `\` in `{+a}`,
+//! - is `.` or `..` or has such a segment, in any spelling,
+//! - contains `/` or `\` where one path segment is expected, or `\` in `{+a}`,
 //! - starts with `/` in a `{+a}` that follows a `/`: joined to a directory it would replace it,
-//! - holds a control character, or is not UTF-8, or was not a piece of a URI in the first place.
+//! - contains a control character, is not UTF-8, or is not valid in a URI.
 //!
-//! A simple variable behind a `?` or `#` is no path segment and may hold separators, as may the values of
-//! `{?a}`, `{&a}` and `{#a}`. This is a net, not a sandbox: whoever opens files still checks where they are
-//! (links, drive letters).
+//! A simple variable after a `?` or `#` is not a path segment and may contain separators, as may the values of `{?a}`,
+//! `{&a}` and `{#a}`. This check is no sandbox: code that opens files must still check where they are (links, drive
+//! letters).
 
 mod compile;
 mod expand;
@@ -92,9 +89,9 @@ pub use self::values::{TemplateValue, Variables};
 use self::compile::Step;
 use self::grammar::TemplatePart;
 
-/// A template that expands, and that reads back what it expanded.
+/// A template that can be expanded, and matched against URIs.
 ///
-/// Two are equal when their source text is.
+/// Two templates are equal if their source text is.
 #[derive(Clone)]
 pub struct UriTemplate {
     source: Box<str>,
@@ -105,48 +102,47 @@ pub struct UriTemplate {
 impl UriTemplate {
     /// Parses a template within the default [`TemplateLimits`].
     ///
-    /// Fails when the text is no template of levels 1 to 3, when a variable stands in it twice, and when two
-    /// variables could not be told apart in a URI; the message says what to write instead.
+    /// Fails if the text is not a template of levels 1 to 3, if a variable is used twice, and if two variables could
+    /// not be told apart in a URI; the message says what to write instead.
     ///
     /// ```
     /// use tsugite_core::uri_template::UriTemplate;
     ///
-    /// assert!(UriTemplate::grammar("files:///{+path}").is_ok());
-    /// let error = UriTemplate::grammar("dates/{month}-{day}").unwrap_err();
+    /// assert!(UriTemplate::parse("files:///{+path}").is_ok());
+    /// let error = UriTemplate::parse("dates/{month}-{day}").unwrap_err();
     /// assert!(error.to_string().starts_with("`month` and `day` cannot be told apart"));
     /// ```
     pub fn parse(source: &str) -> Result<Self, TemplateError> {
         Self::parse_with_limits(source, &TemplateLimits::default())
     }
 
-    /// Parses a template within the given limits; else as [`UriTemplate::grammar`].
+    /// Parses a template within the given limits; otherwise like [`UriTemplate::parse`].
     pub fn parse_with_limits(source: &str, limits: &TemplateLimits) -> Result<Self, TemplateError> {
         let parts = grammar::parse(source, limits)?;
         let steps = compile::compile(&parts)?;
         Ok(Self { source: source.into(), parts, steps })
     }
 
-    /// Writes the URI for these values.
+    /// Expands the template.
     ///
-    /// A variable for which `lookup` returns `None` is left out, as is an empty list. Fails only when a list
-    /// is given to a variable other than `{/name*}`.
+    /// A variable for which `lookup` returns `None` is left out, as is an empty list. Fails only if a list is given to
+    /// a variable other than `{/name*}`.
     pub fn expand(&self, lookup: impl FnMut(&str) -> Option<TemplateValue>) -> Result<String, ExpandError> {
         expand::expand(&self.parts, lookup)
     }
 
-    /// Reads the values back from a URI, in time linear in its length.
+    /// Matches a URI, in time linear in its length.
     ///
-    /// `Ok(None)` when the URI does not have this shape: another template may. An error when it does, and a
-    /// value is one that no handler should see: do not try another template then.
+    /// Returns `Ok(None)` if the URI does not have this shape: another template may match. Fails if it does, but a
+    /// value is unsafe: do not try another template then.
     pub fn matches(&self, uri: &str) -> Result<Option<Variables>, RejectedValueError> {
         matcher::matches(&self.steps, uri)
     }
 
-    /// Whether some URI fits both templates, so that a registry should not hold both.
+    /// Whether some URI matches both templates, so that a registry should not have both.
     ///
-    /// Never wrong when it says no. It says yes a little too often: it does not know that a parameter may
-    /// stand only once, nor what the screening refuses. The cost is at most the product of the two lengths,
-    /// and small where the templates soon differ.
+    /// `false` is always correct. `true` may be wrong: it ignores that a parameter may occur only once, and which
+    /// values are rejected. The cost is at most the product of the two lengths, and small if the templates soon differ.
     pub fn overlaps(&self, other: &Self) -> bool {
         overlap::overlaps(&self.steps, &other.steps)
     }
@@ -156,7 +152,7 @@ impl UriTemplate {
         grammar::variables(&self.parts).map(|variable| &*variable.name)
     }
 
-    /// The text this was parsed from.
+    /// The source text.
     pub fn as_str(&self) -> &str {
         &self.source
     }
@@ -196,17 +192,17 @@ impl Hash for UriTemplate {
     }
 }
 
-/// Expands a template that somebody else registered.
+/// Expands a template of another server.
 ///
-/// Takes every template of levels 1 to 3 and `{/path*}`, also one that [`UriTemplate::grammar`] refuses because
-/// it could not be read back: only its owner has to.
+/// Accepts every template of levels 1 to 3 and `{/path*}`, also one that [`UriTemplate::parse`] rejects because it
+/// could not be matched: only its owner must match it.
 ///
 /// ```
 /// use tsugite_core::uri_template::expand;
 ///
 /// let uri = expand("dates/{month}-{day}", |name| Some(if name == "month" { "May" } else { "5" }.into()))?;
 /// assert_eq!(uri, "dates/May-5");
-/// # Ok::<(), Box<dyn std::template_error::Error>>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn expand(
     source: &str,
@@ -216,13 +212,13 @@ pub fn expand(
     expand::expand(&parts, lookup)
 }
 
-/// How large a template may be.
+/// Limits on the size of a template.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TemplateLimits {
-    /// The length in bytes; 4 KiB unless set.
+    /// The length in bytes; by default 4 KiB.
     pub max_length: usize,
-    /// The number of variables; 64 unless set.
+    /// The number of variables; by default 64.
     pub max_variables: usize,
 }
 

@@ -1,7 +1,7 @@
-//! Whether two templates fit the same URI.
+//! Checks whether two templates match the same URI.
 //!
-//! Each template is a small automaton over the bytes of a canonical URI; both walk together, and if both can
-//! arrive at their end with the same bytes, such a URI exists. Every pair of states is visited once.
+//! Each template is a small automaton over the bytes of a canonical URI; both are run together, and if both can reach
+//! their end with the same bytes, such a URI exists. Every pair of states is visited once.
 
 use super::compile::{CharClass, ParamGroup, Step, ValueStep};
 
@@ -26,8 +26,7 @@ pub(super) fn overlaps(left: &[Step], right: &[Step]) -> bool {
     false
 }
 
-/// The pairs of states visited so far. A row is made when it is needed: templates that differ early stay
-/// cheap.
+/// The pairs of states visited so far. Rows are allocated when they are needed: templates that differ early stay cheap.
 struct VisitedPairs {
     rows: Vec<Vec<bool>>,
     width: usize,
@@ -194,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_that_no_uri_fits_together_do_not_overlap() {
+    fn templates_without_a_common_uri_do_not_overlap() {
         for (left, right) in [
             ("x/{a}", "y/{a}"),
             ("x/{a}", "x/{a}/z"),
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn long_templates_with_every_way_to_align_them_are_compared() {
+    fn long_templates_are_compared_in_every_alignment() {
         let long = "x".repeat(500);
         assert!(overlaps(&format!("{{+a}}{long}"), &format!("{{/b*}}{long}")));
         assert!(!overlaps(&format!("/{{+a}}{long}y"), &format!("{{/b*}}{long}z")));

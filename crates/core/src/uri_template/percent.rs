@@ -1,17 +1,17 @@
-//! Which characters a URI may hold, and percent-encoding, there and back.
+//! The characters of a URI, and percent-encoding and -decoding.
 
 use std::borrow::Cow;
 
-/// What expansion leaves as it is (RFC 6570, section 3.2.1).
+/// The characters that expansion does not encode (RFC 6570, section 3.2.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AllowedChars {
     /// "U": unreserved characters.
     Unreserved,
-    /// "U+R": these, reserved characters, and whatever is a percent-triplet already.
+    /// "U+R": also reserved characters and existing percent-triplets.
     Reserved,
 }
 
-/// Appends `text`, percent-encoding what is not kept.
+/// Appends `text`, percent-encoding the characters that are not allowed.
 pub(super) fn encode(text: &str, keep: AllowedChars, into: &mut String) {
     let mut rest = text.as_bytes();
     while let [byte, after @ ..] = rest {
@@ -26,9 +26,9 @@ pub(super) fn encode(text: &str, keep: AllowedChars, into: &mut String) {
     }
 }
 
-/// The spelling in which template and URI are compared: ASCII only, `%2F` rather than `%2f`.
+/// The form in which template and URI are compared: ASCII only, `%2F` rather than `%2f`.
 ///
-/// What no URI may hold stays as it is; [`decode`] stumbles over it.
+/// Characters that are invalid in a URI stay as they are; [`decode`] rejects them.
 pub(super) fn canonicalize(text: &str) -> Cow<'_, str> {
     if text.is_ascii() && !text.contains('%') {
         return Cow::Borrowed(text);
@@ -51,10 +51,9 @@ pub(super) fn canonicalize(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The text that a canonical piece of a URI stands for; `None` when it is no piece of a URI or not UTF-8.
+/// Decodes a canonical piece of a URI; `None` if it is not valid in a URI or not UTF-8.
 ///
-/// Raw control characters and `\` pass, though no URI may hold them: the screening has a better word for
-/// these.
+/// Raw control characters and `\` pass, though they are invalid in a URI: the value check reports them more precisely.
 pub(super) fn decode(canonical: &str) -> Option<String> {
     let mut out = Vec::with_capacity(canonical.len());
     let mut rest = canonical.as_bytes();
@@ -73,7 +72,7 @@ pub(super) fn decode(canonical: &str) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-/// The byte that a leading `%XX` stands for.
+/// The byte of a leading `%XX`.
 pub(super) fn decode_triplet(bytes: &[u8]) -> Option<u8> {
     let [b'%', high, low, ..] = bytes else { return None };
     let digit = |byte: &u8| char::from(*byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
@@ -104,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_canonical_spelling_has_capital_digits_and_no_raw_letter_beyond_ascii() {
+    fn canonical_form_is_ascii_with_uppercase_triplets() {
         assert_eq!(canonicalize("a%2fb"), "a%2Fb");
         assert_eq!(canonicalize("café"), "caf%C3%A9");
         assert_eq!(canonicalize("%zz%4"), "%zz%4");
@@ -112,13 +111,13 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_decoded_once() {
+    fn text_is_decoded_once() {
         assert_eq!(decode("%252e").as_deref(), Some("%2e"));
         assert_eq!(decode("caf%C3%A9").as_deref(), Some("café"));
     }
 
     #[test]
-    fn what_no_uri_may_hold_is_not_decoded() {
+    fn invalid_uri_characters_are_not_decoded() {
         for text in ["%", "%4", "%zz", "%FF", "%C3", "a b", "{id}", "<", "`"] {
             assert_eq!(decode(text), None, "{text}");
         }

@@ -1,12 +1,12 @@
-//! Why a template, a value or a URI is not taken.
+//! The errors of templates, of expansion, and of values in a URI.
 //!
-//! A [`TemplateError`] is for the one who wrote the template and says what to write instead. A [`RejectedValueError`]
-//! may be shown to the peer: it names the variable, never the value.
+//! A [`TemplateError`] is for the author of the template and says what to write instead. A [`RejectedValueError`] may
+//! be shown to the peer: it names the variable, never the value.
 
 use std::error::Error;
 use std::fmt;
 
-/// Why a text is not a template that can be registered. Offsets are in bytes.
+/// The reason why a text is not a template that can be registered. Offsets are in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TemplateError {
@@ -22,38 +22,38 @@ pub enum TemplateError {
     },
     /// A `{` has no `}`.
     Unclosed {
-        /// Where the `{` stands.
+        /// The position of the `{`.
         at: usize,
     },
     /// A `}` has no `{`.
     Unopened {
-        /// Where the `}` stands.
+        /// The position of the `}`.
         at: usize,
     },
     /// A character that must be percent-encoded outside of expressions.
     InvalidCharacter {
         /// The character.
         found: char,
-        /// Where it stands.
+        /// The position of the character.
         at: usize,
     },
     /// A `%` without two hexadecimal digits after it.
     InvalidPercent {
-        /// Where the `%` stands.
+        /// The position of the `%`.
         at: usize,
     },
-    /// An operator that RFC 6570 keeps for later extensions.
+    /// An operator that RFC 6570 reserves for extensions.
     UndefinedOperator {
         /// The operator.
         found: char,
-        /// Where it stands.
+        /// The position of the operator.
         at: usize,
     },
-    /// Something that is no variable name; empty when the name is missing.
+    /// An invalid variable name; empty if the name is missing.
     InvalidName {
-        /// What stands there.
+        /// The invalid name.
         found: String,
-        /// Where it stands.
+        /// The position of the name.
         at: usize,
     },
     /// A prefix modifier, as in `{var:3}`, which is not supported.
@@ -66,25 +66,25 @@ pub enum TemplateError {
         /// The variable.
         variable: String,
     },
-    /// A variable stands in the template twice.
+    /// A variable is used twice.
     DuplicateVariable {
         /// The variable.
         variable: String,
     },
     /// Two variables could not be told apart in a URI.
     Ambiguous {
-        /// The variable that could take too much.
+        /// The variable that could match too much.
         first: String,
-        /// The one it could take from.
+        /// The variable it could take characters from.
         second: String,
-        /// What to write instead.
+        /// The fix to suggest.
         advice: &'static str,
     },
-    /// A parameter could not be told from the text after it.
+    /// A parameter cannot be told from the text after it.
     Undelimited {
         /// The last parameter before that text.
         variable: String,
-        /// What to write instead.
+        /// The fix to suggest.
         advice: &'static str,
     },
 }
@@ -99,7 +99,7 @@ impl fmt::Display for TemplateError {
                 write!(f, "the `}}` at byte {at} closes nothing: write `%7D` for a brace")
             }
             Self::InvalidCharacter { found, at } => {
-                write!(f, "{found:?} at byte {at} may not stand in a URI: percent-encode it")
+                write!(f, "{found:?} at byte {at} is not allowed in a URI: percent-encode it")
             }
             Self::InvalidPercent { at } => {
                 write!(f, "the `%` at byte {at} needs two hexadecimal digits: write `%25` for a percent sign")
@@ -121,7 +121,7 @@ impl fmt::Display for TemplateError {
                 write!(f, "`{variable}*`: only `{{/{variable}*}}` may be exploded, drop the `*` here")
             }
             Self::DuplicateVariable { variable } => {
-                write!(f, "`{variable}` stands in the template twice: rename one")
+                write!(f, "`{variable}` is used twice: rename one")
             }
             Self::Ambiguous { first, second, advice } => {
                 write!(f, "`{first}` and `{second}` cannot be told apart in a URI: {advice}")
@@ -135,13 +135,13 @@ impl fmt::Display for TemplateError {
 
 impl Error for TemplateError {}
 
-/// Why values do not make a URI.
+/// The reason why a template cannot be expanded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExpandError {
-    /// The text is no template.
+    /// The text is not a template.
     Template(TemplateError),
-    /// A list was given to a variable that takes a text.
+    /// A list was given to a variable that takes text.
     UnexpectedList {
         /// The variable.
         variable: String,
@@ -153,7 +153,7 @@ impl fmt::Display for ExpandError {
         match self {
             Self::Template(error) => error.fmt(f),
             Self::UnexpectedList { variable } => {
-                write!(f, "`{variable}` takes a text: only `{{/{variable}*}}` would take a list")
+                write!(f, "`{variable}` takes text: only `{{/{variable}*}}` would take a list")
             }
         }
     }
@@ -161,7 +161,7 @@ impl fmt::Display for ExpandError {
 
 impl Error for ExpandError {}
 
-/// A URI has the template's shape, and one of its values must not reach a handler.
+/// A URI matches the template, but one of its values is unsafe for a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RejectedValueError {
     variable: Box<str>,
@@ -173,12 +173,12 @@ impl RejectedValueError {
         Self { variable: variable.into(), reason }
     }
 
-    /// The variable whose value it is.
+    /// The variable with that value.
     pub fn variable(&self) -> &str {
         &self.variable
     }
 
-    /// What is wrong with the value.
+    /// The reason.
     pub fn reason(&self) -> RejectReason {
         self.reason
     }
@@ -192,7 +192,7 @@ impl fmt::Display for RejectedValueError {
 
 impl Error for RejectedValueError {}
 
-/// What is wrong with a value that was [`RejectedValueError`].
+/// The reason for a [`RejectedValueError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RejectReason {
@@ -202,7 +202,7 @@ pub enum RejectReason {
     Separator,
     /// A control character.
     Control,
-    /// A character that no URI may hold, a broken `%XX`, or not UTF-8.
+    /// A character that is invalid in a URI, a broken `%XX`, or not UTF-8.
     Malformed,
 }
 

@@ -1,4 +1,4 @@
-//! The promise of the module, held against templates, values and garbage that nobody chose.
+//! Tests of the module's guarantee with random templates, values and garbage.
 
 use super::percent;
 use super::*;
@@ -51,7 +51,7 @@ const VALUES: &[&str] = &[
     "+", "{", "\"", "'", "\u{7f}", "a", "e.c", "i",
 ];
 
-/// Of each variable: its name, whether it stands in a group, is a list, lets `%XX` pass.
+/// For each variable: its name, whether it is in a group, is a list, lets `%XX` pass.
 fn variables(template: &UriTemplate) -> Vec<(String, bool, bool, bool)> {
     let mut out = Vec::new();
     for part in &template.parts {
@@ -63,7 +63,7 @@ fn variables(template: &UriTemplate) -> Vec<(String, bool, bool, bool)> {
 }
 
 #[test]
-fn what_was_expanded_is_read_back_unless_it_is_empty_or_refused() {
+fn expanded_values_match_unless_empty_or_rejected() {
     let mut dice = Rng(0x9E37_79B9_7F4A_7C15);
     let (mut parsed, mut same, mut none, mut refused) = (0, 0, 0, 0);
     for _ in 0..20_000 {
@@ -79,7 +79,7 @@ fn what_was_expanded_is_read_back_unless_it_is_empty_or_refused() {
                 }
                 let items: Vec<_> =
                     (0..if list { dice.below(4) } else { 1 }).map(|_| dice.pieces(4, VALUES)).collect();
-                // The promise is about variables that are given, and an empty list is not.
+                // The guarantee is about variables that are given, and an empty list counts as absent.
                 let items = if items.is_empty() { vec![String::new()] } else { items };
                 empty |= !named && items.iter().any(String::is_empty);
                 odd |= items
@@ -114,7 +114,7 @@ fn what_was_expanded_is_read_back_unless_it_is_empty_or_refused() {
             }
         }
     }
-    // The dice must have reached every outcome often enough to mean something.
+    // Every outcome must have occurred often enough.
     assert!(
         parsed > 3_000 && same > 3_000 && none > 2_000 && refused > 1_000,
         "{parsed} {same} {none} {refused}"
@@ -175,7 +175,7 @@ fn garbage_never_panics() {
 }
 
 #[test]
-fn a_template_shows_and_equals_its_source() {
+fn template_displays_and_equals_its_source() {
     let template: UriTemplate = "x/{a}{?b.c,d}".parse().unwrap();
     assert_eq!(template.to_string(), "x/{a}{?b.c,d}");
     assert_eq!(template.as_str(), "x/{a}{?b.c,d}");
@@ -186,7 +186,7 @@ fn a_template_shows_and_equals_its_source() {
 }
 
 #[test]
-fn limits_can_be_moved() {
+fn limits_can_be_set() {
     let mut limits = TemplateLimits::default();
     (limits.max_length, limits.max_variables) = (7, 1);
     assert!(UriTemplate::parse_with_limits("x/{abc}", &limits).is_ok());

@@ -1,14 +1,13 @@
-//! The last look at a value before a handler sees it.
+//! Checks a value before a handler gets it.
 //!
-//! Values come from a peer, and a handler joins them to directories and queries. Whatever could mean
-//! something else there than it does in the URI is refused here, after decoding, so that its spelling does
-//! not matter.
+//! Values come from a peer, and a handler joins them to directories and queries. A value that could mean something else
+//! there than in the URI is rejected here, after decoding, so that its spelling does not matter.
 
 use super::compile::ValueContext;
 use super::percent;
 use super::{RejectReason, RejectedValueError};
 
-/// The text that a piece of a URI stands for, unless it is one that no handler should see.
+/// Decodes a piece of a URI and rejects unsafe values.
 pub(super) fn decode_checked(
     name: &str,
     canonical: &str,
@@ -26,14 +25,14 @@ fn reject_reason(canonical: &str, text: &str, guard: ValueContext) -> Option<Rej
     if text.contains(char::is_control) {
         return Some(RejectReason::Control);
     }
-    // Also outside of paths: `{?path}` is a path as often as not, and no other text has such segments.
+    // Also outside of paths: `{?path}` is often a path, and other texts rarely have such segments.
     if text.split(['/', '\\']).any(|segment| matches!(segment, "." | "..")) {
         return Some(RejectReason::Traversal);
     }
     match guard {
         ValueContext::Segment if text.contains(['/', '\\']) => Some(RejectReason::Separator),
         ValueContext::Path { .. } if text.contains('\\') => Some(RejectReason::Separator),
-        // `Path::join` would forget the directory it is joined to.
+        // `Path::join` would drop the directory it is joined to.
         ValueContext::Path { relative: true } if text.starts_with('/') => Some(RejectReason::Traversal),
         ValueContext::Text if canonical.contains('\\') => Some(RejectReason::Malformed),
         _ => None,
@@ -56,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn dot_segments_are_refused_in_every_spelling() {
+    fn dot_segments_are_rejected_in_every_spelling() {
         for value in [".", "..", "%2e", "%2E%2e", ".%2e", "%2e.", "%2E."] {
             for template in ["x/{a}", "x/{+a}", "x{/a}", "x/{b}{/a*}", "x{?a}", "x?q={a}", "x{#a}", "x{;a}"] {
                 let uri = match template {
@@ -74,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_climbs_is_refused_in_every_spelling() {
+    fn path_traversal_is_rejected_in_every_spelling() {
         for value in [
             "../b",
             "b/..",
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_may_not_hide_a_separator() {
+    fn segment_must_not_hide_a_separator() {
         for value in ["b%2Fc", "b%2fc", "b%5Cc", "b%5cc", "b\\c", "%2Fb", "b%2F"] {
             assert_eq!(reject_reason_of("x/{a}", &format!("x/{value}")), RejectReason::Separator, "{value}");
             assert_eq!(reject_reason_of("x{/a}", &format!("x/{value}")), RejectReason::Separator, "{value}");
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relative_path_may_not_be_absolute() {
+    fn relative_path_must_not_be_absolute() {
         assert_eq!(reject_reason_of("file:///{+a}", "file:////etc/passwd"), RejectReason::Traversal);
         assert_eq!(reject_reason_of("file:///{+a}", "file:///%2Fetc/passwd"), RejectReason::Traversal);
         assert_eq!(matched_text("file://{+a}", "file:///etc/passwd"), "/etc/passwd");
@@ -127,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn control_characters_are_refused_everywhere() {
+    fn control_characters_are_rejected_everywhere() {
         for value in ["%00", "b%00.png", "%0a", "%0D%0A", "%7F", "%C2%85", "\0", "\n", "\u{85}"] {
             for template in ["x/{a}", "x/{+a}", "x{/a*}"] {
                 assert_eq!(
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_uri_or_no_utf8_is_refused() {
+    fn invalid_uri_or_utf8_is_rejected() {
         for value in ["%", "b%4", "%zz", "%FF", "%C3", "b c", "<b>", "{a}", "%C0%AE%C0%AE", "%ED%A0%80"] {
             assert_eq!(reject_reason_of("x/{a}", &format!("x/{value}")), RejectReason::Malformed, "{value}");
             assert_eq!(reject_reason_of("x/{+a}", &format!("x/{value}")), RejectReason::Malformed, "{value}");
@@ -154,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_decoded_once() {
+    fn value_is_decoded_once() {
         assert_eq!(matched_text("x/{a}", "x/%252e%252e"), "%2e%2e");
         assert_eq!(matched_text("x/{a}", "x/b%252Fc"), "b%2Fc");
         assert_eq!(matched_text("x/{+a}", "x/%252e%252e/b"), "%2e%2e/b");
@@ -172,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_names_the_variable_and_not_the_value() {
+    fn rejection_names_the_variable_and_not_the_value() {
         let template = UriTemplate::parse("x/{a}/{b}").unwrap();
         let refused = template.matches("x/fine/%2e%2e").unwrap_err();
         assert_eq!(refused.variable(), "b");
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uri_of_another_shape_is_no_match_whatever_it_holds() {
+    fn uri_of_another_shape_does_not_match() {
         let template = UriTemplate::parse("x/{a}/y").unwrap();
         for uri in ["x/../z", "x/%00", "z/%zz/y", "x/../../y"] {
             assert_eq!(template.matches(uri), Ok(None), "{uri}");

@@ -1,19 +1,18 @@
-//! What goes into a template and what comes out of a URI.
+//! The values that go into a template and come out of a URI.
 
 /// The value of one variable.
 ///
-/// Not `#[non_exhaustive]`: a variable is one text, or the segments of a `{/path*}`, and a map could not be
-/// read back.
+/// Exhaustive: a variable is one text, or the segments of a `{/path*}`; a map could not be matched.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TemplateValue {
-    /// A text, not percent-encoded.
+    /// Text, not percent-encoded.
     Text(String),
     /// The segments for `{/path*}`, not percent-encoded.
     List(Vec<String>),
 }
 
 impl TemplateValue {
-    /// The text, unless this is a list.
+    /// The text, unless it is a list.
     pub fn as_text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -21,7 +20,7 @@ impl TemplateValue {
         }
     }
 
-    /// The list, unless this is a text.
+    /// The list, unless it is a text.
     pub fn as_list(&self) -> Option<&[String]> {
         match self {
             Self::Text(_) => None,
@@ -60,7 +59,7 @@ impl<S: Into<String>> FromIterator<S> for TemplateValue {
     }
 }
 
-/// The values read from a URI, in the order of the template. A parameter that was missing is not here.
+/// The values of a matched URI, in the order of the template. Missing parameters are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Variables(Vec<(String, TemplateValue)>);
 
@@ -70,7 +69,7 @@ impl Variables {
         self.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// The value of a variable that is a text: every one but `{/path*}`.
+    /// The value of a text variable: any except `{/path*}`.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.get(name).and_then(TemplateValue::as_text)
     }
@@ -85,12 +84,12 @@ impl Variables {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// How many there are.
+    /// The number of values.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

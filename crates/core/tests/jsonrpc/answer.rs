@@ -1,4 +1,4 @@
-//! Results and errors: each ends a call, and none is ever answered.
+//! Results and errors: each ends a call, and none gets a response.
 
 use serde::Deserialize;
 use tsugite_core::jsonrpc::{
@@ -8,7 +8,7 @@ use tsugite_core::jsonrpc::{
 use super::{answer_to, heard, refused, response};
 
 #[test]
-fn an_answer_has_a_result_or_an_error_and_never_both() {
+fn response_has_either_a_result_or_an_error() {
     // JRPC-007
     for both in [
         r#""result":{},"error":{"code":1,"message":"m"}"#,
@@ -28,7 +28,7 @@ fn an_answer_has_a_result_or_an_error_and_never_both() {
 }
 
 #[test]
-fn a_result_names_the_call_it_answers() {
+fn result_needs_an_id() {
     // JRPC-006
     for id in ["", r#""id":null,"#, r#""id":1.5,"#, r#""id":{},"#, r#""id":true,"#] {
         let fault = refused(format!(r#"{{"jsonrpc":"2.0",{id}"result":{{}}}}"#));
@@ -38,7 +38,7 @@ fn a_result_names_the_call_it_answers() {
 }
 
 #[test]
-fn a_null_result_ends_the_call_and_fails_when_it_is_read() {
+fn null_result_ends_the_call_and_fails_to_deserialize() {
     // JRPC-008
     #[derive(Debug, Deserialize)]
     struct Empty {}

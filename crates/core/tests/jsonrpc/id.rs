@@ -1,4 +1,4 @@
-//! Ids, which come back exactly as they were written.
+//! Ids, which are returned exactly as they were written.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use tsugite_core::jsonrpc::{ErrorObject, Id, write};
 use super::{Answer, heard, request};
 
 #[test]
-fn an_id_comes_back_exactly_as_it_was_written() {
+fn id_round_trips_exactly() {
     // JRPC-002, JRPC-006
     let ids = [
         "0",
@@ -61,7 +61,7 @@ fn the_number_one_and_the_string_one_are_different_ids() {
 }
 
 #[test]
-fn an_id_of_another_type_is_refused_without_an_id() {
+fn id_of_another_type_is_rejected() {
     // JRPC-002, JRPC-021
     for id in
         ["true", "false", "{}", "[]", "[1]", r#"{"id":1}"#, "1.5", "1.0", "-0.0", "1e2", "1E+2", "-1e-1"]
@@ -72,7 +72,7 @@ fn an_id_of_another_type_is_refused_without_an_id() {
 }
 
 #[test]
-fn a_null_id_is_refused_and_not_taken_for_a_notification() {
+fn null_id_is_rejected_and_not_a_notification() {
     // JRPC-003, JRPC-014
     assert_eq!(heard(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#), "-32600 without id");
     assert_eq!(
@@ -94,7 +94,7 @@ fn an_id_on_its_own_follows_the_same_rule() {
 }
 
 #[test]
-fn an_id_stands_in_a_log_as_it_stands_in_json() {
+fn id_displays_as_json() {
     for (id, shown) in [
         (Id::from(1), "1"),
         (Id::from("1"), r#""1""#),
@@ -106,7 +106,7 @@ fn an_id_stands_in_a_log_as_it_stands_in_json() {
 }
 
 #[test]
-fn an_id_with_unusual_characters_stands_in_a_log_as_it_stands_in_json() {
+fn unusual_id_displays_as_json() {
     for text in ["\u{0}", "\u{7f}", "'", "\u{301}", "\u{a51}", "\u{2028}"] {
         let id = Id::from(text);
         assert_eq!(id.to_string(), serde_json::to_string(text).unwrap());

@@ -1,4 +1,4 @@
-//! One message a line.
+//! One message per line.
 
 use serde_json::{Value, json};
 use tsugite_core::jsonrpc::{Id, LineReader, LineTooLongError, RawJson, end_line, write};
@@ -6,7 +6,7 @@ use tsugite_core::jsonrpc::{Id, LineReader, LineTooLongError, RawJson, end_line,
 use super::drain;
 
 #[test]
-fn lines_end_with_a_newline_however_the_reads_were_split() {
+fn lines_end_with_a_newline_for_any_reads() {
     let stream = "{\"a\":1}\n{\"b\":2}\r\n\n\r\n{\"c\":\"\u{2028}\u{85}\"}\n";
     for size in 1..=stream.len() {
         let mut reader = LineReader::new(100);
@@ -88,7 +88,7 @@ fn a_line_over_the_limit_is_reported_once_and_never_kept() {
 }
 
 #[test]
-fn lines_that_were_taken_are_forgotten() {
+fn consumed_lines_are_dropped() {
     let mut reader = LineReader::new(100);
     for _ in 0..10_000 {
         reader.push(b"{\"jsonrpc\":\"2.0\",\"method\":\"a\"}\n{\"json");
@@ -100,7 +100,7 @@ fn lines_that_were_taken_are_forgotten() {
 }
 
 #[test]
-fn a_message_that_came_over_several_lines_leaves_on_one() {
+fn multi_line_message_is_written_on_one_line() {
     // STDIO-003
     let params = RawJson::parse("{\n  \"a\": \"\\n\",\r\n  \"b\": 1\n}").unwrap();
     let mut out = b"first\nsecond\n".to_vec();

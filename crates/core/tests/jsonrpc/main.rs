@@ -1,4 +1,4 @@
-//! JSON-RPC 2.0 as MCP narrows it, judged from outside: what goes in is the wire, and so is what comes out.
+//! JSON-RPC 2.0 as MCP restricts it, tested from outside: bytes in, bytes out.
 
 #![allow(
     clippy::expect_used,
@@ -26,7 +26,7 @@ use tsugite_core::jsonrpc::{
     Response, parse, write,
 };
 
-/// An answer as a peer would see it, its id as text.
+/// A response as a peer would see it, with its id as text.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Answer<'a> {
@@ -84,13 +84,13 @@ fn code_of(wire: impl AsRef<[u8]>) -> i64 {
     refused(wire).kind.code()
 }
 
-/// What the sender of `wire` hears: `-32600 for 1`, `-32600 without id`, `nothing`; or `accepted`.
+/// The response to `wire`: `-32600 for 1`, `-32600 without id`, `nothing`; or `accepted`.
 fn heard(wire: impl AsRef<[u8]>) -> String {
     parse(wire.as_ref(), &MessageLimits::default())
         .map_or_else(|fault| answer_to(&fault), |_| "accepted".to_owned())
 }
 
-/// The answer to a fault, read off the wire.
+/// The response to a parse error, as text.
 fn answer_to(fault: &ParseError) -> String {
     let Some((id, error)) = fault.error_response() else { return "nothing".to_owned() };
     assert_eq!(error.code, fault.kind.code());

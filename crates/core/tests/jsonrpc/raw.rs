@@ -1,4 +1,4 @@
-//! JSON that is carried without being read.
+//! JSON that is kept as text.
 
 use std::collections::BTreeMap;
 

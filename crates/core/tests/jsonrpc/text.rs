@@ -1,4 +1,4 @@
-//! What is JSON, what is UTF-8, and how much of it is too much.
+//! Syntax, UTF-8 and limits.
 
 use serde::Deserialize;
 use tsugite_core::jsonrpc::{Id, Incoming, InvalidMessage, MessageLimits, ParseError, ParseErrorKind, parse};
@@ -6,7 +6,7 @@ use tsugite_core::jsonrpc::{Id, Incoming, InvalidMessage, MessageLimits, ParseEr
 use super::{answer_to, batch, code_of, heard, refused, request};
 
 #[test]
-fn what_is_not_json_is_a_parse_error_without_an_id() {
+fn invalid_json_is_a_parse_error_without_id() {
     // JRPC-020
     let call = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     let mut wires: Vec<String> = [
@@ -38,7 +38,7 @@ fn what_is_not_json_is_a_parse_error_without_an_id() {
 }
 
 #[test]
-fn the_grammar_is_checked_even_where_nothing_is_read() {
+fn grammar_is_checked_inside_raw_values() {
     // JRPC-020
     let numbers = ["01", "-01", "+1", ".5", "1.", "1.e1", "1e", "1e+", "-", "- 1", "0x1", "1_000", "1;"];
     let words = ["", "nul", "nullx", "True", "NaN", "Infinity", "'a'", "[/**/1]", "\u{a0}1"];
@@ -55,7 +55,7 @@ fn the_grammar_is_checked_even_where_nothing_is_read() {
 }
 
 #[test]
-fn all_that_json_allows_is_let_through_unchanged() {
+fn valid_json_is_kept_unchanged() {
     let scalars = [
         "0", "-0", "-0.0", "0.5e-7", "1E+400", "1e999", "true", "false", "null", "\"\"", "[]", "[ ]", "{}",
         "{ }",
@@ -74,7 +74,7 @@ fn all_that_json_allows_is_let_through_unchanged() {
         let wire = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params": {params} }}"#);
         assert_eq!(request(&wire).params().text(), params);
     }
-    // Every length, for a walk that takes several bytes at a time.
+    // Every length, for a scanner that reads several bytes at a time.
     for length in 0..70 {
         let text = "é".repeat(length);
         for end in ["\\\"", "\\n", "x", ""] {
@@ -91,7 +91,7 @@ fn all_that_json_allows_is_let_through_unchanged() {
 }
 
 #[test]
-fn bytes_that_are_no_utf_8_are_a_parse_error_and_never_replaced() {
+fn invalid_utf8_is_a_parse_error() {
     // JRPC-019, JRPC-020
     let bad: [&[u8]; 9] = [
         b"\xff",
@@ -146,7 +146,7 @@ fn a_lone_surrogate_in_a_method_is_a_parse_error() {
 }
 
 #[test]
-fn duplicates_and_lone_surrogates_in_params_come_to_light_when_they_are_read() {
+fn duplicates_and_lone_surrogates_fail_when_deserialized() {
     // JRPC-024
     #[derive(Debug, Deserialize)]
     #[expect(dead_code, reason = "only whether it can be read matters")]
@@ -180,7 +180,7 @@ fn a_message_over_the_byte_limit_is_too_large() {
 }
 
 #[test]
-fn nesting_over_the_limit_is_too_large_wherever_it_stands() {
+fn nesting_over_the_limit_is_too_large() {
     let code = |wire: String| match parse(wire.as_bytes(), &MessageLimits::default()) {
         Ok(Incoming::Single(_)) => None,
         Ok(Incoming::Batch(batch)) => batch.messages()[0].as_ref().err().map(|fault| fault.kind.code()),
@@ -203,14 +203,14 @@ fn nesting_over_the_limit_is_too_large_wherever_it_stands() {
             assert_eq!(code(wire(100_000)), Some(-32801), "{before}");
         }
     }
-    // Not JSON either: both are true.
+    // Invalid JSON too: either error is correct.
     for opened in ["[", r#"{"a":"#, r#"[{"a":"#] {
         assert!([-32801, -32700].contains(&code_of(opened.repeat(100_000))), "{opened}");
     }
 }
 
 #[test]
-fn nesting_over_the_limit_is_told_to_whoever_it_concerns() {
+fn nesting_error_carries_the_id() {
     // JRPC-013, JRPC-015
     let deep = "[".repeat(200) + r#"{"\"}]":"]]\\"}"# + &"]".repeat(200);
     let params = format!(r#""params":{{"v":{deep}}}"#);
@@ -267,6 +267,6 @@ fn an_id_over_the_limit_is_too_large_and_not_repeated() {
 }
 
 #[test]
-fn what_was_never_read_is_answered_as_too_large() {
+fn unread_message_is_too_large() {
     assert_eq!(answer_to(&ParseError::too_long()), "-32801 without id");
 }

@@ -1,4 +1,4 @@
-//! Messages on their way out.
+//! Writing messages.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use tsugite_core::jsonrpc::{ErrorObject, Id, MessageLimits, Raw, RawJson, parse,
 use super::{accepted, request};
 
 #[test]
-fn what_is_written_is_one_message_after_what_was_there() {
+fn writing_appends_one_message() {
     // JRPC-001, JRPC-014
     let none = None::<&Value>;
     let params = json!({"name": "add", "arguments": {"a": 1}});
@@ -61,7 +61,7 @@ fn an_error_without_an_id_says_null_or_says_nothing() {
 }
 
 #[test]
-fn params_and_results_that_are_no_objects_are_not_written() {
+fn params_and_results_must_be_objects() {
     // JRPC-008, JRPC-016
     for value in [json!(null), json!([]), json!([{}]), json!("{}"), json!(1), json!(true)] {
         assert_refused(|out| write::request(out, &Id::from(1), "a", Some(&value)));
@@ -77,7 +77,7 @@ fn params_and_results_that_are_no_objects_are_not_written() {
 }
 
 #[test]
-fn a_value_that_refuses_to_be_written_leaves_the_buffer_as_it_was() {
+fn failed_serialization_leaves_the_buffer_unchanged() {
     struct Halfway;
     impl Serialize for Halfway {
         fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -125,7 +125,7 @@ fn members_put_before_an_empty_result_full_of_space_leave_it_json() {
 }
 
 #[test]
-fn whatever_stands_in_a_string_stays_inside_it() {
+fn strings_are_escaped() {
     let odd = "\"\\\u{0}\n\r\t\u{1f}\u{7f}\u{2028}😀\",\"id\":2";
     let mut out = Vec::new();
     write::request(&mut out, &Id::from(odd), odd, Some(&json!({ odd: odd }))).unwrap();
@@ -155,7 +155,7 @@ fn a_message_that_was_read_can_be_written_again() {
     }
 }
 
-/// Writing must fail, and leave what was in the buffer.
+/// Asserts that writing fails and leaves the buffer unchanged.
 fn assert_refused<E>(write: impl FnOnce(&mut Vec<u8>) -> Result<(), E>) {
     let mut out = b"before".to_vec();
     assert!(write(&mut out).is_err(), "{}", out.escape_ascii());

@@ -1,4 +1,4 @@
-//! The numbers of errors.
+//! Translation of error codes.
 
 use tsugite_core::jsonrpc::{ErrorObject, RawJson};
 use tsugite_core::revision::Revision::*;
@@ -59,7 +59,7 @@ fn a_missing_resource_has_a_number_of_its_own_up_to_2025_11_25() {
         }
         let told = |data: &str, method: &str| carried(-32602, data, method, V2026_07_28, older);
         assert_eq!(told(data, "resources/read"), (-32002, data.to_owned()));
-        // Who does not say which resource may mean anything.
+        // An error without the URI may mean anything.
         for other in ["", "{}", "[\"a:b\"]", r#"{"uri":1}"#] {
             assert_eq!(told(other, "resources/read"), (-32602, other.to_owned()));
         }
@@ -82,7 +82,7 @@ fn the_numbers_2026_07_28_keeps_for_itself_are_given_up() {
         assert_eq!(told(-32022, versions), (-32602, versions.to_owned()));
         let capability = r#"{"requiredCapabilities":{"sampling":{},"x":1.0},"y":1}"#;
         assert_eq!(told(-32021, capability), (-32602, capability.to_owned()));
-        // Older revisions leave these numbers to the server.
+        // Older revisions leave these codes to the server.
         assert_eq!(told(-32021, "1"), (-32021, "1".to_owned()));
     }
 }

@@ -1,4 +1,4 @@
-//! What passes from one revision into another.
+//! Messages translated from one revision to another.
 
 #![allow(
     clippy::expect_used,

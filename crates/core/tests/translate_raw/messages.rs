@@ -1,4 +1,4 @@
-//! Params, results and answers, one rule at a time.
+//! Params, results and input responses, one rule at a time.
 
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::Implementation;
@@ -61,7 +61,7 @@ fn one_revision_to_itself_is_the_same_to_the_byte() {
 }
 
 #[test]
-fn an_answer_goes_to_whoever_asked_even_if_its_revision_has_no_such_question() {
+fn input_response_passes_without_the_method() {
     let text = r#"{"action":"accept","content":{"name":"Kiku"},"x":1.0}"#;
     for (from, to) in pairs().filter(|(from, _)| *from >= Revision::V2025_06_18) {
         assert_eq!(answer("elicitation/create", text, from, to), same(text), "{from} {to}");
@@ -84,13 +84,13 @@ fn numbers_keep_their_spelling_and_members_their_order() {
 }
 
 #[test]
-fn what_only_2026_07_28_has_comes_and_goes_with_it() {
+fn members_of_2026_07_28_are_added_and_removed() {
     let old = r#"{"resources":[],"x":1.0}"#;
     let new = r#"{"resultType":"complete","resources":[],"x":1.0,"ttlMs":0,"cacheScope":"private","_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}}"#;
     for older in Revision::ALL.into_iter().filter(|revision| !revision.is_stateless()) {
         assert_eq!(stamped("resources/list", old, older, V2026_07_28), same(new));
         assert_eq!(result("resources/list", new, V2026_07_28, older), same(old));
-        // What tasks call `ttlMs` is no cache hint, and an unknown method may mean anything by it.
+        // The `ttlMs` of a task is not a cache hint, and an unknown method may mean anything by it.
         let text = r#"{"ttlMs":1,"resultType":"complete"}"#;
         assert_eq!(result("no/such", text, V2026_07_28, older), same(r#"{"ttlMs":1}"#));
     }
@@ -114,7 +114,7 @@ fn claims_are_left_behind_and_nothing_else_of_meta_is() {
         notice("notifications/resources/updated", only, V2026_07_28, V2025_11_25),
         same(r#"{"uri":"a:b"}"#)
     );
-    // What was empty before is nobody's to clear away.
+    // A `_meta` that was empty before is kept.
     let empty = r#"{"_meta":{},"uri":"a:b"}"#;
     assert_eq!(notice("notifications/resources/updated", empty, V2026_07_28, V2025_11_25), same(empty));
     let result_of = |text: &str| result("completion/complete", text, V2026_07_28, V2025_11_25);
@@ -122,7 +122,7 @@ fn claims_are_left_behind_and_nothing_else_of_meta_is() {
 }
 
 #[test]
-fn a_method_that_the_other_revision_lacks_cannot_be_carried_and_one_nobody_knows_passes() {
+fn missing_method_fails_and_unknown_method_passes() {
     let text = r#"{"a" : 1.0,"task":{},"title":"t"}"#;
     for (from, to) in pairs() {
         for row in methods() {
@@ -142,7 +142,7 @@ fn a_method_that_the_other_revision_lacks_cannot_be_carried_and_one_nobody_knows
                     result(row.name, text, from, to),
                     Err(UnsupportedByRevisionError::Method(row.name))
                 );
-                // Whoever has asked knows what for.
+                // The side that requested the input knows what it is for.
                 assert_eq!(answer(row.name, text, from, to), same(text), "{} {from} {to}", row.name);
             }
         }
@@ -165,7 +165,7 @@ fn a_method_that_the_other_revision_lacks_cannot_be_carried_and_one_nobody_knows
 }
 
 #[test]
-fn what_cannot_be_read_is_passed_on_in_the_envelope_of_its_era() {
+fn malformed_messages_are_forwarded() {
     let strange = r#"{"content":[{"type":"video","data":1e400},{"type":"text","text":"t","_meta":{"a":1}}],"isError":"no"}"#;
     assert_eq!(result("tools/call", strange, V2025_11_25, V2024_11_05), same(strange));
     let new = format!(r#"{{"resultType":"complete",{}"#, &strange[1..]);
@@ -184,7 +184,7 @@ fn what_cannot_be_read_is_passed_on_in_the_envelope_of_its_era() {
             assert_eq!(answer("roots/list", text, from, to), same(text));
         }
     }
-    // A known member twice, a lone surrogate, a `_meta` that is none.
+    // A duplicate known member, a lone surrogate, a `_meta` that is not an object.
     for text in [
         r#"{"name":"a","name":"b","task":{}}"#,
         r#"{"name":"\ud800","task":{}}"#,
@@ -235,7 +235,7 @@ fn only_a_complete_result_can_lose_its_kind() {
                     "{kind}"
                 );
             }
-            // Only the two ends know what this means.
+            // Only client and server know the meaning.
             assert_eq!(result("no/such", &text, V2026_07_28, to), same(&text));
         }
         assert_eq!(
@@ -256,7 +256,7 @@ fn only_a_complete_result_can_lose_its_kind() {
 }
 
 #[test]
-fn what_an_older_revision_does_not_have_is_not_believed_from_it() {
+fn members_unknown_to_the_sender_are_ignored() {
     let asks = r#"{"content":[],"resultType":"input_required","requestState":"s"}"#;
     assert_eq!(
         result("tools/call", asks, V2025_11_25, V2026_07_28),
@@ -268,7 +268,7 @@ fn what_an_older_revision_does_not_have_is_not_believed_from_it() {
 }
 
 #[test]
-fn an_answer_is_bare() {
+fn input_response_is_bare() {
     let old = r#"{"action":"accept","content":{"n":1.0,"m":[ "a" ]},"x":1e1}"#;
     assert_eq!(answer("elicitation/create", old, V2025_11_25, V2026_07_28), same(old));
     assert_eq!(answer("elicitation/create", old, V2026_07_28, V2025_11_25), same(old));
@@ -284,7 +284,7 @@ fn an_answer_is_bare() {
     for method in ["elicitation/create", "sampling/createMessage"] {
         assert_eq!(answer(method, promise, V2025_11_25, V2026_07_28), Err(UnsupportedByRevisionError::Tasks));
     }
-    // As a result it has a kind; who made it is the client.
+    // As a result it has a type; it comes from the client.
     let roots = r#"{"roots":[]}"#;
     assert_eq!(
         stamped("roots/list", roots, V2025_11_25, V2026_07_28),
@@ -293,7 +293,7 @@ fn an_answer_is_bare() {
 }
 
 #[test]
-fn a_block_in_other_words_keeps_what_nobody_knows() {
+fn replaced_block_keeps_unknown_members() {
     let content = r#"{"content":[{"type":"audio","x":1.0,"data":"AA==","mimeType":"audio/wav"},{"uri":"a:b","type":"resource_link","name":"n","y":{"z":1.0},"text":"not ours","size":1}],"w":1.0}"#;
     assert_eq!(
         result("tools/call", content, V2025_11_25, V2024_11_05),
@@ -304,7 +304,7 @@ fn a_block_in_other_words_keeps_what_nobody_knows() {
 }
 
 #[test]
-fn a_conversation_that_is_cut_keeps_what_stands_around_the_cut() {
+fn split_messages_keep_their_other_members() {
     let text = |more: &str| format!(r#"{{"type":"text","text":"t"{more}}}"#);
     let message = |content: &str, more: &str| format!(r#"{{"role":"user","content":{content}{more}}}"#);
     let cut =
@@ -315,20 +315,20 @@ fn a_conversation_that_is_cut_keeps_what_stands_around_the_cut() {
     let one = message(&text(""), "");
     let expected = cut(&[first, one.clone(), one, last]);
     assert_eq!(params("sampling/createMessage", &whole, V2025_11_25, V2025_06_18), Ok(expected));
-    // A single block leaves its list with all it has.
+    // A single block leaves its array with all members.
     let listed = cut(&[message(&format!("[{odd}]"), r#","y":1.0"#)]);
     let alone = cut(&[message(&odd, r#","y":1.0"#)]);
     assert_eq!(params("sampling/createMessage", &listed, V2026_07_28, V2025_03_26), Ok(alone));
 }
 
 #[test]
-fn members_that_move_are_found_by_what_they_say() {
+fn moved_members_are_found_by_value() {
     let old = r#"{"tools":[{"name":"n","annotations":{"x":1.0,"title":"T","readOnlyHint":true},"inputSchema":{"type":"object"},"y":1}]}"#;
     let new = r#"{"tools":[{"name":"n","annotations":{"x":1.0,"readOnlyHint":true},"inputSchema":{"type":"object"},"y":1,"title":"T"}]}"#;
     assert_eq!(result("tools/list", old, V2025_03_26, V2025_11_25), same(new));
     let back = r#"{"tools":[{"name":"n","annotations":{"x":1.0,"readOnlyHint":true,"title":"T"},"inputSchema":{"type":"object"},"y":1}]}"#;
     assert_eq!(result("tools/list", new, V2025_11_25, V2025_03_26), same(back));
-    // An escape in a name hides nothing, and a strange member may stand there twice.
+    // An escaped name is recognized, and an unknown member may be duplicated.
     let escaped =
         r#"{"tools":[{"name":"n","\u0074itle":"T","\u0078":1,"x":2,"x":2,"inputSchema":{"type":"object"}}]}"#;
     let without = r#"{"tools":[{"name":"n","\u0078":1,"x":2,"x":2,"inputSchema":{"type":"object"}}]}"#;
@@ -350,7 +350,7 @@ fn nesting_does_not_exhaust_the_stack_and_size_does_not_square() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let deep_objects = format!("{}1{}", "{\"a\":".repeat(100_000), "}".repeat(100_000));
     for deep in [&deep, &deep_objects] {
-        // Beside what is changed, in what is kept as text, and where it cannot be read.
+        // Beside a change, in text that is kept, and where it cannot be deserialized.
         let list = |title: &str| {
             format!(r#"{{"tools":[{{"name":"n",{title}"x":{deep},"inputSchema":{{"type":"object"}}}}]}}"#)
         };

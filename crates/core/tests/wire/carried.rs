@@ -1,7 +1,7 @@
-//! Every message with a strange member in every open object, carried from each revision that has it into every other.
+//! Every message with an unknown member in every open object, translated from each revision that has it to every other.
 //!
-//! Three judges: the official schema of the target, what reading and writing by type gives, and the strange members, each
-//! of which must still stand where it stood.
+//! The result is checked in three ways: against the official schema of the target, against reading and writing by type,
+//! and for the unknown members, each of which must still be in its place.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
@@ -25,7 +25,7 @@ use crate::official::Official;
 
 type Path = Vec<String>;
 
-/// Fails unless `carried` is `original` in the words of `typed`, with every strange member in its place.
+/// Asserts that `carried` is `original` in the shape of `typed`, with every unknown member in its place.
 #[track_caller]
 fn judge(original: &Value, typed: &Value, carried: &Value, what: &str) {
     let shown = || format!("{what}\nbefore {original:#}\nafter {carried:#}\nby type {typed:#}");
@@ -55,7 +55,7 @@ fn plain(value: &Value) -> Value {
     }
 }
 
-/// Where strange members stand.
+/// The paths of unknown members.
 fn strange(value: &Value) -> Vec<Path> {
     fn walk(value: &Value, path: &mut Path, found: &mut Vec<Path>) {
         let parts: Vec<(String, &Value)> = match value {
@@ -79,7 +79,8 @@ fn strange(value: &Value) -> Vec<Path> {
     found
 }
 
-/// Whether what holds the member is gone in `after`, is of another kind or has more or fewer items: a rule did that.
+/// Whether the container of the member is gone in `after`, has another type or another number of items: a rule did
+/// that.
 fn restructured(path: &[String], before: &Value, after: &Value) -> bool {
     let (mut before, mut after) = (before, after);
     for step in &path[..path.len() - 1] {
@@ -114,7 +115,7 @@ fn claims(to: Revision) -> ClientMeta {
     ClientMeta::new(to.as_str(), ClientCapabilities::new())
 }
 
-/// Compares a failure with a failure and gives two values back.
+/// Compares two failures, or returns two values.
 #[track_caller]
 fn both<T>(
     typed: Result<T, UnsupportedByRevisionError>,
@@ -149,7 +150,7 @@ where
         let typed =
             match to.is_stateless() && !to.has_method(MethodKind::Request, M::NAME, MessageSender::Client) {
                 // It is asked inside a result.
-                true if to.extension_of(M::NAME).is_none() && asked(M::NAME) => {
+                true if !M::NAME.starts_with("tasks/") && asked(M::NAME) => {
                     read.downgrade(to).map(|()| serde_json::to_value(&read).unwrap())
                 }
                 _ => {
@@ -162,7 +163,7 @@ where
                 }
             };
         let Some((typed, mut carried)) = both(typed, carried, &what) else { continue };
-        // Whoever passes a request on says who it is.
+        // The caller that forwards a request adds the client's description.
         if let Some(claims) = claims.filter(|_| !asked(M::NAME)) {
             let mut meta: tsugite_core::protocol::Meta =
                 serde_json::from_value(carried.get("_meta").cloned().unwrap_or(json!({}))).unwrap();
@@ -179,7 +180,7 @@ where
     }
 }
 
-/// Whether a server asks it.
+/// Whether a server requests it.
 fn asked(method: &str) -> bool {
     Revision::V2025_11_25.has_method(MethodKind::Request, method, MessageSender::Server)
         && !Revision::V2025_11_25.has_method(MethodKind::Request, method, MessageSender::Client)
@@ -216,7 +217,7 @@ where
 {
     let (source, mut original) = value_of(definition, bytes);
     if source.is_stateless() {
-        // What a client answers is no result there.
+        // The response of a client is not a result there.
         if asked(M::NAME) {
             return;
         }
@@ -257,7 +258,7 @@ where
     }
 }
 
-/// What a client answers: a result, and on 2026-07-28 a bare object inside the next attempt.
+/// The response of a client: a result, and on 2026-07-28 a bare object inside the next attempt.
 fn answer<M: Method>(definition: &str, bytes: &[u8])
 where
     M::Output: Translate + InferResultType + Clone,
@@ -284,7 +285,7 @@ where
             }
         };
         if let Err(UnsupportedByRevisionError::Method(_)) = typed {
-            // Whoever has asked what its revision does not have knows what for.
+            // The side that requested something its revision does not have knows what it is for.
             assert!(carried.is_ok(), "{what}");
             continue;
         }

@@ -1,4 +1,4 @@
-//! The official examples of the newest revision: read into their type, written back, nothing lost.
+//! The official examples of the newest revision round-trip without loss.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -1,7 +1,7 @@
-//! Values made from a schema and a row of bytes.
+//! Values generated from a schema and a sequence of bytes.
 //!
-//! Each choice takes one byte; when they run out, the plainest choice is taken. So shorter input gives plainer values,
-//! and proptest's shrinking leads to them.
+//! Each choice takes one byte; when they run out, the simplest choice is taken. So shorter input gives simpler values,
+//! and proptest shrinks to them.
 
 use serde_json::{Map, Value, json};
 
@@ -18,7 +18,7 @@ impl<'a> Choices<'a> {
         Self { bytes: bytes.iter(), strange: None }
     }
 
-    /// The same, with a member nobody knows in every object that is open, each with a name of its own.
+    /// Like `new`, with an unknown member in every open object, each with its own name.
     pub(crate) fn with_strange_members(bytes: &'a [u8]) -> Self {
         Self { bytes: bytes.iter(), strange: Some(0) }
     }

@@ -1,6 +1,6 @@
-//! What a value may lose on its way through an older revision, and nothing else.
+//! The members that a value may lose when it passes through an older revision, and no others.
 //!
-//! One line per rule of the table of outbound shaping; a difference no line explains fails the test.
+//! One line per rule; a difference without a line fails the test.
 
 use serde_json::Value;
 use tsugite_core::revision::Revision;
@@ -55,12 +55,12 @@ fn excused(path: &[String], original: &Value, source: Revision, to: Revision) ->
     let much_older = to < V2025_06_18;
     let meta_at_top = above(1) == "params" || path.len() == 1;
 
-    // Members nobody knows are kept in `_meta`, capabilities and schemas alone.
+    // Unknown members are kept only in `_meta`, capabilities and schemas.
     let open = path.len() == 1 || above(1) == "params" && path.len() == 2;
     if open && ["extra", "a", "b"].contains(&last) {
         return true;
     }
-    // Empty params and no params say the same.
+    // Empty and absent params mean the same.
     let empty = |params: &Value| {
         params.as_object().is_some_and(|params| {
             params.keys().all(|name| ["_meta", "extra", "a", "b"].contains(&name.as_str()))
@@ -69,7 +69,7 @@ fn excused(path: &[String], original: &Value, source: Revision, to: Revision) ->
     if last == "params" && at(original, path).is_none_or(empty) {
         return true;
     }
-    // What stands in `_meta` for the newest revision alone, set again or never written.
+    // Keys of `_meta` that only the newest revision defines, set again or never written.
     if inside("_meta") && last.starts_with("io.modelcontextprotocol/")
         || last == "_meta" && meta_at_top && to != source
     {
@@ -124,7 +124,7 @@ fn sampling_message(path: &[String]) -> bool {
     matches!(path, [params, messages, _, _] if params == "params" && messages == "messages")
 }
 
-/// Whether somewhere in the conversation there is an array of blocks, or in the result.
+/// Whether there is an array of blocks in the messages, or in the result.
 fn blocks(original: &Value, path: &[String]) -> bool {
     match path {
         [content] => content == "content" && original.get("model").is_some(),
@@ -139,7 +139,7 @@ fn blocks(original: &Value, path: &[String]) -> bool {
     }
 }
 
-/// Sound and links are said in other words where they do not exist.
+/// Audio and links are replaced where they do not exist.
 fn block_replaced(path: &[String], original: &Value, to: Revision) -> bool {
     (0..path.len()).any(|length| {
         let kind = at(original, &path[..length]).and_then(|block| block.get("type")).and_then(Value::as_str);
@@ -151,7 +151,7 @@ fn block_replaced(path: &[String], original: &Value, to: Revision) -> bool {
     })
 }
 
-/// A result that held structured content alone says it as text.
+/// Structured content without other content is also written as text.
 fn text_added(path: &[String], original: &Value, to: Revision) -> bool {
     let Some((last, holder)) = path.split_last() else { return false };
     let empty = |value: &Value| value.as_array().is_some_and(Vec::is_empty);

@@ -1,6 +1,6 @@
-//! The official schemas judge what the crate reads and writes.
+//! Checks what the crate reads and writes against the official schemas.
 //!
-//! Values are generated from the schemas themselves, so nothing here rests on our own reading of the protocol.
+//! Values are generated from the schemas themselves, so nothing here depends on our own reading of the protocol.
 
 #![allow(
     clippy::expect_used,

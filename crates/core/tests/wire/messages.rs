@@ -1,4 +1,4 @@
-//! Every message, from every schema that has it, read and written for every revision.
+//! Every message of every schema, read and written for every revision.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

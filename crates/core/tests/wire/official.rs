@@ -1,7 +1,7 @@
 //! The official schemas, as they are and closed.
 //!
-//! The schemas are open: a member a revision does not know is no error. To see that nothing foreign is sent, a second
-//! form of each schema allows only the members it names, with the exceptions listed in `close`.
+//! The schemas are open: unknown members are allowed. To check that no unknown member is sent, a second form of each
+//! schema allows only the members it names, with the exceptions listed in `close`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};

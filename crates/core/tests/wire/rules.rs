@@ -1,13 +1,12 @@
-//! Rules of shaping, one test each, with the messages as they stand on the wire.
+//! Encoding rules, one test each, with the messages as they are on the wire.
 
 use serde_json::{Value, json};
 use tsugite_core::jsonrpc::{ErrorObject, Id, Raw, RawJson};
 use tsugite_core::protocol::capabilities::{ElicitationCapability, RootsCapability};
 use tsugite_core::protocol::content::SamplingBlock;
-use tsugite_core::protocol::discover::{Discover, DiscoverResult};
+use tsugite_core::protocol::discover::Discover;
 use tsugite_core::protocol::elicitation::{self, ElicitParams, FormParams, UrlParams};
 use tsugite_core::protocol::form::{ChoiceOptions, Field, FormSchema, TitledOption};
-use tsugite_core::protocol::lifecycle::InitializeResult;
 use tsugite_core::protocol::meta::ClientMeta;
 use tsugite_core::protocol::mrtr::InputRequired;
 use tsugite_core::protocol::sampling::{CreateMessage, CreateMessageResult, SamplingContent};
@@ -74,7 +73,7 @@ fn output_schemas_and_structured_content_are_objects_up_to_2025_11_25() {
     let result = |json: Value| CallOutput::from(CallResult::new([]).structured_content(RawJson::from(json)));
     let objects = written::<tools::Call>(result(json!({"a": 1})), V2025_06_18);
     assert_eq!(objects, json!({"content": [], "structuredContent": {"a": 1}}));
-    // Nothing is lost: what cannot be structured is said in words.
+    // Nothing is lost: content that cannot be structured is written as text.
     let array = written::<tools::Call>(result(json!([1, 2])), V2025_11_25);
     assert_eq!(array, json!({"content": [{"type": "text", "text": "[1,2]"}]}));
     let older = written::<tools::Call>(result(json!({"a": 1})), V2025_03_26);
@@ -143,7 +142,7 @@ fn results_name_the_server_on_2026_07_28_beside_what_meta_holds() {
 }
 
 #[test]
-fn a_request_of_2026_07_28_must_say_who_sends_it() {
+fn request_of_2026_07_28_needs_client_meta() {
     // VER-001, VER-002, ROOT-002
     let mut out = Vec::new();
     let params = tools::CallParams::new("add");
@@ -263,7 +262,7 @@ fn an_empty_elicitation_capability_means_forms() {
     assert!(ElicitationCapability::new().supports_form() && !ElicitationCapability::new().supports_url());
     let pages_only = ElicitationCapability::new().url(Object::new());
     assert!(!pages_only.supports_form() && pages_only.supports_url());
-    // What cannot show forms offers nothing on 2025-06-18.
+    // A client without forms has no elicitation on 2025-06-18.
     let mut capabilities = ClientCapabilities::new().elicitation(pages_only);
     capabilities.downgrade(V2025_06_18).unwrap();
     assert_eq!(capabilities, ClientCapabilities::new());
@@ -397,7 +396,7 @@ fn a_question_back_asks_something_and_never_reaches_an_older_peer() {
         Err(UnsupportedByRevisionError::InputRequired)
     );
     assert!(read::<tools::Call>(json!({"resultType": "input_required"}), V2026_07_28).is_err());
-    // Only three kinds of question are ever carried out.
+    // Only three kinds of input requests are allowed.
     let foreign = json!({"resultType": "input_required", "inputRequests": {"k": {"method": "tools/call", "params": {}}}});
     assert!(read::<tools::Call>(foreign, V2026_07_28).is_err());
 }
@@ -414,14 +413,13 @@ fn errors_are_numbered_by_the_peers_revision() {
     assert_eq!(Revision::ALL.map(|revision| unknown.code(revision)), [-32602; 5]);
     let capability = RpcError::MissingCapability { required: Box::new(ClientCapabilities::new()) };
     assert_eq!(capability.code(V2026_07_28), -32021);
-    assert_eq!(capability.http_status(V2026_07_28), 400);
     let pages =
         vec![UrlParams::new("m", "https://example.com").elicitation_id("e"), UrlParams::new("m", "urn:x")];
     let pages = RpcError::UrlElicitationRequired { elicitations: pages };
     let error = pages.to_error_object(V2025_11_25);
     assert_eq!(error.code, -32042);
     assert_eq!(error.data.unwrap().read::<Value>().unwrap()["elicitations"].as_array().unwrap().len(), 1);
-    assert_eq!((pages.code(V2026_07_28), pages.http_status(V2026_07_28)), (-32021, 400));
+    assert_eq!(pages.code(V2026_07_28), -32021);
     for (code, newest) in
         [(-32002, -32602), (-32042, -32603), (-32000, -32603), (-32050, -32603), (-1, -1), (7, 7)]
     {
@@ -447,7 +445,7 @@ fn the_answer_to_a_missing_capability_names_it_as_an_object() {
 
 #[test]
 fn errors_are_understood_by_where_they_come_from() {
-    // JRPC-036, JRPC-032: nothing else in that block has a meaning.
+    // JRPC-036, JRPC-032: no other code in that block has a meaning.
     let error = |code| ErrorObject::new(code, "m").data(&json!({"uri": "file:///x"}));
     let missing = RpcError::from_error_object(error(-32002), resources::Read::NAME, V2026_07_28);
     assert_eq!(missing, RpcError::ResourceNotFound { uri: "file:///x".to_owned() });
@@ -482,7 +480,7 @@ fn an_unknown_tool_is_understood_by_either_number() {
     assert_eq!(gone("Method not found", V2025_06_18), unknown);
     assert_eq!(unknown.to_error_object(V2025_06_18).code, -32602);
     assert_eq!(unknown.to_error_object(V2025_06_18).message, "Unknown tool");
-    // A tool that was there but wanted, or did not want, to be a task is another matter.
+    // A tool that requires or forbids a task is not an unknown tool.
     assert!(matches!(gone("Tool requires task execution", V2025_11_25), RpcError::Other(_)));
     let list = RpcError::from_error_object(
         ErrorObject::new(-32601, "Method not found"),
@@ -493,7 +491,7 @@ fn an_unknown_tool_is_understood_by_either_number() {
 }
 
 #[test]
-fn what_a_peer_sent_is_echoed_only_a_little() {
+fn echoed_input_is_truncated() {
     // JRPC-011
     let long = "A".repeat(1 << 20);
     let params = RawJson::from(json!({"level": long}));
@@ -548,19 +546,12 @@ fn deep_blocks_do_not_exhaust_the_stack() {
 }
 
 #[test]
-fn a_handshake_and_discover_present_the_same_server() {
-    let greeting =
-        InitializeResult::new("2025-06-18", ServerCapabilities::new(), Implementation::new("s", "1"))
-            .instructions("Ask.");
-    let discovered = DiscoverResult::from_initialize(greeting.clone());
-    assert_eq!(discovered.supported_versions, ["2025-06-18"]);
-    let back = discovered.into_initialize(V2025_06_18);
-    assert_eq!((back.server_info, back.instructions), (greeting.server_info, greeting.instructions));
+fn discover_result_of_a_draft_names_its_server() {
     // A draft had the server in the body.
     let draft =
         json!({"supportedVersions": [], "capabilities": {}, "serverInfo": {"name": "d", "version": "0"}});
     let discovered = read::<Discover>(draft, V2026_07_28).unwrap();
-    assert_eq!(discovered.into_initialize(V2025_11_25).server_info.name, "d");
+    assert_eq!(discovered.meta.unwrap().server_info().unwrap().name, "d");
 }
 
 #[test]

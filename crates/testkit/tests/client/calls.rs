@@ -78,6 +78,7 @@ async fn the_newest_that_both_speak_is_found() {
 
 #[tokio::test]
 async fn a_verdict_saves_the_probe_and_a_stale_one_does_no_harm() {
+    // VER-031
     let old = fixture::server().revisions(Revisions::ALL.handshake());
     let verdict = Client::in_process(&old).await.unwrap().probe_record().unwrap();
     assert_eq!(verdict.revision, Revision::NEWEST_HANDSHAKE);

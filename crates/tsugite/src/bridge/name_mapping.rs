@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::{Method, NotificationMethod, OrderedMap, completion, prompts, resources, tools};
-use tsugite_core::revision::{Revision, Revisions, RpcError, translate_raw_result};
+use tsugite_core::revision::{Revision, RpcError, translate_raw_result};
 
 use super::forward::{reply_target, translate_result};
 use super::in_flight::InFlightCall;
@@ -216,7 +216,7 @@ pub(super) async fn merged_list(
     // The items are in the client's revision already, but a result of the stateless era has more members than its items.
     let from = match Era::from(job.revision) {
         Era::Handshake => job.revision,
-        Era::Stateless => Revisions::ALL.handshake().newest_first().next().unwrap_or(Revision::OLDEST),
+        Era::Stateless => Revision::NEWEST_HANDSHAKE,
     };
     let info = Some(&job.connection.config.info);
     translate_raw_result(method, Raw::from(&result), from, job.revision, info)

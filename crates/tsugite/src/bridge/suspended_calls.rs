@@ -15,9 +15,7 @@ use tsugite_core::protocol::elicitation::Create;
 use tsugite_core::protocol::mrtr::{InputResponses, RawInputRequest, RawInputRequired};
 use tsugite_core::protocol::sampling::CreateMessage;
 use tsugite_core::protocol::{ClientCapabilities, Method, roots};
-use tsugite_core::revision::{
-    Revision, Revisions, RpcError, translate_raw_input_response, translate_raw_params,
-};
+use tsugite_core::revision::{Revision, RpcError, translate_raw_input_response, translate_raw_params};
 
 use super::in_flight::InFlightCall;
 use super::upstream::unsupported_error;
@@ -200,7 +198,7 @@ impl SuspendableCall {
         {
             return false;
         }
-        let from = Revisions::ALL.handshake().newest_first().next().unwrap_or(self.revision);
+        let from = Revision::NEWEST_HANDSHAKE;
         for page in elicitations {
             #[derive(serde::Deserialize)]
             struct ElicitAction {

@@ -313,6 +313,31 @@ mod tests {
         assert_eq!(start.elapsed(), SECOND * 105);
     }
 
+    #[test]
+    fn ids_are_never_reused() {
+        // JRPC-004, JRPC-005
+        let calls = PendingCalls::default();
+        let mut ids: Vec<_> = (0..3).map(|_| calls.register(Timeouts::default(), None).id()).collect();
+        assert!(calls.complete(&Id::from(ids[0]), Ok(RawJson::empty_object())));
+        assert!(calls.remove(ids[1]));
+        ids.push(calls.register(Timeouts::default(), None).id());
+        let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
+        assert_eq!(distinct.len(), ids.len(), "{ids:?}");
+    }
+
+    #[test]
+    fn only_a_pending_call_is_cancelled() {
+        // CANC-003, CANC-004: a call is cancelled only if `remove` finds it.
+        let calls = PendingCalls::default();
+        let id = calls.register(Timeouts::default(), None).id();
+        assert!(calls.complete(&Id::from(id), Ok(RawJson::empty_object())));
+        assert!(!calls.remove(id));
+        let id = calls.register(Timeouts::default(), None).id();
+        assert!(calls.remove(id));
+        assert!(!calls.remove(id));
+        assert!(!calls.remove(77));
+    }
+
     #[tokio::test]
     async fn an_answer_is_believed_once() {
         let calls = PendingCalls::default();

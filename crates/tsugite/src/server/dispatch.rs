@@ -12,9 +12,9 @@ use tsugite_core::protocol::cancellation::Cancelled;
 use tsugite_core::protocol::lifecycle::Initialized;
 use tsugite_core::protocol::{Method, NotificationMethod};
 use tsugite_core::revision::{Revision, RpcError, Translate};
-use tsugite_core::session::request_meta::{ScannedMeta, parse_with_meta};
+use tsugite_core::session::HandshakePhase;
+use tsugite_core::session::request_meta::{RequestMeta, parse_with_meta};
 use tsugite_core::session::stdio::{StdioDecision, decide, decide_request};
-use tsugite_core::session::{HandshakePhase, RequestMeta};
 
 use super::ask::StateBinding;
 use super::connection::{Caller, ServerConnection};
@@ -29,7 +29,7 @@ use super::{layer, route};
 impl ServerConnection {
     /// Receives one line. Returns the requests that are still pending after their first poll.
     pub(crate) fn receive(self: &Arc<Self>, line: &[u8]) -> Vec<PendingRequest> {
-        let mut scanned = ScannedMeta::default();
+        let mut scanned = RequestMeta::default();
         let parsed = parse_with_meta(line, &self.config.limits, &mut scanned);
         let writer = ResponseWriter::single(self.outbox().clone());
         let pending = match parsed {
@@ -64,8 +64,14 @@ impl ServerConnection {
                         writer.send_error(Some(&request.id), &error, revision);
                         return None;
                     }
-                    // The other decisions are about messages that are not requests.
-                    _ => return None,
+                    // Not decisions about a request.
+                    StdioDecision::Notification(_)
+                    | StdioDecision::Initialized
+                    | StdioDecision::Cancel(_)
+                    | StdioDecision::Batch(_)
+                    | StdioDecision::DeliverResponse
+                    | StdioDecision::Ignore
+                    | StdioDecision::ParseError(_) => return None,
                 };
                 if admission == Admission::IfRoom {
                     self.mark_ready_by_request(phase, revision);
@@ -123,14 +129,14 @@ impl ServerConnection {
     fn receive_message<'a>(
         self: &Arc<Self>,
         message: Result<Message<'a>, ParseError>,
-        scanned: &ScannedMeta<'a>,
+        scanned: &RequestMeta<'a>,
         writer: &ResponseWriter,
     ) -> Option<PendingRequest> {
         let Ok(Message::Request(request)) = &message else {
             self.receive_notification_or_response(message, writer);
             return None;
         };
-        match scanned.request_meta(request) {
+        match scanned.checked(request) {
             Ok(meta) => self.handle_request(ReceivedRequest::Line { request, meta: &meta, writer }),
             Err(error) => {
                 let error = RpcError::invalid_params(&error);
@@ -153,14 +159,27 @@ impl ServerConnection {
                 let writer = ResponseWriter::batch(self.outbox().clone(), max_bytes);
                 let messages = batch.into_messages().into_iter();
                 messages
-                    .filter_map(|message| self.receive_message(message, &ScannedMeta::default(), &writer))
+                    .filter_map(|message| self.receive_message(message, &RequestMeta::default(), &writer))
                     .collect()
             }
             (StdioDecision::Reject(error, revision), _) => {
                 writer.send_error(None, &error, revision);
                 Vec::new()
             }
-            _ => Vec::new(),
+            // Not decisions about a batch.
+            (StdioDecision::Batch(_), Ok(Incoming::Single(_)) | Err(_))
+            | (
+                StdioDecision::Serve(_)
+                | StdioDecision::Initialize(_)
+                | StdioDecision::Pong
+                | StdioDecision::Notification(_)
+                | StdioDecision::Initialized
+                | StdioDecision::Cancel(_)
+                | StdioDecision::DeliverResponse
+                | StdioDecision::Ignore
+                | StdioDecision::ParseError(_),
+                _,
+            ) => Vec::new(),
         }
     }
 
@@ -186,7 +205,17 @@ impl ServerConnection {
                 self.outgoing_requests().receive_response(response);
             }
             // The server does nothing on other notifications: it asks for the roots when it needs them.
-            _ => {}
+            (StdioDecision::Notification(_) | StdioDecision::Ignore | StdioDecision::Reject(..), _) => {}
+            // Not decisions about a notification, a response or a parse error.
+            (
+                StdioDecision::Serve(_)
+                | StdioDecision::Initialize(_)
+                | StdioDecision::Pong
+                | StdioDecision::Batch(_)
+                | StdioDecision::DeliverResponse
+                | StdioDecision::ParseError(_),
+                _,
+            ) => {}
         }
     }
 

@@ -1,4 +1,4 @@
-//! Who the sides are and what they can do, in the handshake and in discover.
+//! Capabilities and descriptions of client and server, in the handshake and in discover.
 
 use super::super::Revision::*;
 use super::super::{Revision, Translate, UnsupportedByRevisionError};
@@ -35,7 +35,7 @@ impl Translate for ClientCapabilities {
                 sampling.tools = None;
                 sampling.context = None;
             }
-            // A client that cannot show forms has nothing to offer there.
+            // A client without forms has no elicitation there.
             self.elicitation.take_if(|elicitation| !to.has_elicitation() || !elicitation.supports_form());
             if let Some(elicitation) = &mut self.elicitation {
                 elicitation.form = None;
@@ -65,8 +65,8 @@ impl Translate for ServerCapabilities {
     }
 }
 
-/// Tasks are a capability of 2025-11-25 and an extension of 2026-07-28. Other extensions are used on older revisions too,
-/// but this one must not switch tasks on there.
+/// Tasks are a capability of 2025-11-25 and an extension of 2026-07-28. Other extensions are used on older revisions
+/// too, but this one must not enable tasks there.
 fn fit_tasks(tasks: &mut Option<TasksCapability>, extensions: &mut Option<Object>, revision: Revision) {
     if !revision.has_core_tasks() {
         *tasks = None;
@@ -114,33 +114,10 @@ impl Translate for DiscoverResult {
 }
 
 impl ClientMeta {
-    /// What a request written for `revision` says of its sender, with capabilities as that revision knows them.
+    /// The description of the client for a request to `revision`, with the capabilities that revision has.
     pub fn for_revision(revision: Revision, mut capabilities: ClientCapabilities) -> Self {
-        // Capabilities can always be said; what is unknown there is left out.
+        // Downgrading capabilities cannot fail; unknown ones are dropped.
         let _ = capabilities.downgrade(revision);
         ClientMeta::new(revision.as_str(), capabilities)
-    }
-}
-
-/// The two ways to present a server, as one: what a handshake told is what discover would have told, and the other way
-/// round. `initialize` answers with one version where discover lists all.
-impl DiscoverResult {
-    /// What discover would have said, from what the handshake said.
-    pub fn from_initialize(greeting: InitializeResult) -> Self {
-        let mut discovered = DiscoverResult::new([greeting.protocol_version], greeting.capabilities);
-        discovered.instructions = greeting.instructions;
-        let mut meta = greeting.meta.unwrap_or_default();
-        meta.set_server_info(&greeting.server_info);
-        discovered.meta(meta)
-    }
-
-    /// What a handshake on `version` would say. A server that did not name itself is called `unknown`.
-    pub fn into_initialize(mut self, version: Revision) -> InitializeResult {
-        let server = self.meta.as_ref().and_then(|meta| meta.server_info());
-        let server = server.unwrap_or_else(|| Implementation::new("unknown", "0"));
-        let mut greeting = InitializeResult::new(version.as_str(), self.capabilities, server);
-        greeting.instructions = self.instructions;
-        greeting.meta = self.meta.take();
-        greeting
     }
 }

@@ -50,7 +50,8 @@ impl Translate for ResourceContents {
 impl Translate for SamplingBlock {
     fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         match self {
-            // A conversation has no resources to put the sound into; the model is told what it does not hear.
+            // Sampling messages have no embedded resources to hold the audio; a text tells the model that it is
+            // missing.
             SamplingBlock::Audio(audio) if to < V2025_03_26 => {
                 let note =
                     format!("[audio of type {} left out: the protocol in use has no audio]", audio.mime_type);
@@ -90,7 +91,7 @@ fn fit_audio(audio: &mut Audio, to: Revision) {
     fit_inner_meta(&mut audio.meta, to);
 }
 
-/// The sound survives as bytes; its place needs some URI.
+/// Embeds audio as a resource with a made-up URI.
 fn audio_as_resource(audio: &Audio) -> EmbeddedResource {
     let contents =
         ResourceContents::blob("attachment:audio", audio.data.as_str()).mime_type(audio.mime_type.as_str());

@@ -1,4 +1,4 @@
-//! Elicitation: forms came with 2025-06-18; web pages, multiple choice, titled choices and defaults with 2025-11-25.
+//! Elicitation: forms came with 2025-06-18; URLs, multiple choice, titled choices and defaults with 2025-11-25.
 
 use super::super::Revision::*;
 use super::super::{Revision, Translate, UnsupportedByRevisionError};
@@ -49,7 +49,7 @@ impl Translate for FormParams {
     }
 }
 
-/// 2025-06-18 writes titles beside the values and knows a default for yes or no alone.
+/// 2025-06-18 writes titles beside the values and has defaults only for booleans.
 fn downgrade_field(field: &mut Field) -> Result<(), UnsupportedByRevisionError> {
     match &mut field.kind {
         FieldKind::Text { default, .. } => *default = None,
@@ -104,7 +104,7 @@ impl Translate for ElicitResult {
         if to == V2025_06_18 && self.content.as_ref().is_some_and(|content| content.iter().any(several)) {
             return Err(UnsupportedByRevisionError::MultipleChoice);
         }
-        // On 2026-07-28 an answer is a bare object inside the params of the next attempt.
+        // On 2026-07-28 a response is a bare object inside the params of the next attempt.
         if to.is_stateless() {
             self.meta = None;
         }

@@ -1,6 +1,6 @@
-//! How each family of messages is written by older revisions.
+//! How older revisions write each family of messages.
 //!
-//! Every rule stands once, beside the type it is about, with the revisions it holds for. Types without a rule are
+//! Every rule is written once, beside the type it is about, with the revisions it applies to. Types without a rule are
 //! listed at the end.
 
 mod capabilities;
@@ -26,7 +26,7 @@ use crate::protocol::{
     Annotations, EmptyParams, Icon, Meta, Output, ResultType, lifecycle, logging, meta, subscriptions,
 };
 
-/// Whether both are older than each of `changes`, or neither is.
+/// Whether both revisions are older than each of `changes`, or neither is.
 fn no_change_between(one: Revision, other: Revision, changes: &[Revision]) -> bool {
     changes.iter().all(|change| (one < *change) == (other < *change))
 }
@@ -61,7 +61,7 @@ fn fit_annotations(annotations: &mut Option<Annotations>, to: Revision) {
     }
 }
 
-/// Cache hints are required on 2026-07-28 and unknown before. Silence there means "do not keep".
+/// Cache hints are required on 2026-07-28 and unknown before. Their default forbids caching.
 fn fit_cache(result: &mut impl Cacheable, to: Revision) {
     if to.is_stateless() {
         result.ttl_ms_mut().get_or_insert(0);
@@ -72,7 +72,7 @@ fn fit_cache(result: &mut impl Cacheable, to: Revision) {
     }
 }
 
-/// What an earlier attempt left behind exists on 2026-07-28 only.
+/// Input responses and request state exist on 2026-07-28 only.
 fn fit_input_responses<R, S>(responses: &mut Option<R>, state: &mut Option<S>, to: Revision) {
     if !to.is_stateless() {
         *responses = None;
@@ -130,7 +130,7 @@ impl<T: Translate> Translate for MaybeInputRequired<T> {
         }
     }
 
-    /// A question back is written by 2026-07-28 alone.
+    /// Only 2026-07-28 has results that request input.
     fn is_same_in(one: Revision, other: Revision) -> bool {
         T::is_same_in(one, other)
     }
@@ -142,7 +142,7 @@ impl<T: Translate> Translate for MaybeTask<T> {
     fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         match self {
             MaybeTask::Complete(answer) => answer.downgrade(to),
-            // What is asked inside a result is answered at once.
+            // An input request inside a result needs an immediate response.
             MaybeTask::Task(_) if to.is_stateless() => Err(UnsupportedByRevisionError::Tasks),
             MaybeTask::Task(task) => task.downgrade(to),
         }
@@ -162,7 +162,7 @@ impl<T: Output> InferResultType for MaybeTask<T> {
     }
 }
 
-/// What is told on a subscription names it.
+/// Notifications on a subscription carry its id.
 macro_rules! requires_subscription_id {
     ($($name:ty),* $(,)?) => {$(
         impl Translate for $name {
@@ -180,7 +180,7 @@ macro_rules! requires_subscription_id {
 
 requires_subscription_id!(subscriptions::AcknowledgedParams, subscriptions::ListenResult);
 
-/// Types that every revision that has them writes alike.
+/// Types that all revisions that have them write the same.
 macro_rules! same_everywhere {
     ($($name:ty),* $(,)?) => {$(
         impl Translate for $name {
@@ -206,7 +206,7 @@ same_everywhere!(
     subscriptions::ListenParams,
 );
 
-/// Results that are always complete where there is no `resultType`.
+/// Results that are always complete on revisions without `resultType`.
 macro_rules! always_complete {
     ($($name:ty),* $(,)?) => {$(impl InferResultType for $name {})*};
 }

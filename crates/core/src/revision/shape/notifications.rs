@@ -24,7 +24,7 @@ impl Translate for ProgressParams {
 
 impl Translate for CancelledParams {
     fn downgrade(&mut self, _to: Revision) -> Result<(), UnsupportedByRevisionError> {
-        // 2025-11-25 makes it optional in its schema and required in its prose for all but tasks.
+        // 2025-11-25 makes it optional in its schema, and required in its text except for tasks.
         if self.request_id.is_none() {
             Err(UnsupportedByRevisionError::MissingMember("requestId"))
         } else {

@@ -53,7 +53,7 @@ impl Translate for CreateMessageResult {
     fn upgrade(&mut self, _from: Revision) {}
 }
 
-/// One block where only one may stand: the words together, or the first block if there are no words.
+/// Merges blocks where only one is allowed: all texts joined, or the first block if there is no text.
 fn merge_blocks(blocks: Vec<SamplingBlock>) -> SamplingBlock {
     if blocks.len() == 1 || !blocks.iter().any(|block| matches!(block, SamplingBlock::Text(_))) {
         return blocks.into_iter().next().unwrap_or_else(|| SamplingBlock::text(""));

@@ -1,4 +1,4 @@
-//! Tasks: 2025-11-25 spells them its own way and shows less; the extension has no list and a bare acknowledgement.
+//! Tasks: 2025-11-25 names members differently and has fewer; the extension has no list and an empty acknowledgement.
 
 use serde::Deserialize;
 
@@ -28,11 +28,11 @@ impl Translate for Task {
 impl Translate for GetResult {
     fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         if to.has_core_tasks() {
-            // There a tool that failed has a failed task; the extension completes it and lets the result tell.
+            // There the task of a failed tool is `failed`; the extension completes it, and the result has `isError`.
             if self.task.status == TaskStatus::Completed && self.result.as_ref().is_some_and(is_tool_error) {
                 self.task.status = TaskStatus::Failed;
             }
-            // `tasks/result` fetches the answer there, and questions are asked as requests.
+            // There `tasks/result` returns the result, and input is requested with requests.
             self.result = None;
             self.error = None;
             self.input_requests = None;

@@ -1,4 +1,4 @@
-//! Tools: what older revisions know of a tool and of its result.
+//! Tools and their results in older revisions.
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -15,7 +15,7 @@ impl Translate for Tool {
     fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         match to {
             V2024_11_05 => self.annotations = None,
-            // The title had a place in the annotations before it had its own.
+            // The title was part of the annotations first.
             V2025_03_26 => {
                 if let Some(title) = self.title.take() {
                     self.annotations.get_or_insert_default().title.get_or_insert(title);
@@ -30,7 +30,7 @@ impl Translate for Tool {
             self.execution = None;
         }
         fit_schema(&mut self.input_schema, to);
-        // A schema without a root type would be invalid in every revision.
+        // A schema without a root type is invalid in every revision.
         self.input_schema.keywords_mut().entry("type").or_insert_with(|| json!("object"));
         match &mut self.output_schema {
             Some(schema) if to >= V2025_06_18 && (to.is_stateless() || schema.is_object_rooted()) => {
@@ -55,7 +55,7 @@ impl Translate for Tool {
     }
 }
 
-/// Up to 2025-11-25 the schema of a property must be an object; `true` and `false` have equals that are.
+/// Up to 2025-11-25 the schema of a property must be an object; `true` and `false` are replaced by equivalent objects.
 fn fit_schema(schema: &mut Schema, to: Revision) {
     if to.is_stateless() {
         return;
@@ -85,14 +85,15 @@ impl Translate for ListResult {
 impl Translate for CallParams {
     fn downgrade(&mut self, to: Revision) -> Result<(), UnsupportedByRevisionError> {
         fit_input_responses(&mut self.input_responses, &mut self.request_state, to);
-        // Elsewhere the wish is not known, and on 2026-07-28 the server alone decides.
+        // Other revisions do not have the member, and on 2026-07-28 the server alone decides.
         if !to.has_core_tasks() {
             self.task = None;
         }
         Ok(())
     }
 
-    /// A member the peer's revision does not have is not taken for one that it has elsewhere.
+    /// Removes members that the peer's revision does not have, so that they are not taken for those of another
+    /// revision.
     fn upgrade(&mut self, from: Revision) {
         let _ = self.downgrade(from);
     }
@@ -111,8 +112,8 @@ impl Translate for CallResult {
     fn upgrade(&mut self, _from: Revision) {}
 }
 
-/// Structured content came with 2025-06-18, as an object; only 2026-07-28 takes any value. A result that said
-/// everything there keeps it as text.
+/// Structured content came with 2025-06-18, as an object; only 2026-07-28 allows any value. A result with structured
+/// content only keeps it as text.
 pub(super) fn fit_structured(
     structured: &mut Option<RawJson>,
     content: &mut Vec<ContentBlock>,
@@ -151,7 +152,7 @@ impl InferResultType for CallOutput {
     }
 }
 
-/// 2025-11-25 shows a promise by the task it holds, and by lacking what an answer holds.
+/// On 2025-11-25 a result is a task if it has `task` and lacks the members of a complete result.
 pub(super) fn infer_task_result(result: Raw<'_>, from: Revision) -> ResultType {
     #[derive(Deserialize)]
     struct TaskMembers {

@@ -1,7 +1,7 @@
-//! What belongs to an era and not to a method: the kind of a result, cache hints, who made it, and the keys of `_meta` of
-//! 2026-07-28.
+//! The members that depend on the era and not on the method: `resultType`, cache hints, the server's info, and the
+//! `_meta` keys of 2026-07-28.
 //!
-//! Each function tells whether it changed anything.
+//! Each function returns whether it changed anything.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ use crate::jsonrpc::raw_members::{self, EditableMembers, RawMember};
 use crate::jsonrpc::{JsonError, Raw};
 use crate::protocol::{Implementation, ResultType, meta};
 
-/// The kind a result names, if it names one. Fails when the name is none we know.
+/// The `resultType` of a result, if there is one. Fails if it is unknown.
 pub(super) fn result_type(members: &[RawMember<'_>]) -> Result<Option<ResultType>, JsonError> {
     let Some(named) = members.iter().find(|member| member.has_name(RESULT_TYPE)) else { return Ok(None) };
     let known = [ResultType::Complete, ResultType::InputRequired, ResultType::Task];
@@ -21,8 +21,8 @@ pub(super) fn result_type(members: &[RawMember<'_>]) -> Result<Option<ResultType
     }
 }
 
-/// Says of which kind a result is. What a peer of an older revision wrote in that place meant nothing there, unless the
-/// method is `foreign` and nobody but its two ends knows.
+/// Sets the `resultType`. A member of that name from an older revision has no meaning and is replaced, unless the
+/// method is `foreign`, that is unknown to the protocol.
 pub(super) fn set_result_type(members: &mut EditableMembers<'_>, kind: ResultType, foreign: bool) -> bool {
     let wanted = match kind {
         ResultType::Complete => "\"complete\"",
@@ -38,7 +38,7 @@ pub(super) fn set_result_type(members: &mut EditableMembers<'_>, kind: ResultTyp
     true
 }
 
-/// Says that a result is not to be kept, unless it says for how long it may be.
+/// Adds cache hints that forbid caching, unless there are hints.
 pub(super) fn add_cache_hints(members: &mut EditableMembers<'_>) -> bool {
     let mut changed = false;
     for (quoted, name, value) in [("\"ttlMs\"", TTL_MS, "0"), ("\"cacheScope\"", CACHE_SCOPE, "\"private\"")]
@@ -53,13 +53,13 @@ pub(super) fn add_cache_hints(members: &mut EditableMembers<'_>) -> bool {
     changed
 }
 
-/// Says that `server` made a result, unless it says who did.
+/// Adds the server's info, unless there is one.
 pub(super) fn add_server_info(members: &mut EditableMembers<'_>, server: &Implementation) -> bool {
     let Ok(server) = serde_json::to_string(server) else { return false };
     let stamp = RawMember { quoted_name: SERVER_INFO_QUOTED, value: server.as_str() };
     match members.iter_mut().find(|member| member.has_name(META)) {
         Some(there) => {
-            // What is no object is not ours to mend.
+            // A `_meta` that is not an object is forwarded unchanged.
             let Some(mut meta) = Raw::from_validated(&there.value).members() else { return false };
             if meta.iter().any(|member| member.has_name(meta::SERVER_INFO)) {
                 return false;
@@ -76,7 +76,7 @@ pub(super) fn add_server_info(members: &mut EditableMembers<'_>, server: &Implem
     true
 }
 
-/// Takes away what only results of 2026-07-28 say.
+/// Removes the members that only results of 2026-07-28 have.
 pub(super) fn strip_result(members: &mut EditableMembers<'_>, hints: bool) -> bool {
     let before = members.len();
     members.retain(|member| {
@@ -85,7 +85,7 @@ pub(super) fn strip_result(members: &mut EditableMembers<'_>, hints: bool) -> bo
     members.len() != before
 }
 
-/// Takes the keys out of `_meta` that only 2026-07-28 gives a meaning, and `_meta` itself if nothing else stood there.
+/// Removes the keys of `_meta` that only 2026-07-28 defines, and `_meta` itself if it is empty then.
 pub(super) fn strip_meta(members: &mut EditableMembers<'_>) -> bool {
     let mut changed = false;
     members.retain_mut(|member| {

@@ -1,4 +1,4 @@
-//! The error that answers a request, with the number another revision has for it.
+//! Translates the error of a request to the code of another revision.
 
 use serde::Deserialize;
 
@@ -8,15 +8,15 @@ use crate::jsonrpc::raw_members;
 use crate::jsonrpc::{ErrorObject, Raw, RawJson};
 use crate::protocol::{Method, resources};
 
-/// An error that answers `method`, as `to` writes it.
+/// Translates an error in response to `method` from one revision to another.
 ///
-/// Only a number that means something else in `to`, or nothing, is changed. What was said stays: the message, and the
-/// data, to which is added what the new number demands.
+/// Only a code that means something else in `to`, or nothing, is changed. The message and the data stay; the data gains
+/// what the new code requires.
 pub fn translate_raw_error(error: ErrorObject, method: &str, from: Revision, to: Revision) -> ErrorObject {
     if from == to {
         return error;
     }
-    // 2026-07-28 has no number of its own for this, but says which resource it is about.
+    // 2026-07-28 has no code of its own for this, but names the resource in the data.
     if error.code == INVALID_PARAMS && from.is_stateless() && method == resources::Read::NAME {
         return if names_resource(&error) {
             ErrorObject { code: code::RESOURCE_NOT_FOUND, ..error }
@@ -24,16 +24,16 @@ pub fn translate_raw_error(error: ErrorObject, method: &str, from: Revision, to:
             error
         };
     }
-    // Every revision has it; what it is said of is between the two ends.
+    // Every revision has this code; its meaning is between client and server.
     if error.code == METHOD_NOT_FOUND {
         return error;
     }
-    let refusal = RpcError::from_error_object(error.clone(), method, from);
-    let data = match refusal {
-        RpcError::UrlElicitationRequired { .. } => merge_data(error.data, refusal.to_error_object(to).data),
+    let rpc_error = RpcError::from_error_object(error.clone(), method, from);
+    let data = match rpc_error {
+        RpcError::UrlElicitationRequired { .. } => merge_data(error.data, rpc_error.to_error_object(to).data),
         _ => error.data,
     };
-    ErrorObject { code: refusal.code(to), message: error.message, data }
+    ErrorObject { code: rpc_error.code(to), message: error.message, data }
 }
 
 fn names_resource(error: &ErrorObject) -> bool {

@@ -1,10 +1,11 @@
-//! A text with what the rules changed, and nothing else changed.
+//! Applies the changes of the rules to a text, and changes nothing else.
 //!
-//! Three texts go in: the original, what its type made of it, and what the rules made of that. Where the last two are the
-//! same, the original stays as it is, to the byte. Where they differ it is gone through: a member only the original has
-//! is nobody's and is kept, one that the rules took away goes, one that they set is set.
+//! There are three texts: the original, the original as its type serializes it, and the same after the rules. Where the
+//! last two are equal, the original stays as it is, to the byte. Where they differ, their members are compared: a
+//! member that only the original has is unknown and kept, one that the rules removed is removed, one that they set is
+//! set.
 //!
-//! Only where a rule changed something is gone deeper, and rules reach no deeper than the types of the protocol do.
+//! It recurses only where a rule changed something, and so no deeper than the types of the protocol.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -12,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use crate::jsonrpc::Raw;
 use crate::jsonrpc::raw_members::{self, EditableMembers, RawMember};
 
-/// The members of `original` with what changed from `untouched` to `translated`; `None` unless all are objects.
+/// The members of `original` with the changes from `untouched` to `translated`; `None` unless all are objects.
 pub(super) fn merge_objects<'a>(
     original: Raw<'a>,
     untouched: Raw<'a>,
@@ -60,7 +61,7 @@ fn merge_values<'a>(original: &'a str, untouched: &'a str, translated: &'a str) 
         (Some(original), Some(untouched), Some(translated)) => {
             Cow::Owned(raw_members::build_array(merge_arrays(&original, &untouched, &translated)))
         }
-        // One that stood in a list stands on its own.
+        // A single item of an array that became the value itself.
         (Some(original), Some(untouched), None) => match (original.as_slice(), untouched.as_slice()) {
             ([original], [untouched]) => merge_values(original, untouched, translated.text()),
             _ => Cow::Borrowed(translated.text()),
@@ -69,7 +70,7 @@ fn merge_values<'a>(original: &'a str, untouched: &'a str, translated: &'a str) 
     }
 }
 
-/// Items are paired by their place. Where some came or went, only those before and after that are.
+/// Merges arrays by position. If items were added or removed, only the items before and after that are paired.
 fn merge_arrays<'a>(
     original: &[&'a str],
     untouched: &[&'a str],

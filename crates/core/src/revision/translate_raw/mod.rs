@@ -1,15 +1,15 @@
-//! From one revision into another without losing anything: what a bridge between two peers passes on.
+//! Translates messages from one revision to another without losing anything: used by a bridge between two peers.
 //!
-//! The rules are those of `shape`, and what they do not change stays as it was written: members nobody knows, the order
-//! of members, the spelling of numbers. What cannot be read into its type is passed on too; its receiver is the one to
-//! judge it. Only what belongs to an era is always fitted: the kind of a result, its cache hints, and the keys of `_meta`
-//! that 2026-07-28 alone gives a meaning.
+//! The rules are those of `shape`. Everything they do not change stays as it was written: unknown members, the order of
+//! members, the spelling of numbers. A value that cannot be deserialized is forwarded too; its receiver rejects it.
+//! Only the members that depend on the era are always adapted: `resultType`, cache hints, and the `_meta` keys of
+//! 2026-07-28.
 //!
-//! How: the text is read into its type and written twice, as it was read and as the rules leave it. What differs between
-//! the two was changed by a rule; all else is taken from the text itself (`merge`).
+//! How it works: the text is deserialized and serialized twice, before and after the rules. The differences between the
+//! two are the changes; everything else is taken from the text itself (`merge`).
 //!
-//! Nothing here recurses as deep as a peer pleases. Cutting a text into parts counts its brackets; reading it into a type
-//! stops at the 128 levels of the JSON reader, and what nests deeper is passed on unread.
+//! The recursion is bounded. Splitting a text into parts counts its brackets; deserializing stops at the 128 levels of
+//! the JSON parser, and a text that nests deeper is forwarded as it is.
 
 mod era_members;
 mod error_code;
@@ -26,22 +26,22 @@ use crate::jsonrpc::{Raw, RawJson};
 use crate::protocol::{Implementation, ResultType};
 use rules::{Rule, TranslateParams, Translation};
 
-/// The params of a request as `to` writes them, whoever sends it.
+/// Translates the params of a request, from either side.
 ///
-/// What a server asks inside a result is carried by this as well: its params are those of the request it stands for. On
-/// 2026-07-28 a request must say who sends it; whoever passes it on adds that.
+/// Also translates the input requests of a server inside a result: their params are those of the corresponding request.
+/// On 2026-07-28 a request must describe its client; the caller adds that.
 ///
-/// Fails when `to` has no such method, though some revision has, or no way to say what is asked. What no revision knows
-/// passes.
+/// Fails if `to` does not have the method, although another revision has, or cannot express the params. Methods unknown
+/// to every revision pass.
 ///
 /// ```
 /// use tsugite_core::jsonrpc::{Raw, RawJson};
-/// use tsugite_core::revision::{Revision, carry_params};
+/// use tsugite_core::revision::{Revision, translate_raw_params};
 ///
 /// let params = RawJson::parse(r#"{"name":"add","task":{"ttl":1},"shelf":1.0}"#)?;
-/// let carried = carry_params("tools/call", Raw::from(&params), Revision::V2025_11_25, Revision::V2025_06_18)?;
-/// assert_eq!(carried.text(), r#"{"name":"add","shelf":1.0}"#);
-/// # Ok::<(), Box<dyn std::error_code::Error>>(())
+/// let translated = translate_raw_params("tools/call", Raw::from(&params), Revision::V2025_11_25, Revision::V2025_06_18)?;
+/// assert_eq!(translated.text(), r#"{"name":"add","shelf":1.0}"#);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn translate_raw_params(
     method: &str,
@@ -56,7 +56,7 @@ pub fn translate_raw_params(
     translate_params(params, rules::request_rules(method).map(|rules| &rules.params), from, to)
 }
 
-/// The params of a notification as `to` writes them. Fails as [`translate_raw_params`] does.
+/// Translates the params of a notification. Fails as [`translate_raw_params`] does.
 pub fn translate_raw_notification(
     method: &str,
     params: Raw<'_>,
@@ -70,7 +70,7 @@ pub fn translate_raw_notification(
     translate_params(params, rules::notification_rules(method).map(|rules| &rules.params), from, to)
 }
 
-/// Params, with what `rules` say of them.
+/// Translates params with the given rules.
 fn translate_params(
     params: Raw<'_>,
     rules: Option<&Rule<TranslateParams>>,
@@ -89,13 +89,12 @@ fn translate_params(
     apply_change(params, members, change, leaves_stateless(from, to), era_members::strip_meta)
 }
 
-/// The result of `method` as `to` writes it.
+/// Translates the result of `method`.
 ///
-/// On 2026-07-28 it says of which kind it is, how long it may be kept and, if it does not say so yet, that `server` made
-/// it; what a client answers is not stamped. Older revisions have none of that, so that only a result that is complete
-/// can lose it.
+/// On 2026-07-28 it gains `resultType`, cache hints and, if it has none, the info of `server`; the result of a client
+/// gains no info. Older revisions have none of these, so only a complete result can be translated to them.
 ///
-/// Fails when `to` has no such method, though some revision has, or no way to say what is answered.
+/// Fails if `to` does not have the method, although another revision has, or cannot express the result.
 pub fn translate_raw_result(
     method: &str,
     result: Raw<'_>,
@@ -119,9 +118,9 @@ pub fn translate_raw_result(
             let stays = rules.output.needs_no_change(members.as_deref(), from, to);
             (rules.output.translate)(result, named, stays, from, to)?
         }
-        // Without its kind it would pass for complete.
+        // Without its type it would be taken for complete.
         (Some(_), Err(unknown)) => return Err(unknown.into()),
-        // Nobody but its two ends knows what this is.
+        // An unknown method: its result is between client and server.
         (None, Ok(named)) => match named {
             Some(ResultType::InputRequired) => return Err(UnsupportedByRevisionError::InputRequired),
             Some(ResultType::Task) => return Err(UnsupportedByRevisionError::Tasks),
@@ -141,11 +140,10 @@ pub fn translate_raw_result(
     })
 }
 
-/// The answer to something a server asks inside a result, which on 2026-07-28 is a bare object: no kind, no stamp. On
-/// older revisions it is the result of a request.
+/// Translates the response to an input request of a server, which on 2026-07-28 is a bare object: no type, no server
+/// info. On older revisions it is the result of a request.
 ///
-/// Whoever has asked knows what for: where `to` has no such method, the answer is passed on as it is. Fails when `to` has
-/// no way to say what is answered.
+/// If `to` does not have the method, the response is forwarded as it is. Fails if `to` cannot express the response.
 pub fn translate_raw_input_response(
     method: &str,
     answer: Raw<'_>,
@@ -169,9 +167,9 @@ pub fn translate_raw_input_response(
     })
 }
 
-/// The row of a method, if any revision has it; fails when one has it and `to` does not.
+/// The entry of a method, if any revision has it; fails if one has it and `to` does not.
 ///
-/// Who sends it does not matter here: what a server asks travels inside results on 2026-07-28.
+/// The sender does not matter here: on 2026-07-28 the requests of a server are inside results.
 fn check_method(
     kind: MethodKind,
     method: &str,
@@ -183,14 +181,13 @@ fn check_method(
     }
 }
 
-/// Whether what only 2026-07-28 has must be left behind.
+/// Whether the members that only 2026-07-28 has must be removed.
 fn leaves_stateless(from: Revision, to: Revision) -> bool {
     from.is_stateless() && !to.is_stateless()
 }
 
-/// The text, of which these are the members, with what the rules changed, and then, where it `crosses` from one era into
-/// the other, with what `fit` does to its members, which tells whether it did anything. The text itself if nothing was
-/// done.
+/// Applies a change to the text with these members and then, if the translation `crosses` from one era to the other,
+/// calls `fit` on the members, which returns whether it changed anything. Returns the text itself if nothing changed.
 fn apply_change(
     original: Raw<'_>,
     members: Option<Vec<RawMember<'_>>>,
@@ -209,7 +206,7 @@ fn apply_change(
         )
     });
     let changed = merged.is_some();
-    // What is no object has no members to fit.
+    // A text that is not an object has no members to adapt.
     let Some(mut members) = merged.or_else(|| members.as_deref().map(raw_members::to_editable)) else {
         return Ok(original.to_owned());
     };

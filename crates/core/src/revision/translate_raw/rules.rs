@@ -1,4 +1,4 @@
-//! Which type says how a method is carried: one row for each method of the protocol.
+//! The translation rules of each method: one entry per method of the protocol.
 
 use serde::Serialize;
 
@@ -11,28 +11,28 @@ use crate::protocol::{
     lifecycle, logging, ping, progress, prompts, resources, roots, sampling, subscriptions, tasks, tools,
 };
 
-/// A value as its type writes it, before and after the rules.
+/// A value as its type serializes it, before and after the rules.
 pub(super) struct Translation {
     pub(super) before: String,
     pub(super) after: String,
 }
 
-/// What the rules do to params, or to a result.
+/// The rule for params, or for a result.
 pub(super) struct Rule<F> {
     is_same_in: fn(Revision, Revision) -> bool,
     needs_no_change: fn(&[RawMember<'_>], Revision, Revision) -> bool,
-    /// What they change.
+    /// Applies the rule.
     pub(super) translate: F,
 }
 
 impl<F> Rule<F> {
-    /// Whether the two revisions write every value alike.
+    /// Whether both revisions write every value the same.
     pub(super) fn is_same_in(&self, from: Revision, to: Revision) -> bool {
         (self.is_same_in)(from, to)
     }
 
-    /// Whether nothing is changed in what has these members, as far as they tell without being read. Saying no is never
-    /// wrong, only slower.
+    /// Whether a text with these members needs no change, as far as that can be told without deserializing it. `false`
+    /// is always correct, only slower.
     pub(super) fn needs_no_change(
         &self,
         members: Option<&[RawMember<'_>]>,
@@ -43,11 +43,11 @@ impl<F> Rule<F> {
     }
 }
 
-/// Gives `None` if nothing is changed, or if it cannot be read.
+/// Returns `None` if nothing changes, or the text cannot be deserialized.
 pub(super) type TranslateParams =
     fn(Raw<'_>, Revision, Revision) -> Result<Option<Translation>, UnsupportedByRevisionError>;
-/// Gives the kind of the result as well; one that is not given is told from the result. What `needs_no_change` if it is complete is
-/// not read.
+/// Also returns the type of the result, inferred if it is not given. A complete result that `needs_no_change` is not
+/// deserialized.
 pub(super) type TranslateResult = fn(
     Raw<'_>,
     Option<ResultType>,
@@ -57,7 +57,7 @@ pub(super) type TranslateResult = fn(
 )
     -> Result<(ResultType, Option<Translation>), UnsupportedByRevisionError>;
 
-/// How a request is carried.
+/// The rules for a request.
 pub(super) struct RequestRules {
     name: &'static str,
     pub(super) params: Rule<TranslateParams>,
@@ -66,18 +66,18 @@ pub(super) struct RequestRules {
     pub(super) cacheable: bool,
 }
 
-/// How a notification is carried.
+/// The rules for a notification.
 pub(super) struct NotificationRules {
     name: &'static str,
     pub(super) params: Rule<TranslateParams>,
 }
 
-/// The row of a request, if any revision has it.
+/// The rules of a request, if any revision has it.
 pub(super) fn request_rules(method: &str) -> Option<&'static RequestRules> {
     REQUEST_RULES.iter().find(|rules| rules.name == method)
 }
 
-/// The row of a notification, if any revision has it.
+/// The rules of a notification, if any revision has it.
 pub(super) fn notification_rules(method: &str) -> Option<&'static NotificationRules> {
     NOTIFICATION_RULES.iter().find(|rules| rules.name == method)
 }
@@ -117,7 +117,7 @@ fn translate_output<O: Output + Translate + InferResultType>(
     match O::read(kind, result) {
         Ok(output) => Ok((kind, apply_rules(output, from, to)?)),
         Err(_) if kind == ResultType::Complete => Ok((kind, None)),
-        // Whatever it is, it is no answer, and must not be taken for one.
+        // It is not a complete result, and must not be taken for one.
         Err(_) if kind == ResultType::Task && !to.has_core_tasks() => Err(UnsupportedByRevisionError::Tasks),
         Err(error) => Err(error.into()),
     }
@@ -153,7 +153,7 @@ const fn rule_for<T: Translate, F>(change: F) -> Rule<F> {
     Rule { is_same_in: T::is_same_in, needs_no_change: |_, _, _| false, translate: change }
 }
 
-/// Calls are most of what crosses a bridge.
+/// Adds the shortcuts for tool calls, which are most of a bridge's traffic.
 const fn with_call_shortcuts(mut rules: RequestRules) -> RequestRules {
     rules.params.needs_no_change = unchanged::call_params_unchanged;
     rules.output.needs_no_change = unchanged::call_result_unchanged;
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_method_of_the_protocol_has_a_row() {
+    fn every_method_of_the_protocol_has_rules() {
         for row in methods() {
             let found = match row.kind {
                 MethodKind::Request => request_rules(row.name).is_some(),
@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(REQUEST_RULES.len() + NOTIFICATION_RULES.len(), methods().len());
     }
 
-    /// What `needs_no_change` spares to be read is what the rules leave alone.
+    /// Asserts that a text that `needs_no_change` is not changed by the rules.
     fn assert_skipped_unchanged<T>(
         texts: &[&str],
         stays: fn(&[RawMember<'_>], Revision, Revision) -> bool,
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_read_is_not_changed() {
+    fn skipped_texts_would_not_change() {
         let params = [
             r#"{"name":"add"}"#,
             r#"{"name":"add","arguments":{"task":1,"requestState":"a"},"_meta":{"x":1}}"#,

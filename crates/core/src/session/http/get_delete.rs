@@ -1,32 +1,32 @@
-//! GET and DELETE, which only the handshake era has.
+//! Decides about GET and DELETE, which only the handshake era has.
 
 use super::{HttpError, HttpPolicy, RequestHeaders, SessionHeader, VersionHeader};
 use crate::revision::Revision;
 
-/// What to do with a GET on the endpoint.
+/// The decision for a GET on the endpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GetDecision {
-    /// Open a stream for what belongs to no request, in a session that speaks this revision.
+    /// Open the standalone stream of a session with this revision.
     Stream(Revision),
-    /// Go on with the stream that `Last-Event-ID` names.
+    /// Resume the stream that `Last-Event-ID` names.
     Resume(Revision),
-    /// Not served.
+    /// Reject the request.
     Reject(HttpError),
 }
 
-/// What to do with a DELETE on the endpoint.
+/// The decision for a DELETE on the endpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DeleteDecision {
     /// End the session: 200, and 404 from then on.
     EndSession,
-    /// Not served.
+    /// Reject the request.
     Reject(HttpError),
 }
 
 /// The headers that decide how a GET is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GetHeaders<'a> {
-    /// The headers that every decision looks at.
+    /// The headers that every decision depends on.
     pub common: RequestHeaders<'a>,
     /// Whether `Accept` allows `text/event-stream`.
     pub accepts_events: bool,
@@ -37,10 +37,10 @@ pub struct GetHeaders<'a> {
 /// Decides how a GET is served.
 pub fn decide_get(policy: &HttpPolicy, headers: &GetHeaders<'_>) -> GetDecision {
     match session_revision(policy, &headers.common) {
-        Err(denial) => GetDecision::Reject(denial),
+        Err(error) => GetDecision::Reject(error),
         Ok(_) if !headers.accepts_events => GetDecision::Reject(HttpError::invalid_request(
             406,
-            "A stream is `text/event-stream`: `Accept` must say so",
+            "`Accept` must include `text/event-stream`",
             Revision::NEWEST_HANDSHAKE,
         )),
         // Row 21.
@@ -49,19 +49,19 @@ pub fn decide_get(policy: &HttpPolicy, headers: &GetHeaders<'_>) -> GetDecision 
     }
 }
 
-/// The decision for a DELETE.
+/// Decides about a DELETE.
 pub fn decide_delete(policy: &HttpPolicy, head: &RequestHeaders<'_>) -> DeleteDecision {
     match session_revision(policy, head) {
-        Err(denial) => DeleteDecision::Reject(denial),
+        Err(error) => DeleteDecision::Reject(error),
         // Row 24.
         Ok(_) if policy.allow_delete => DeleteDecision::EndSession,
         Ok(_) => DeleteDecision::Reject(method_not_allowed()),
     }
 }
 
-/// The decision for a GET or POST on the paths of the old HTTP+SSE transport.
+/// Decides about a GET or POST on the endpoints of the old HTTP+SSE transport.
 ///
-/// What is agreed in the handshake there may be any revision that has one; the transport stays the same.
+/// Any revision with a handshake can be negotiated there; the transport stays the same.
 pub fn decide_http_sse(policy: &HttpPolicy) -> Result<(), HttpError> {
     // Row 22.
     if policy.http_sse && !policy.served.handshake().is_empty() {
@@ -76,7 +76,7 @@ pub fn decide_http_sse(policy: &HttpPolicy) -> Result<(), HttpError> {
 
 fn session_revision(policy: &HttpPolicy, head: &RequestHeaders<'_>) -> Result<Revision, HttpError> {
     let version = VersionHeader::parse(head.version, policy.served);
-    // Row 23. A server without sessions has no streams to offer either.
+    // Row 23. A server without sessions has no streams either.
     let stateless = matches!(version, VersionHeader::Stateless);
     if stateless || policy.served.handshake().is_empty() || !policy.sessions {
         return Err(method_not_allowed());

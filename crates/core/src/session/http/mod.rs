@@ -1,8 +1,8 @@
-//! What to do with an HTTP request: one endpoint for every revision.
+//! Decides what to do with an HTTP request: one endpoint for every revision.
 //!
-//! [`decide_post`], [`decide_get`] and [`decide_delete`] say which revision governs a request and what is to be done;
-//! a request of the stateless era then [climbs](climb) a ladder of checks. All of them are functions from what arrived to
-//! what to do, so that each row of the table is a test.
+//! [`decide_post`], [`decide_get`] and [`decide_delete`] decide which revision governs a request and what to do with
+//! it; a request of the stateless era then passes [`check_stateless_headers`]. All of them are pure functions, so that
+//! each row of the decision table is a test.
 
 mod get_delete;
 mod post;
@@ -15,50 +15,51 @@ pub use post::{PostDecision, decide_post, decide_post_request};
 pub use stateless_checks::{MirrorHeaders, check_stateless_headers};
 
 use crate::jsonrpc::code;
-use crate::revision::{Revision, Revisions, RpcError, code as refusal_code};
+use crate::revision::{Revision, Revisions, RpcError, code as mcp_code};
 
-/// A header that may stand once.
+/// A header that may occur once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptionalHeader<'a> {
-    /// It is not there.
+    /// The header is absent.
     Absent,
-    /// It is there once.
+    /// The header occurs once.
     Present(&'a str),
-    /// It is there more than once, or is not text: nobody can say what it means.
+    /// The header occurs more than once, or is not text.
     Ambiguous,
 }
 
-/// The session a request names, as far as the server knows it.
+/// The session a request names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionHeader {
-    /// It names none.
+    /// The request names no session.
     Absent,
-    /// It names one that is not there: never opened, ended, expired, or another principal's.
+    /// The session does not exist: never opened, ended, expired, or owned by another principal.
     Unknown,
-    /// It names one that speaks this revision.
+    /// The session exists and has this revision.
     Known(Revision),
 }
 
-/// What every decision looks at.
+/// The headers that every decision depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RequestHeaders<'a> {
-    /// `MCP-Protocol-VersionHeader`.
+    /// `MCP-Protocol-Version`.
     pub version: OptionalHeader<'a>,
     /// `Mcp-Session-Id`.
     pub session: SessionHeader,
 }
 
-/// What the server offers.
+/// The server's configuration as far as decisions depend on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpPolicy {
-    /// The revisions it serves.
+    /// The served revisions.
     pub served: Revisions,
-    /// Whether requests of the handshake era need a session; otherwise each stands alone, without what needs one.
+    /// Whether requests of the handshake era need a session; otherwise each is served on its own, without the features
+    /// that need one.
     pub sessions: bool,
     /// Whether clients may end their session.
     pub allow_delete: bool,
-    /// Whether the two paths of the old HTTP+SSE transport are served.
+    /// Whether the two endpoints of the old HTTP+SSE transport are served.
     pub http_sse: bool,
 }
 
@@ -67,36 +68,29 @@ impl HttpPolicy {
     pub fn new(served: Revisions) -> Self {
         Self { served, sessions: true, allow_delete: true, http_sse: false }
     }
-
-    /// Without sessions.
-    #[must_use]
-    pub fn without_sessions(mut self) -> Self {
-        self.sessions = false;
-        self
-    }
 }
 
-/// An HTTP request that is not served.
+/// The rejection of an HTTP request.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct HttpError {
     /// The HTTP status.
     pub status: u16,
-    /// The error for the body, with the id of the request if there is one.
+    /// The error for the body; the caller adds the id of the request, if known.
     pub error: RpcError,
-    /// The revision whose words the error is in.
+    /// The revision the error is encoded for.
     pub revision: Revision,
 }
 
 impl HttpError {
-    /// A refusal with its status, in the words of a revision.
+    /// A rejection with its status, encoded for a revision.
     pub fn new(status: u16, error: RpcError, revision: Revision) -> Self {
         Self { status, error, revision }
     }
 
-    /// A refusal in words of the newest revision.
-    fn for_newest(status: u16, refusal: RpcError) -> Self {
-        Self::new(status, refusal, Revision::NEWEST)
+    /// A rejection encoded for the newest revision.
+    fn for_newest(status: u16, error: RpcError) -> Self {
+        Self::new(status, error, Revision::NEWEST)
     }
 
     fn invalid_request(status: u16, text: &'static str, revision: Revision) -> Self {
@@ -109,38 +103,38 @@ impl HttpError {
     }
 
     fn unsupported_version(requested: &str, served: Revisions, revision: Revision) -> Self {
-        let refusal = RpcError::UnsupportedVersion { requested: requested.to_owned(), supported: served };
-        Self::new(400, refusal, revision)
+        let error = RpcError::UnsupportedVersion { requested: requested.to_owned(), supported: served };
+        Self::new(400, error, revision)
     }
 }
 
 fn ambiguous_version() -> HttpError {
-    let text = "`MCP-Protocol-Version` stands there more than once or is not text";
+    let text = "`MCP-Protocol-Version` occurs more than once or is not text";
     HttpError::invalid_request(400, text, Revision::NEWEST_HANDSHAKE)
 }
 
-/// The HTTP status of an answer of the stateless era that is an error with this code.
+/// The HTTP status of a response of the stateless era that is an error with this code.
 pub fn status_for_code(code: i64) -> u16 {
     match code {
         code::PARSE_ERROR | code::INVALID_REQUEST => 400,
-        refusal_code::HEADER_MISMATCH
-        | refusal_code::MISSING_CLIENT_CAPABILITY
-        | refusal_code::UNSUPPORTED_VERSION => 400,
+        mcp_code::HEADER_MISMATCH | mcp_code::MISSING_CLIENT_CAPABILITY | mcp_code::UNSUPPORTED_VERSION => {
+            400
+        }
         code::METHOD_NOT_FOUND => 404,
         code::CONTENT_TOO_LARGE => 413,
-        // The request was fine as far as HTTP is concerned.
+        // An error of the method itself: the HTTP exchange succeeded.
         _ => 200,
     }
 }
 
-/// What `MCP-Protocol-VersionHeader` says.
+/// The parsed `MCP-Protocol-Version`.
 enum VersionHeader<'a> {
     Absent,
     /// A revision of the handshake era that is served.
     Handshake(Revision),
     /// A revision of the stateless era, served or not.
     Stateless,
-    /// One that nobody serves here.
+    /// A revision that is not served, or not known.
     Unsupported(&'a str),
     Ambiguous,
 }

@@ -1,6 +1,6 @@
-//! Which revision governs a POST, and what is to be done with it.
+//! Decides which revision governs a POST, and what to do with it.
 //!
-//! Row numbers are those of the decision table in ARCHITECTURE.md.
+//! Row numbers are those of the decision table, one test each in `tests.rs`.
 
 use super::super::request_meta::{ClaimedVersion, RequestMeta};
 use super::{HttpError, HttpPolicy, OptionalHeader, RequestHeaders, SessionHeader, VersionHeader};
@@ -10,43 +10,43 @@ use crate::protocol::lifecycle::Initialize;
 use crate::protocol::{Method, meta};
 use crate::revision::{Revision, RpcError, canonical_method};
 
-/// What to do with a POST.
+/// The decision for a POST.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PostDecision {
-    /// A request of the stateless era: let it climb the ladder.
+    /// A request of the stateless era: check its headers next.
     Stateless(Revision),
-    /// An `initialize`: open a session, or none in a server without them, that speaks this revision.
+    /// An `initialize`: open a session with this revision, unless the server has no sessions.
     Initialize(Revision),
-    /// A request or notification of a session that speaks this revision.
+    /// A request or notification of a session with this revision.
     InSession(Revision),
-    /// A request or notification of the handshake era that stands alone: nothing can be asked back.
+    /// A request or notification of the handshake era without a session: the server cannot send requests of its own.
     Sessionless(Revision),
-    /// A batch, in a session or alone.
+    /// A batch, in a session or without.
     Batch {
-        /// Its revision.
+        /// The revision of the batch.
         revision: Revision,
-        /// Whether it belongs to a session.
+        /// Whether the batch belongs to a session.
         in_session: bool,
     },
-    /// An answer to a request of ours: 202, and hand it on if something waits for it.
+    /// A response to a request of the server: 202, and deliver it if a request waits for it.
     DeliverResponse,
-    /// A notification nobody acts on: 202.
+    /// A notification that needs no action: 202.
     Accept,
-    /// Not served.
+    /// Reject the request.
     Reject(HttpError),
 }
 
-/// The decision for a POST whose body was parsed.
+/// Decides about a POST whose body was parsed.
 pub fn decide_post(policy: &HttpPolicy, head: &RequestHeaders<'_>, body: &Incoming<'_>) -> PostDecision {
     match body {
         Incoming::Batch(batch) => decide_batch(policy, head, batch),
         Incoming::Single(Message::Request(request)) => match RequestMeta::from_params(request.params()) {
-            Ok(peek) => return decide_post_request(policy, head, request, &peek),
+            Ok(meta) => return decide_post_request(policy, head, request, &meta),
             Err(error) => Err(HttpError::for_newest(400, RpcError::invalid_params(&error))),
         },
         Incoming::Single(Message::Notification(notice)) => {
             let claims = RequestMeta::from_params(notice.params())
-                .is_ok_and(|peek| claims_stateless(&peek.claimed_version()));
+                .is_ok_and(|meta| claims_stateless(&meta.claimed_version()));
             decide_notification(policy, head, claims)
         }
         Incoming::Single(Message::Response(_)) => decide_response(policy, head),
@@ -54,25 +54,25 @@ pub fn decide_post(policy: &HttpPolicy, head: &RequestHeaders<'_>, body: &Incomi
     .unwrap_or_else(PostDecision::Reject)
 }
 
-/// The same for a request whose params were looked at already.
+/// Decides about a request whose params were scanned already.
 pub fn decide_post_request(
     policy: &HttpPolicy,
     head: &RequestHeaders<'_>,
     request: &Request<'_>,
-    peek: &RequestMeta<'_>,
+    meta: &RequestMeta<'_>,
 ) -> PostDecision {
-    decide_request(policy, head, request, peek).unwrap_or_else(PostDecision::Reject)
+    decide_request(policy, head, request, meta).unwrap_or_else(PostDecision::Reject)
 }
 
 fn decide_request(
     policy: &HttpPolicy,
     head: &RequestHeaders<'_>,
     request: &Request<'_>,
-    peek: &RequestMeta<'_>,
+    meta: &RequestMeta<'_>,
 ) -> Result<PostDecision, HttpError> {
-    match peek.claimed_version() {
+    match meta.claimed_version() {
         ClaimedVersion::Malformed => {
-            Err(HttpError::for_newest(400, peek.check_client_meta().err().unwrap_or(RpcError::Internal)))
+            Err(HttpError::for_newest(400, meta.check_client_meta().err().unwrap_or(RpcError::Internal)))
         }
         claim if claims_stateless(&claim) => {
             let ClaimedVersion::Version(claimed) = claim else {
@@ -80,12 +80,12 @@ fn decide_request(
             };
             decide_stateless(policy, head, &claimed)
         }
-        // Row 7: a claim of an older version does not make it stateless.
-        _ => decide_handshake(policy, head, request, peek),
+        // Row 7: a claim of an older version does not make the request stateless.
+        _ => decide_handshake(policy, head, request, meta),
     }
 }
 
-/// Whether the claim is one of the stateless era, or of a version we have never heard of, which can be no other.
+/// Whether the claim is one of the stateless era, or of an unknown version, which can only be a newer one.
 fn claims_stateless(claim: &ClaimedVersion<'_>) -> bool {
     match claim {
         ClaimedVersion::Version(version) => version.parse::<Revision>().map_or(true, Revision::is_stateless),
@@ -103,9 +103,9 @@ fn decide_stateless(
         // Row 4.
         OptionalHeader::Absent => Err(mismatch("`MCP-Protocol-Version` is missing")),
         OptionalHeader::Ambiguous => {
-            Err(mismatch("`MCP-Protocol-Version` stands there more than once or is not text"))
+            Err(mismatch("`MCP-Protocol-Version` occurs more than once or is not text"))
         }
-        // Row 5: before asking whether either is served.
+        // Row 5: checked before whether either version is served.
         OptionalHeader::Present(header) if header.trim_ascii() != claimed => {
             Err(mismatch("`MCP-Protocol-Version` differs from the version in `_meta`"))
         }
@@ -122,24 +122,24 @@ fn decide_handshake(
     policy: &HttpPolicy,
     head: &RequestHeaders<'_>,
     request: &Request<'_>,
-    peek: &RequestMeta<'_>,
+    meta: &RequestMeta<'_>,
 ) -> Result<PostDecision, HttpError> {
     let version = VersionHeader::parse(head.version, policy.served);
-    // Row 8: never served with the leniency of an older revision, `initialize` included.
+    // Row 8: never served as an older revision, `initialize` included.
     if let VersionHeader::Stateless = version {
         return Err(HttpError::for_newest(400, missing_meta()));
     }
     let method = canonical_method(&request.method);
     let served = policy.served;
     if served.handshake().is_empty() {
-        return Err(handshake_unsupported(policy, &version, method, peek));
+        return Err(handshake_unsupported(policy, &version, method, meta));
     }
     match (method, head.session) {
-        // Row 14: not -32601, which would tell a half-migrated client that there is no such method.
+        // Row 14: not -32601, because a client would conclude that the method does not exist.
         (Discover::NAME, _) => Err(HttpError::for_newest(400, missing_meta())),
-        // Row 9: whatever session it names, a new one begins.
+        // Row 9: starts a new session, even if it names another.
         (Initialize::NAME, _) => {
-            let offered = peek.offered_version().ok_or_else(|| {
+            let offered = meta.offered_version().ok_or_else(|| {
                 let text = "Invalid params: `initialize` needs `protocolVersion`";
                 HttpError::new(400, RpcError::InvalidParams(text.into()), Revision::NEWEST_HANDSHAKE)
             })?;
@@ -152,7 +152,7 @@ fn decide_handshake(
     }
 }
 
-/// Rows 10 to 13, and 17 and 18: which revision governs what names no version of its own.
+/// Rows 10 to 13, 17 and 18: the revision of a message that claims none.
 fn resolve_session(
     policy: &HttpPolicy,
     head: &RequestHeaders<'_>,
@@ -165,7 +165,7 @@ fn resolve_session(
             Err(HttpError::unsupported_version(requested, policy.served, Revision::NEWEST_HANDSHAKE))
         }
         (_, VersionHeader::Ambiguous) => Err(super::ambiguous_version()),
-        // Row 10: the session's own revision counts, even if the header names another one that is served.
+        // Row 10: the session's revision counts, even if the header names another one that is served.
         (SessionHeader::Known(revision), _) => Ok(PostDecision::InSession(revision)),
         // Row 12.
         (SessionHeader::Absent, _) if policy.sessions => Err(HttpError::invalid_request(
@@ -188,15 +188,15 @@ fn resolve_session(
     }
 }
 
-/// Row 25: nothing but the stateless era is served.
+/// Row 25: only the stateless era is served.
 fn handshake_unsupported(
     policy: &HttpPolicy,
     version: &VersionHeader<'_>,
     method: &str,
-    peek: &RequestMeta<'_>,
+    meta: &RequestMeta<'_>,
 ) -> HttpError {
     if method == Initialize::NAME {
-        let offered = peek.offered_version().unwrap_or_default();
+        let offered = meta.offered_version().unwrap_or_default();
         return HttpError::unsupported_version(offered, policy.served, Revision::NEWEST);
     }
     let requested = match version {
@@ -236,7 +236,7 @@ fn decide_response(policy: &HttpPolicy, head: &RequestHeaders<'_>) -> Result<Pos
     match (head.session, version) {
         // Row 20.
         (_, VersionHeader::Stateless) | (SessionHeader::Absent, _) => {
-            Err(HttpError::invalid_request(400, "Nobody here waits for a response", Revision::NEWEST))
+            Err(HttpError::invalid_request(400, "No request waits for this response", Revision::NEWEST))
         }
         (SessionHeader::Unknown, _) => Err(HttpError::session_not_found()),
         (_, VersionHeader::Unsupported(requested)) => {

@@ -1,7 +1,7 @@
-//! The checks a request of the stateless era passes, in their order. The first failure wins.
+//! The checks of a request of the stateless era, in order. The first failure is reported.
 //!
-//! Steps 1 to 5 are here. 6 (params), 8 (capabilities) and 9 (dispatch) belong to the handler of the method, 7 to
-//! [`HeaderParams`](super::super::header::HeaderParams), which needs the schema of the tool.
+//! Steps 1 to 5 are here. Steps 6 (params), 8 (capabilities) and 9 (dispatch) belong to the handler of the method, step
+//! 7 to [`HeaderParams`](super::super::header::HeaderParams), which needs the schema of the tool.
 
 use super::super::header;
 use super::super::request_meta::RequestMeta;
@@ -18,37 +18,38 @@ pub struct MirrorHeaders<'a> {
     pub name: OptionalHeader<'a>,
 }
 
-/// Lets a request climb. `offers` says whether the server has the method and advertises what it belongs to.
+/// Checks `_meta`, the headers and the method. `offers` returns whether the server has the method and advertises the
+/// capability it belongs to.
 ///
 /// The version was compared with its header by [`decide_post`](super::decide_post).
 pub fn check_stateless_headers(
     revision: Revision,
     request: &Request<'_>,
-    peek: &RequestMeta<'_>,
+    meta: &RequestMeta<'_>,
     headers: &MirrorHeaders<'_>,
     offers: impl FnOnce(&str) -> bool,
 ) -> Result<(), HttpError> {
-    let deny = |status, refusal| HttpError::new(status, refusal, revision);
+    let deny = |status, error| HttpError::new(status, error, revision);
     let mismatch = |text: String| deny(400, RpcError::HeaderMismatch(text.into()));
-    // 1. What the sender must say of itself.
-    peek.check_client_meta().map_err(|refusal| deny(400, refusal))?;
-    // 2. The version and its header: the decision that led here.
-    // 3. `Mcp-Method`. Blanks around a value are not part of it; case is.
+    // 1. The client's description of itself.
+    meta.check_client_meta().map_err(|error| deny(400, error))?;
+    // 2. The version and its header: checked by the decision that led here.
+    // 3. `Mcp-Method`. Whitespace around a value is not part of it; case matters.
     match headers.method {
         OptionalHeader::Present(method) if method.trim_ascii() == request.method => {}
         OptionalHeader::Absent => return Err(mismatch("`Mcp-Method` is missing".to_owned())),
         _ => return Err(mismatch("`Mcp-Method` differs from the method in the body".to_owned())),
     }
-    // 4. `Mcp-Name`, where the method has a name. Without one in the body, step 6 will say what is missing.
+    // 4. `Mcp-Name`, if the method has one. If the body lacks it, step 6 reports that.
     let method = canonical_method(&request.method);
-    if let Some(Some(name)) = peek.mcp_name(method) {
+    if let Some(Some(name)) = meta.mcp_name(method) {
         match headers.name {
             OptionalHeader::Absent => return Err(mismatch("`Mcp-Name` is missing".to_owned())),
             OptionalHeader::Present(value) if header::decode(value).as_deref() == Some(name) => {}
             _ => return Err(mismatch("`Mcp-Name` differs from the name in the body".to_owned())),
         }
     }
-    // 5. The method: the protocol's here, or the server's own.
+    // 5. The method: known to the protocol here, or the server's own.
     if revision.is_unavailable_method(method) || !offers(method) {
         return Err(deny(404, RpcError::MethodNotFound { method: method.to_owned() }));
     }

@@ -1,4 +1,6 @@
-//! The decision tables, row by row. Each test is named after its row.
+//! Tests of the HTTP decision tables. Each test is named after its row.
+
+mod stateless_checks;
 
 use serde_json::{Value, json};
 
@@ -10,6 +12,10 @@ const MODERN: &str = "2026-07-28";
 
 fn request_headers(version: Option<&str>, session: SessionHeader) -> RequestHeaders<'_> {
     RequestHeaders { version: version.map_or(OptionalHeader::Absent, OptionalHeader::Present), session }
+}
+
+fn policy_without_sessions() -> HttpPolicy {
+    HttpPolicy { sessions: false, ..policy_for_all() }
 }
 
 fn policy_for_all() -> HttpPolicy {
@@ -45,16 +51,16 @@ fn response() -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "result": {}})
 }
 
-/// Status and error number of a denial.
+/// The status and error code of a rejection.
 fn rejection(post: PostDecision) -> (u16, i64) {
     match post {
-        PostDecision::Reject(denial) => (denial.status, denial.error.code(denial.revision)),
+        PostDecision::Reject(error) => (error.status, error.error.code(error.revision)),
         other => panic!("{other:?}"),
     }
 }
 
 #[test]
-fn row_1_an_array_on_2025_03_26_is_a_batch() {
+fn row_1_array_is_a_batch_on_2025_03_26() {
     // JRPC-026, STDIO-010, JRPC-028 but not with `initialize` in it.
     let batch = json!([request("tools/list"), notification()]);
     let session = SessionHeader::Known(V2025_03_26);
@@ -62,7 +68,7 @@ fn row_1_an_array_on_2025_03_26_is_a_batch() {
         post(&policy_for_all(), request_headers(None, session), &batch),
         PostDecision::Batch { revision: V2025_03_26, in_session: true }
     );
-    let alone = policy_for_all().without_sessions();
+    let alone = policy_without_sessions();
     for version in [None, Some("2025-03-26")] {
         let decision = post(&alone, request_headers(version, SessionHeader::Absent), &batch);
         assert_eq!(decision, PostDecision::Batch { revision: V2025_03_26, in_session: false });
@@ -86,10 +92,10 @@ fn row_1_an_array_on_2025_03_26_is_a_batch() {
 }
 
 #[test]
-fn row_2_any_other_array_is_refused() {
+fn row_2_other_arrays_are_rejected() {
     // JRPC-030
     let batch = json!([request("tools/list")]);
-    let alone = policy_for_all().without_sessions();
+    let alone = policy_without_sessions();
     for (policy, version, session) in [
         (policy_for_all(), None, SessionHeader::Known(V2025_06_18)),
         (policy_for_all(), None, SessionHeader::Known(V2024_11_05)),
@@ -105,7 +111,7 @@ fn row_2_any_other_array_is_refused() {
 
 #[test]
 fn row_3_a_served_claim_with_an_equal_header_is_stateless() {
-    // VER-027; SESS-014: a session id means nothing there.
+    // VER-027; SESS-014: a session id is ignored there.
     for session in [SessionHeader::Absent, SessionHeader::Unknown, SessionHeader::Known(V2025_11_25)] {
         let decision = post(
             &policy_for_all(),
@@ -114,7 +120,7 @@ fn row_3_a_served_claim_with_an_equal_header_is_stateless() {
         );
         assert_eq!(decision, PostDecision::Stateless(V2026_07_28));
     }
-    // HTTP-058: blanks around the value are not part of it.
+    // HTTP-058: whitespace around the value is not part of it.
     let decision = post(
         &policy_for_all(),
         request_headers(Some(" 2026-07-28\t"), SessionHeader::Absent),
@@ -137,7 +143,7 @@ fn row_4_a_claim_without_the_header_is_a_mismatch() {
 }
 
 #[test]
-fn row_5_a_claim_that_differs_from_the_header_is_a_mismatch_served_or_not() {
+fn row_5_claim_must_equal_the_header() {
     // HTTP-047, HTTP-054
     for (claim, header) in [("v999.0.0", MODERN), (MODERN, "2025-11-25"), (MODERN, "v999.0.0")] {
         let decision = post(
@@ -155,16 +161,16 @@ fn row_5_a_claim_that_differs_from_the_header_is_a_mismatch_served_or_not() {
 }
 
 #[test]
-fn row_6_a_claim_nobody_serves_is_told_what_is_served() {
+fn row_6_unsupported_claim_names_the_served_versions() {
     // VER-009, VER-010
     let decision = post(
         &policy_for_all(),
         request_headers(Some("2030-01-01"), SessionHeader::Absent),
         &stateless_request("2030-01-01", "tools/list"),
     );
-    let PostDecision::Reject(denial) = decision else { panic!() };
-    let error = denial.error.to_error_object(denial.revision);
-    assert_eq!((denial.status, error.code), (400, -32022));
+    let PostDecision::Reject(http_error) = decision else { panic!() };
+    let error = http_error.error.to_error_object(http_error.revision);
+    assert_eq!((http_error.status, error.code), (400, -32022));
     let data: Value = error.data.unwrap().read().unwrap();
     assert_eq!(data["requested"], "2030-01-01");
     assert_eq!(data["supported"][0], MODERN);
@@ -196,15 +202,15 @@ fn row_7_a_claim_of_an_older_version_is_ignored() {
 
 #[test]
 fn row_8_a_stateless_header_without_a_claim_lacks_its_keys() {
-    // VER-004, VER-005: never served with the leniency of an older revision.
+    // VER-004, VER-005: never served as an older revision.
     let without_version = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
         "io.modelcontextprotocol/clientCapabilities": {},
     }}});
     for body in [request("tools/list"), without_version, initialize("2025-11-25")] {
         for session in [SessionHeader::Absent, SessionHeader::Known(V2025_11_25)] {
             let decision = post(&policy_for_all(), request_headers(Some(MODERN), session), &body);
-            let PostDecision::Reject(denial) = &decision else { panic!("{decision:?}") };
-            assert!(denial.error.to_string().contains("io.modelcontextprotocol/protocolVersion"));
+            let PostDecision::Reject(error) = &decision else { panic!("{decision:?}") };
+            assert!(error.error.to_string().contains("io.modelcontextprotocol/protocolVersion"));
             assert_eq!(rejection(decision), (400, -32602));
         }
     }
@@ -218,7 +224,7 @@ fn row_8_a_stateless_header_without_a_claim_lacks_its_keys() {
 
 #[test]
 fn row_9_initialize_agrees_on_a_revision_with_a_handshake() {
-    // VER-028, LIFE-033: whatever session it names, a new one begins.
+    // VER-028, LIFE-033: starts a new session, even if it names another.
     for (offered, agreed) in
         [("2024-11-05", V2024_11_05), ("2025-06-18", V2025_06_18), (MODERN, V2025_11_25), ("x", V2025_11_25)]
     {
@@ -247,7 +253,7 @@ fn row_9_initialize_agrees_on_a_revision_with_a_handshake() {
 
 #[test]
 fn row_10_a_request_in_a_session_is_served_by_the_sessions_revision() {
-    // VER-028; HTTP-044: but not with a version nobody serves.
+    // VER-028; HTTP-044: but not with an unsupported version.
     let session = SessionHeader::Known(V2025_06_18);
     for version in [None, Some("2025-06-18"), Some("2025-11-25")] {
         assert_eq!(
@@ -271,7 +277,7 @@ fn row_10_a_request_in_a_session_is_served_by_the_sessions_revision() {
 }
 
 #[test]
-fn row_11_a_session_that_is_not_there_is_not_found() {
+fn row_11_unknown_session_is_not_found() {
     // SESS-008
     for version in [None, Some("2025-06-18")] {
         assert_eq!(
@@ -301,21 +307,21 @@ fn row_11_a_session_that_is_not_there_is_not_found() {
 }
 
 #[test]
-fn row_12_without_a_session_a_server_with_sessions_says_how_to_begin() {
+fn row_12_missing_session_is_rejected() {
     // SESS-006
     for body in [request("tools/list"), request("ping"), notification()] {
         let decision = post(&policy_for_all(), request_headers(None, SessionHeader::Absent), &body);
-        let PostDecision::Reject(denial) = &decision else { panic!("{decision:?}") };
-        let text = denial.error.to_string();
+        let PostDecision::Reject(error) = &decision else { panic!("{decision:?}") };
+        let text = error.error.to_string();
         assert!(text.contains("initialize") && text.contains(MODERN), "{text}");
-        assert_eq!(denial.status, 400);
+        assert_eq!(error.status, 400);
     }
 }
 
 #[test]
-fn row_13_without_sessions_a_request_stands_alone() {
-    // HTTP-043, HTTP-049: no header means 2025-03-26. HTTP-044: a version nobody serves is refused.
-    let policy = policy_for_all().without_sessions();
+fn row_13_request_is_served_without_a_session() {
+    // HTTP-043, HTTP-049: no header means 2025-03-26. HTTP-044: an unsupported version is rejected.
+    let policy = policy_without_sessions();
     for (version, revision) in
         [(None, V2025_03_26), (Some("2025-06-18"), V2025_06_18), (Some("2024-11-05"), V2024_11_05)]
     {
@@ -363,13 +369,13 @@ fn row_15_methods_that_are_gone_are_not_found() {
             post(&policy_for_all(), request_headers(Some(MODERN), SessionHeader::Absent), &body),
             PostDecision::Stateless(V2026_07_28)
         );
-        let denial = check_headers(&body, Some(method), None, |_| true).unwrap_err();
-        assert_eq!((denial.status, denial.error.code(denial.revision)), (404, -32601), "{method}");
+        let error = stateless_checks::check_headers(&body, Some(method), None, |_| true).unwrap_err();
+        assert_eq!((error.status, error.error.code(error.revision)), (404, -32601), "{method}");
     }
 }
 
 #[test]
-fn row_16_a_stateless_notification_is_accepted_whatever_it_says() {
+fn row_16_stateless_notification_is_accepted() {
     // HTTP-090, HTTP-089
     let policy = policy_for_all();
     let modern = request_headers(Some(MODERN), SessionHeader::Absent);
@@ -395,17 +401,14 @@ fn row_17_a_notification_in_a_session_belongs_to_it() {
 }
 
 #[test]
-fn row_18_a_notification_without_sessions_stands_alone() {
-    let decision = post(
-        &policy_for_all().without_sessions(),
-        request_headers(None, SessionHeader::Absent),
-        &notification(),
-    );
+fn row_18_notification_is_accepted_without_a_session() {
+    let decision =
+        post(&policy_without_sessions(), request_headers(None, SessionHeader::Absent), &notification());
     assert_eq!(decision, PostDecision::Sessionless(V2025_03_26));
 }
 
 #[test]
-fn row_19_an_answer_in_a_session_is_handed_on() {
+fn row_19_response_in_a_session_is_delivered() {
     assert_eq!(
         post(&policy_for_all(), request_headers(None, SessionHeader::Known(V2025_11_25)), &response()),
         PostDecision::DeliverResponse
@@ -413,7 +416,7 @@ fn row_19_an_answer_in_a_session_is_handed_on() {
 }
 
 #[test]
-fn row_20_an_answer_to_nothing_is_refused() {
+fn row_20_unexpected_response_is_rejected() {
     // JRPC-040
     let policy = policy_for_all();
     assert_eq!(
@@ -439,7 +442,7 @@ fn get_headers(common: RequestHeaders<'_>) -> GetHeaders<'_> {
 
 fn get_status(get: GetDecision) -> u16 {
     match get {
-        GetDecision::Reject(denial) => denial.status,
+        GetDecision::Reject(error) => error.status,
         other => panic!("{other:?}"),
     }
 }
@@ -465,7 +468,7 @@ fn row_21_a_get_in_a_session_opens_or_resumes_a_stream() {
 }
 
 #[test]
-fn row_22_the_old_transport_is_served_where_it_is_switched_on() {
+fn row_22_http_sse_is_served_if_enabled() {
     let mut policy = policy_for_all();
     assert_eq!(decide_http_sse(&policy).unwrap_err().status, 404);
     policy.http_sse = true;
@@ -475,17 +478,15 @@ fn row_22_the_old_transport_is_served_where_it_is_switched_on() {
 }
 
 #[test]
-fn row_23_the_stateless_era_knows_neither_get_nor_delete() {
+fn row_23_stateless_era_has_neither_get_nor_delete() {
     // HTTP-094
     let modern = request_headers(Some(MODERN), SessionHeader::Known(V2025_11_25));
     let bare = request_headers(None, SessionHeader::Absent);
     let only = HttpPolicy::new(Revisions::ALL.stateless());
-    for (policy, head) in
-        [(policy_for_all(), modern), (only, bare), (policy_for_all().without_sessions(), bare)]
-    {
+    for (policy, head) in [(policy_for_all(), modern), (only, bare), (policy_without_sessions(), bare)] {
         assert_eq!(get_status(get(&policy, head)), 405);
-        let DeleteDecision::Reject(denial) = decide_delete(&policy, &head) else { panic!() };
-        assert_eq!(denial.status, 405);
+        let DeleteDecision::Reject(error) = decide_delete(&policy, &head) else { panic!() };
+        assert_eq!(error.status, 405);
     }
 }
 
@@ -497,7 +498,7 @@ fn row_24_a_delete_ends_the_session() {
     let mut keeping = policy_for_all();
     keeping.allow_delete = false;
     let status = |delete| match delete {
-        DeleteDecision::Reject(denial) => denial.status,
+        DeleteDecision::Reject(error) => error.status,
         DeleteDecision::EndSession => 200,
     };
     assert_eq!(status(decide_delete(&keeping, &session)), 405);
@@ -510,9 +511,9 @@ fn row_25_a_server_without_handshake_names_the_versions_it_serves() {
     // VER-032, HTTP-050
     let only = HttpPolicy::new(Revisions::ALL.stateless());
     let decision = post(&only, request_headers(None, SessionHeader::Absent), &initialize("2025-11-25"));
-    let PostDecision::Reject(denial) = decision else { panic!() };
-    let data: Value = denial.error.to_error_object(denial.revision).data.unwrap().read().unwrap();
-    assert_eq!((denial.status, &data["supported"]), (400, &json!([MODERN])));
+    let PostDecision::Reject(error) = decision else { panic!() };
+    let data: Value = error.error.to_error_object(error.revision).data.unwrap().read().unwrap();
+    assert_eq!((error.status, &data["supported"]), (400, &json!([MODERN])));
     assert_eq!(
         rejection(post(&only, request_headers(None, SessionHeader::Absent), &request("tools/list"))),
         (400, -32020)
@@ -522,103 +523,4 @@ fn row_25_a_server_without_handshake_names_the_versions_it_serves() {
             post(&only, request_headers(Some(version), SessionHeader::Absent), &request("tools/list"));
         assert_eq!(rejection(decision), (400, -32022));
     }
-}
-
-/// Lets a request climb the ladder.
-fn check_headers(
-    body: &Value,
-    method: Option<&str>,
-    name: Option<&str>,
-    offers: impl FnOnce(&str) -> bool,
-) -> Result<(), HttpError> {
-    use crate::jsonrpc::{Incoming, Message};
-    let text = body.to_string();
-    let Ok(Incoming::Single(Message::Request(request))) = parse(text.as_bytes(), &MessageLimits::default())
-    else {
-        panic!()
-    };
-    let header = |value: Option<&'static str>| value.map_or(OptionalHeader::Absent, OptionalHeader::Present);
-    let leak = |value: &str| -> &'static str { Box::leak(value.to_owned().into_boxed_str()) };
-    let headers = MirrorHeaders { method: header(method.map(leak)), name: header(name.map(leak)) };
-    let peek = crate::session::RequestMeta::from_params(request.params()).unwrap();
-    check_stateless_headers(V2026_07_28, &request, &peek, &headers, offers)
-}
-
-fn header_rejection(result: Result<(), HttpError>) -> (u16, i64) {
-    let denial = result.unwrap_err();
-    (denial.status, denial.error.code(denial.revision))
-}
-
-fn call(name: &str) -> Value {
-    let mut body = stateless_request(MODERN, "tools/call");
-    body["params"]["name"] = json!(name);
-    body
-}
-
-#[test]
-fn step_1_the_sender_must_say_who_it_is() {
-    // LOG-011; VER-006: it need not say its name.
-    let mut body = call("add");
-    assert!(check_headers(&body, Some("tools/call"), Some("add"), |_| true).is_ok());
-    body["params"]["_meta"]["io.modelcontextprotocol/logLevel"] = json!("loud");
-    // Before the headers are looked at.
-    assert_eq!(header_rejection(check_headers(&body, None, None, |_| true)), (400, -32602));
-    let mut body = call("add");
-    body["params"]["_meta"]["io.modelcontextprotocol/clientInfo"] = json!("me");
-    assert_eq!(
-        header_rejection(check_headers(&body, Some("tools/call"), Some("add"), |_| true)),
-        (400, -32602)
-    );
-}
-
-#[test]
-fn step_3_the_method_header_must_equal_the_method() {
-    // HTTP-054, HTTP-055, HTTP-057 with regard to case, HTTP-058
-    for header in [None, Some("tools/list"), Some("Tools/Call"), Some("")] {
-        assert_eq!(
-            header_rejection(check_headers(&call("add"), header, Some("add"), |_| true)),
-            (400, -32020)
-        );
-    }
-    assert!(check_headers(&call("add"), Some(" tools/call "), Some("add"), |_| true).is_ok());
-}
-
-#[test]
-fn step_4_the_name_header_must_equal_the_name() {
-    // HTTP-054, HTTP-055, HTTP-056
-    for header in [None, Some("sub"), Some("Add"), Some("=?base64?YWRk"), Some("=?base64?YWR?=")] {
-        assert_eq!(
-            header_rejection(check_headers(&call("add"), Some("tools/call"), header, |_| true)),
-            (400, -32020),
-            "{header:?}"
-        );
-    }
-    assert!(check_headers(&call("add"), Some("tools/call"), Some("=?base64?YWRk?="), |_| true).is_ok());
-    assert!(check_headers(&call("継手"), Some("tools/call"), Some("=?base64?57aZ5omL?="), |_| true).is_ok());
-    let mut read = stateless_request(MODERN, "resources/read");
-    read["params"]["uri"] = json!("file:///a");
-    assert_eq!(
-        header_rejection(check_headers(&read, Some("resources/read"), Some("file:///b"), |_| true)),
-        (400, -32020)
-    );
-    assert!(check_headers(&read, Some("resources/read"), Some("file:///a"), |_| true).is_ok());
-    // A list has no name.
-    assert!(
-        check_headers(&stateless_request(MODERN, "tools/list"), Some("tools/list"), None, |_| true).is_ok()
-    );
-}
-
-#[test]
-fn step_5_a_method_the_server_does_not_offer_is_not_found() {
-    // HTTP-048, JRPC-023
-    let body = stateless_request(MODERN, "prompts/list");
-    assert_eq!(header_rejection(check_headers(&body, Some("prompts/list"), None, |_| false)), (404, -32601));
-    // A server's own method is its own affair; what is the protocol's in another revision is not.
-    assert!(check_headers(&stateless_request(MODERN, "acme/do"), Some("acme/do"), None, |_| true).is_ok());
-    assert_eq!(
-        header_rejection(check_headers(&stateless_request(MODERN, "acme/do"), Some("acme/do"), None, |_| {
-            false
-        })),
-        (404, -32601)
-    );
 }

@@ -1,19 +1,19 @@
-//! Finding out the era of a server over HTTP.
+//! Probes the era of a server over HTTP.
 //!
-//! | what came back for `server/discover` | what follows |
+//! | response to `server/discover` | next step |
 //! |---|---|
-//! | result naming a stateless revision we speak | settled |
-//! | result naming only others, one of them spoken | `initialize` with that |
-//! | result that names none | `initialize` |
-//! | -32022 naming a stateless revision we speak | again with that, once |
+//! | result naming a supported stateless revision | done |
+//! | result naming only others, one of them supported | `initialize` with that one |
+//! | result naming none | `initialize` |
+//! | -32022 naming a supported stateless revision | again with that one, once |
 //! | -32022 naming handshake revisions only | `initialize` with one of them |
-//! | -32022 naming nothing we speak | failure |
+//! | -32022 naming nothing we support | failure |
 //! | -32020, -32021 | again, once |
 //! | any other error in a 200, or -32601 in a 404 | `initialize`, but no HTTP+SSE |
-//! | any other 4xx, whatever it says | `initialize`, then HTTP+SSE if that gives 400, 404 or 405 |
-//! | 401, 403 | authorize, then again, three times in all |
-//! | 429 | wait, then again, three times in all |
-//! | 5xx, a redirect that nobody followed, no answer | failure: it says nothing of the era |
+//! | any other 4xx, with any body | `initialize`, then HTTP+SSE if the status of that is 400, 404 or 405 |
+//! | 401, 403, 429, 5xx, a redirect that was not followed, no response | failure: says nothing about the era |
+//!
+//! Authorization and waiting after a 429 belong to the HTTP client below, which repeats the request by itself.
 
 use std::mem::take;
 
@@ -22,109 +22,97 @@ use super::{ProbeError, ProbeOutcome, ProbePolicy, ProbeRecord, ProbeRequest, Tr
 use crate::jsonrpc::{ErrorObject, JsonError, Raw, code};
 use crate::revision::Revision;
 
-/// What is known of a server that is reached over HTTP.
+/// The probe of a server over HTTP.
 #[derive(Debug, Clone)]
 pub struct HttpProbe {
     state: ProbeState,
     stage: Stage,
-    /// A verdict is followed, and nothing has spoken against it yet.
+    /// Whether a stored record is being followed and has not failed yet.
     using_record: bool,
-    /// Whether the old transport may be tried: nothing here has shown that it knows messages when they are posted.
+    /// Whether the old transport may be tried: the server has not handled a posted message yet.
     may_be_http_sse: bool,
-    auth_challenges: u8,
-    rate_limit_waits: u8,
     record: Option<ProbeRecord>,
 }
 
 #[derive(Debug, Clone)]
 enum Stage {
-    /// Something is posted to the server's URL.
+    /// A request is posted to the server's URL.
     Post(ProbeRequest),
-    /// The old transport is tried, offering this revision. If it is not there either, this is why we failed.
-    HttpSse(Revision, ProbeError),
+    /// The old transport is tried. If that fails too, the probe fails with this error.
+    HttpSse(ProbeError),
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
 pub enum HttpProbeEvent<'a> {
-    /// The server answered. Redirects within its origin have been followed.
+    /// The server responded. Redirects within its origin have been followed.
     ///
-    /// If the old transport was opened: what its stream brought as the answer to `initialize`, with the status of the
-    /// stream; or the status alone if there is no stream that begins with an `endpoint`.
+    /// For the old transport: the response to `initialize` on its stream, with the status of the stream; or the status
+    /// alone if there is no stream that begins with an `endpoint` event.
     Response {
         /// The HTTP status.
         status: u16,
-        /// What it says.
+        /// The body of the response.
         body: ProbeBody<'a>,
     },
-    /// It did not: the network failed, or time ran out.
+    /// The network failed, or the request timed out.
     NoResponse,
 }
 
-/// What an HTTP answer says, be it JSON or a stream.
+/// The body of an HTTP response, from JSON or from a stream.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
 pub enum ProbeBody<'a> {
     /// The result of the request.
     Result(Raw<'a>),
-    /// Its error.
+    /// The error of the request.
     Error(&'a ErrorObject),
-    /// Nothing, or nothing that could be read as an answer to the request.
+    /// Nothing, or nothing that is a response to the request.
     Other,
 }
 
-/// What to do next. The list is closed: whoever follows it must do something about each.
+/// The next step of a probe. Exhaustive, so that callers handle each.
 #[derive(Debug, PartialEq)]
 pub enum HttpProbeStep {
-    /// Post this to the server's URL, and tell [`HttpProbe::receive`] what came of it.
+    /// Post this request to the server's URL, and pass the outcome to [`HttpProbe::receive`].
     ///
-    /// If it is what was just refused with -32020 or -32021, correct what was wrong with it first.
+    /// If the same request was just rejected with -32020 or -32021, correct it first.
     Send(ProbeRequest),
-    /// Open a stream of the old HTTP+SSE transport with a GET, if it is not open yet, and offer this revision over it.
+    /// Open a stream of the old HTTP+SSE transport with a GET, if it is not open yet, and offer this revision on it.
     OpenSse(Revision),
-    /// The answer was 401: authorize, then go on with [`HttpProbe::retry`].
-    Authorize,
-    /// The answer was 403: go on with [`HttpProbe::retry`] if it named a scope, and that was granted. Otherwise it is over.
-    StepUp,
-    /// The answer was 429: wait as long as it says, then go on with [`HttpProbe::retry`].
-    Wait,
-    /// It is found out.
+    /// The probe is complete.
     Done(ProbeOutcome),
-    /// It is over.
+    /// The probe has failed.
     Fail(ProbeError),
 }
 
 impl HttpProbe {
-    /// Begins with a server of which nothing is known.
+    /// Starts a probe without a record.
     pub fn new(policy: ProbePolicy) -> (Self, HttpProbeStep) {
         let mut probe = Self {
             state: ProbeState::new(policy),
-            // What is asked first takes its place at once.
+            // Replaced by the first step below.
             stage: Stage::Post(ProbeRequest::Initialize(Revision::NEWEST_HANDSHAKE)),
             using_record: false,
             may_be_http_sse: true,
-            auth_challenges: 0,
-            rate_limit_waits: 0,
             record: None,
         };
         let next = probe.begin();
         (probe, next)
     }
 
-    /// Begins with what was found out earlier. A verdict that the policy or the transport rules out does not count.
+    /// Starts with the record of an earlier probe. A record that the policy or the transport rules out is ignored.
     ///
-    /// A handshake that the verdict promised and that fails is followed by a probe. Without a handshake only the first
-    /// request can show that a verdict is wrong: then ask [`invalidate_record`](Self::stale).
-    pub fn with_record(policy: ProbePolicy, verdict: ProbeRecord) -> (Self, HttpProbeStep) {
+    /// A handshake that the record promised and that fails is followed by a probe. A record of a stateless revision is
+    /// trusted: only the first request can show that it is wrong, and the caller then probes anew.
+    pub fn with_record(policy: ProbePolicy, record: ProbeRecord) -> (Self, HttpProbeStep) {
         let (mut probe, first) = Self::new(policy);
-        let ProbeRecord { revision, transport } = verdict;
+        let ProbeRecord { revision, transport } = record;
         if !probe.state.wants(revision) {
             return (probe, first);
         }
         let next = match (revision.is_stateless(), transport) {
             (true, TransportKind::StreamableHttp) => {
-                probe.record = Some(verdict);
+                probe.record = Some(record);
                 HttpProbeStep::Done(ProbeOutcome::Stateless { revision, discover_result: None })
             }
             (false, TransportKind::StreamableHttp) => {
@@ -137,53 +125,26 @@ impl HttpProbe {
         (probe, next)
     }
 
-    /// What was asked has come to this. Gives what to do next.
+    /// Handles the outcome of the last step and returns the next one.
     pub fn receive(&mut self, outcome: HttpProbeEvent<'_>) -> HttpProbeStep {
         let HttpProbeEvent::Response { status, body } = outcome else {
             return HttpProbeStep::Fail(ProbeError::NoResponse);
         };
         match status {
-            401 | 403 if self.auth_challenges < MAX_CHALLENGES => {
-                self.auth_challenges += 1;
-                if status == 401 { HttpProbeStep::Authorize } else { HttpProbeStep::StepUp }
-            }
-            429 if self.rate_limit_waits < MAX_WAITS => {
-                self.rate_limit_waits += 1;
-                HttpProbeStep::Wait
-            }
             401 | 403 | 429 => HttpProbeStep::Fail(ProbeError::HttpStatus(status)),
             200..=299 | 400..=499 => match self.stage.clone() {
                 Stage::Post(ProbeRequest::Discover(asked)) => self.on_discover_response(asked, status, body),
                 Stage::Post(ProbeRequest::Initialize(offered)) => {
                     self.on_initialize_response(offered, status, body)
                 }
-                Stage::HttpSse(_, otherwise) => self.on_http_sse_response(status, body, otherwise),
+                Stage::HttpSse(otherwise) => self.on_http_sse_response(status, body, otherwise),
             },
             _ => HttpProbeStep::Fail(ProbeError::HttpStatus(status)),
         }
     }
 
-    /// What to do once more, after [`HttpProbeStep::Authorize`], [`HttpProbeStep::StepUp`] or [`HttpProbeStep::Wait`].
-    pub fn retry(&self) -> HttpProbeStep {
-        match &self.stage {
-            Stage::Post(ask) => HttpProbeStep::Send(*ask),
-            Stage::HttpSse(offer, _) => HttpProbeStep::OpenSse(*offer),
-        }
-    }
-
-    /// The first request after a verdict was settled upon failed in a way that the verdict may be to blame for: begins
-    /// anew. `None` if it is not to blame: nothing was settled by a verdict, or it was given up already.
-    ///
-    /// Do not ask after a request that went well: what works is never taken for another era because of a later failure.
-    pub fn invalidate_record(&mut self) -> Option<HttpProbeStep> {
-        if !take(&mut self.using_record) || self.state.is_pinned() {
-            return None;
-        }
-        self.record = None;
-        Some(self.begin())
-    }
-
-    /// What to remember, once it is settled: `None` for a stateless revision that was pinned, since nobody asked.
+    /// The record to store after the probe is done; `None` for a pinned stateless revision, because the server was not
+    /// asked.
     pub fn record(&self) -> Option<ProbeRecord> {
         self.record
     }
@@ -194,7 +155,7 @@ impl HttpProbe {
             ProbeBody::Error(error) => self.state.on_discover_error(asked, error),
             _ => self.state.fall_back_to_initialize(unexpected_response(status)),
         };
-        // Who takes what is posted is not of the old transport, nor is who knows what a method is.
+        // A server that handles posted messages does not use the old transport, nor does one that knows methods.
         self.may_be_http_sse = !is_success(status) && !is_method_not_found(status, body);
         self.apply(found)
     }
@@ -254,7 +215,7 @@ impl HttpProbe {
     }
 
     fn open_http_sse(&mut self, offer: Revision, otherwise: ProbeError) -> HttpProbeStep {
-        self.stage = Stage::HttpSse(offer, otherwise);
+        self.stage = Stage::HttpSse(otherwise);
         HttpProbeStep::OpenSse(offer)
     }
 
@@ -267,7 +228,7 @@ impl HttpProbe {
             NextStep::Done(settled) => {
                 let transport = match self.stage {
                     Stage::Post(_) => TransportKind::StreamableHttp,
-                    Stage::HttpSse(..) => TransportKind::HttpSse,
+                    Stage::HttpSse(_) => TransportKind::HttpSse,
                 };
                 self.using_record = false;
                 self.record = settled.is_confirmed().then(|| ProbeRecord::new(settled.revision(), transport));
@@ -288,13 +249,8 @@ fn is_method_not_found(status: u16, body: ProbeBody<'_>) -> bool {
 
 fn unexpected_response(status: u16) -> ProbeError {
     if is_success(status) {
-        ProbeError::InvalidResponse(JsonError::new("it is no answer to what was asked"))
+        ProbeError::InvalidResponse(JsonError::new("it is not a response to the request"))
     } else {
         ProbeError::HttpStatus(status)
     }
 }
-
-/// Authorizing once must do; another scope may be wanted after that.
-const MAX_CHALLENGES: u8 = 3;
-
-const MAX_WAITS: u8 = 3;

@@ -1,11 +1,11 @@
 //! How a client finds out which era a server speaks.
 //!
-//! The eras share no first request: 2026-07-28 (which its text calls modern) begins with any request, everything before it
-//! (legacy) with `initialize`. So a client asks for `server/discover`, which does nothing, and judges what comes back.
-//! [`HttpProbe`] and [`StdioProbe`] are the two tables as state: they say what to send, are told what came of it, and say
-//! what to do next, until it is [settled](Settled) or has [failed](ProbeFailure). Each path through them ends; whatever is
-//! tried again is counted here. What was found out is a [`ProbeRecord`], with which the next connection needs no probe.
-//!
+//! The eras share no first request: 2026-07-28 (called modern in its text) begins with any request, everything before
+//! it (legacy) with `initialize`. So a client sends `server/discover`, which has no side effects, and interprets the
+//! response. [`HttpProbe`] and [`StdioProbe`] are the two decision tables as state: they return what to send, get the
+//! outcome, and return the next step, until the probe is [done](ProbeOutcome) or has [failed](ProbeError). Every path
+//! ends; retries are counted here. The result is stored as a [`ProbeRecord`], with which the next connection needs no
+//! probe.
 //! ```
 //! use tsugite_core::jsonrpc::RawJson;
 //! use tsugite_core::revision::{Revision, Revisions};
@@ -13,18 +13,18 @@
 //!
 //! let policy = ProbePolicy::new(Revisions::ALL);
 //! let (mut probe, next) = HttpProbe::new(policy);
-//! assert_eq!(next, HttpProbeStep::ProbeRequest(ProbeRequest::Discover(Revision::NEWEST)));
+//! assert_eq!(next, HttpProbeStep::Send(ProbeRequest::Discover(Revision::NEWEST)));
 //!
-//! // The probe is posted, and the server says that it wants a session.
-//! let next = probe.receive(HttpProbeEvent::Answer { status: 400, body: ProbeBody::Other });
-//! assert_eq!(next, HttpProbeStep::ProbeRequest(ProbeRequest::Initialize(Revision::NEWEST_HANDSHAKE)));
+//! // The probe is posted, and the server requires a session.
+//! let next = probe.receive(HttpProbeEvent::Response { status: 400, body: ProbeBody::Other });
+//! assert_eq!(next, HttpProbeStep::Send(ProbeRequest::Initialize(Revision::NEWEST_HANDSHAKE)));
 //!
 //! let result = RawJson::parse(
 //!     r#"{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s","version":"1"}}"#,
 //! )?;
-//! let next = probe.receive(HttpProbeEvent::Answer { status: 200, body: ProbeBody::Result((&result).into()) });
-//! assert!(matches!(next, HttpProbeStep::ProbeOutcome(settled) if settled.revision() == Revision::V2025_06_18));
-//! assert_eq!(probe.verdict(), Some(ProbeRecord::new(Revision::V2025_06_18, TransportKind::StreamableHttp)));
+//! let next = probe.receive(HttpProbeEvent::Response { status: 200, body: ProbeBody::Result((&result).into()) });
+//! assert!(matches!(next, HttpProbeStep::Done(outcome) if outcome.revision() == Revision::V2025_06_18));
+//! assert_eq!(probe.record(), Some(ProbeRecord::new(Revision::V2025_06_18, TransportKind::StreamableHttp)));
 //! # Ok::<(), tsugite_core::jsonrpc::JsonError>(())
 //! ```
 
@@ -45,48 +45,47 @@ use crate::protocol::discover::DiscoverResult;
 use crate::protocol::lifecycle::InitializeResult;
 use crate::revision::{Revision, Revisions};
 
-/// What a client is willing to speak.
+/// The revisions a client is willing to speak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProbePolicy {
-    /// The revisions it can speak; of those that a server speaks too, the newest is taken.
+    /// The supported revisions; the newest that the server supports too is used.
     pub supported: Revisions,
-    /// Which of them are looked for.
+    /// Which of them are probed for.
     pub mode: ProbeMode,
 }
 
-/// Which revisions are looked for.
+/// Which revisions are probed for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ProbeMode {
-    /// Both eras: the server is asked for what it is.
+    /// Both eras: `server/discover` first.
     Auto,
-    /// Those without a handshake. The server is asked all the same, so that one of the other era fails at once instead of
-    /// doing something half understood; `initialize` is never sent.
+    /// Stateless revisions only. The server is probed all the same, so that one of the other era fails at once instead
+    /// of doing something half understood; `initialize` is never sent.
     StatelessOnly,
-    /// Those with a handshake. Only `initialize` is sent.
+    /// Handshake revisions only. Only `initialize` is sent.
     HandshakeOnly,
-    /// This one. The server is not asked what it is: one without a handshake is simply spoken, one with it is offered and
-    /// no other accepted.
+    /// Exactly this revision, without a probe: a stateless one is used at once, one with a handshake is offered and no
+    /// other accepted.
     ///
-    /// To have a server asked for a single stateless revision, speak no other in [`ProbeMode::StatelessOnly`].
+    /// To probe for a single stateless revision, support no other in [`ProbeMode::StatelessOnly`].
     Pin(Revision),
 }
 
 impl ProbePolicy {
-    /// Looks for any revision in `supported`.
+    /// Probes for any revision in `supported`.
     pub fn new(supported: Revisions) -> Self {
         Self { supported, mode: ProbeMode::Auto }
     }
 
-    /// Looks for some of them.
+    /// Restricts the revisions that are probed for.
     #[must_use]
     pub fn mode(mut self, mode: ProbeMode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// The revisions that are looked for.
+    /// The revisions that are probed for.
     fn wanted(self) -> Revisions {
         match self.mode {
             ProbeMode::Auto => self.supported,
@@ -98,7 +97,7 @@ impl ProbePolicy {
     }
 }
 
-/// A request to send. There are two ways to open a conversation, and no third.
+/// A request to send: one of the two ways to open a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeRequest {
     /// `server/discover`, claiming this revision.
@@ -107,34 +106,34 @@ pub enum ProbeRequest {
     Initialize(Revision),
 }
 
-/// What was found out. There are two eras, and whoever goes on must know which it is.
+/// The result of a probe: the era, and what the server said about itself.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ProbeOutcome {
-    /// There is no handshake: requests may be sent.
+    /// There is no handshake: requests may be sent at once.
     Stateless {
-        /// What to claim in each of them.
+        /// The revision to claim in each request.
         revision: Revision,
-        /// What the server said of itself, if it was asked.
+        /// The result of `server/discover`, if it was sent.
         discover_result: Option<Box<DiscoverResult>>,
     },
-    /// The server has answered `initialize`: `notifications/initialized` is due.
+    /// The server has responded to `initialize`: send `notifications/initialized` next.
     Handshake {
-        /// What both speak.
+        /// The negotiated revision.
         revision: Revision,
-        /// What the server said of itself.
+        /// The result of `initialize`.
         initialize_result: Box<InitializeResult>,
     },
 }
 
 impl ProbeOutcome {
-    /// The revision to speak.
+    /// The revision to use.
     pub fn revision(&self) -> Revision {
         match self {
             ProbeOutcome::Stateless { revision, .. } | ProbeOutcome::Handshake { revision, .. } => *revision,
         }
     }
 
-    /// Whether the server has said so itself.
+    /// Whether the server has confirmed the revision.
     fn is_confirmed(&self) -> bool {
         !matches!(self, ProbeOutcome::Stateless { discover_result: None, .. })
     }

@@ -1,71 +1,72 @@
-//! Why no common ground was found.
+//! The reasons why a probe fails.
 
 use std::fmt;
 
 use crate::jsonrpc::{ErrorObject, JsonError};
 use crate::revision::Revisions;
 
-/// Why no common ground was found.
+/// The reason why a probe failed.
 #[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
 pub enum ProbeError {
-    /// There is no revision we could look for.
+    /// The policy has no revisions.
     NoRevisions,
-    /// No revision is spoken by both sides.
+    /// No revision is supported by both sides.
     NoCommonRevision {
-        /// What the server names, as it wrote it.
+        /// The server's revisions, as it wrote them.
         theirs: Vec<String>,
-        /// What we were looking for.
+        /// The revisions that were probed for.
         ours: Revisions,
     },
-    /// The server wants a handshake, and we look only for revisions without.
+    /// The server requires a handshake, and only stateless revisions were probed for.
     HandshakeRequired {
-        /// What we were looking for.
+        /// The revisions that were probed for.
         ours: Revisions,
     },
-    /// The server has no handshake, and no `server/discover` either, which every server without a handshake must have.
+    /// The server has no handshake and no `server/discover`, which every stateless server must have.
     NoDiscover(ErrorObject),
-    /// The server refused what was asked, and there is nothing else to try.
+    /// The server rejected the request, and there is no other to try.
     Rejected(ErrorObject),
-    /// The answer is not what it must be.
+    /// The response is malformed.
     InvalidResponse(JsonError),
-    /// An HTTP status that says nothing of the server's era, or nothing better.
+    /// An HTTP status that does not reveal the server's era.
     HttpStatus(u16),
-    /// No answer came.
+    /// There was no response.
     NoResponse,
-    /// The server's process ended.
+    /// The server's process exited.
     Exited,
 }
 
 impl fmt::Display for ProbeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ProbeError::NoRevisions => f.write_str("there is no revision to look for"),
+            ProbeError::NoRevisions => {
+                f.write_str("no revisions to probe for: the policy excludes all supported ones")
+            }
             ProbeError::NoCommonRevision { theirs, ours } => {
-                f.write_str("no common revision: the server speaks ")?;
+                f.write_str("no common revision: the server supports ")?;
                 write_names(f, theirs.iter().map(String::as_str))?;
-                f.write_str(", we look for ")?;
+                f.write_str(", the client wants ")?;
                 write_names(f, ours.names().into_iter())
             }
             ProbeError::HandshakeRequired { ours } => {
-                f.write_str("the server wants a handshake, we look for ")?;
+                f.write_str("the server requires a handshake, the client wants ")?;
                 write_names(f, ours.names().into_iter())
             }
             ProbeError::NoDiscover(error) => {
                 write!(f, "the server has neither `server/discover` nor a handshake: {error}")
             }
-            ProbeError::Rejected(error) => write!(f, "the server refused: {error}"),
-            ProbeError::InvalidResponse(error) => write!(f, "the server's answer cannot be read: {error}"),
-            ProbeError::HttpStatus(status) => write!(f, "the server answered with the HTTP status {status}"),
-            ProbeError::NoResponse => f.write_str("the server does not answer"),
-            ProbeError::Exited => f.write_str("the server's process has ended"),
+            ProbeError::Rejected(error) => write!(f, "the server rejected the request: {error}"),
+            ProbeError::InvalidResponse(error) => write!(f, "the server's response is malformed: {error}"),
+            ProbeError::HttpStatus(status) => write!(f, "the server responded with HTTP status {status}"),
+            ProbeError::NoResponse => f.write_str("the server did not respond"),
+            ProbeError::Exited => f.write_str("the server's process exited"),
         }
     }
 }
 
 impl std::error::Error for ProbeError {}
 
-/// Names of versions, but never more of what a peer sent than helps.
+/// Writes version names, truncated: they come from the peer.
 fn write_names<'a>(f: &mut fmt::Formatter<'_>, mut names: impl Iterator<Item = &'a str>) -> fmt::Result {
     const MAX_NAMES: usize = 8;
     const MAX_NAME_CHARS: usize = 20;
@@ -91,18 +92,21 @@ mod tests {
     use crate::revision::Revision;
 
     #[test]
-    fn a_failure_names_both_sides_and_echoes_little() {
+    fn error_names_both_sides_and_truncates() {
         let said = |theirs: Vec<String>| {
             let ours = Revisions::NONE.with(Revision::V2025_11_25).with(Revision::V2026_07_28);
             ProbeError::NoCommonRevision { theirs, ours }.to_string()
         };
         assert_eq!(
             said(vec!["2027-01-01".into(), "draft".into()]),
-            "no common revision: the server speaks 2027-01-01, draft, we look for 2026-07-28, 2025-11-25"
+            "no common revision: the server supports 2027-01-01, draft, the client wants 2026-07-28, 2025-11-25"
         );
-        assert!(said(vec![]).contains("the server speaks none, we"));
+        assert!(said(vec![]).contains("the server supports none, the client"));
         let long = said(vec!["é".repeat(10_000); 10_000]);
-        assert!(long.contains(&format!("{}…, é", "é".repeat(20))) && long.contains("…, …, we"), "{long}");
+        assert!(
+            long.contains(&format!("{}…, é", "é".repeat(20))) && long.contains("…, …, the client"),
+            "{long}"
+        );
         assert!(long.len() < 600);
     }
 }

@@ -1,45 +1,45 @@
-//! What is remembered of a server, so that the next connection needs no probe.
+//! The stored result of a probe, so that the next connection needs none.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::revision::Revision;
 
-/// What was found out about a server. It can be stored as JSON, for each command line or URL.
+/// The result of a probe. It can be stored as JSON, per command line or URL.
 ///
-/// A verdict that turns out wrong is found out again. But one of the handshake era keeps working with a server that
-/// has learnt a newer revision meanwhile, so whoever stores it forgets it after a while.
+/// A record that turns out wrong leads to a new probe. But one of the handshake era keeps working with a server that
+/// supports a newer revision by now, so discard records after a while.
 ///
 /// ```
 /// use tsugite_core::revision::Revision;
 /// use tsugite_core::session::probe::{TransportKind, ProbeRecord};
 ///
-/// let verdict = ProbeRecord::new(Revision::V2024_11_05, TransportKind::HttpSse);
-/// let stored = serde_json::to_string(&verdict)?;
+/// let record = ProbeRecord::new(Revision::V2024_11_05, TransportKind::HttpSse);
+/// let stored = serde_json::to_string(&record)?;
 /// assert_eq!(stored, r#"{"revision":"2024-11-05","transport":"http+sse"}"#);
-/// assert_eq!(serde_json::from_str::<ProbeRecord>(&stored)?, verdict);
+/// assert_eq!(serde_json::from_str::<ProbeRecord>(&stored)?, record);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ProbeRecord {
-    /// The revision that was agreed.
+    /// The negotiated revision.
     #[serde(serialize_with = "write_revision", deserialize_with = "read_revision")]
     pub revision: Revision,
-    /// What carried it.
+    /// The transport it was negotiated over.
     pub transport: TransportKind,
 }
 
-/// What carries messages.
+/// A kind of transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum TransportKind {
-    /// HTTP with one path for everything (from 2025-03-26).
+    /// Streamable HTTP, with one endpoint (from 2025-03-26).
     StreamableHttp,
-    /// HTTP with a stream and a path to post to (2024-11-05).
+    /// HTTP+SSE, with a stream and an endpoint to post to (2024-11-05).
     #[serde(rename = "http+sse")]
     HttpSse,
-    /// Standard input and output of a process.
+    /// The standard input and output of a process.
     Stdio,
 }
 
@@ -63,22 +63,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_verdict_is_read_back_as_it_was_stored() {
+    fn record_round_trips_through_json() {
         for revision in Revision::ALL {
             for transport in [TransportKind::StreamableHttp, TransportKind::HttpSse, TransportKind::Stdio] {
-                let verdict = ProbeRecord::new(revision, transport);
-                let stored = serde_json::to_string(&verdict).unwrap();
-                assert_eq!(serde_json::from_str::<ProbeRecord>(&stored).unwrap(), verdict, "{stored}");
+                let record = ProbeRecord::new(revision, transport);
+                let stored = serde_json::to_string(&record).unwrap();
+                assert_eq!(serde_json::from_str::<ProbeRecord>(&stored).unwrap(), record, "{stored}");
             }
         }
     }
 
     #[test]
-    fn a_stored_verdict_may_say_more_but_must_name_a_revision_and_a_transport() {
+    fn stored_record_needs_revision_and_transport() {
         let read = |stored: &str| serde_json::from_str::<ProbeRecord>(stored).ok();
-        let verdict = ProbeRecord::new(Revision::V2025_11_25, TransportKind::StreamableHttp);
+        let record = ProbeRecord::new(Revision::V2025_11_25, TransportKind::StreamableHttp);
         let more = r#"{"age":7,"transport":"streamable-http","revision":"2025-11-25","what":{}}"#;
-        assert_eq!(read(more), Some(verdict));
+        assert_eq!(read(more), Some(record));
         for bad in [
             "{}",
             r#"{"revision":"2025-11-25"}"#,

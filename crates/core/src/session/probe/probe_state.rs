@@ -1,4 +1,4 @@
-//! The rules both tables share: what an answer says of the server, whatever carried it.
+//! The rules both probes share: how a response is interpreted, independent of the transport.
 
 use std::mem::replace;
 
@@ -10,26 +10,27 @@ use crate::protocol::discover::Discover;
 use crate::protocol::lifecycle::Initialize;
 use crate::revision::{Revision, Revisions, code, read_result, supported_versions};
 
-/// What is known so far.
+/// The state of a probe.
 #[derive(Debug, Clone)]
 pub(super) struct ProbeState {
     wanted: Revisions,
     pinned: bool,
-    /// The server has shown that it needs no handshake. From then on none is tried unless it names a revision with one.
+    /// Whether the server has shown that it needs no handshake. None is tried then, unless the server names a revision
+    /// with one.
     stateless: bool,
-    /// It was asked what it is, and did not understand.
+    /// Whether `server/discover` was sent and not understood.
     discover_failed: bool,
-    /// It was asked what it is, and did not answer in time.
+    /// Whether `server/discover` was sent and timed out.
     discover_timed_out: bool,
-    /// `server/discover` was sent again for the version's sake.
+    /// Whether `server/discover` was sent again with another version.
     discover_version_retried: bool,
-    /// It was sent again after it was found wanting.
+    /// Whether `server/discover` was sent again after a correction.
     discover_fields_retried: bool,
-    /// `initialize` was sent again for the version's sake.
+    /// Whether `initialize` was sent again with another version.
     initialize_retried: bool,
 }
 
-/// What follows from an answer.
+/// The step that follows from a response.
 #[derive(Debug, PartialEq)]
 pub(super) enum NextStep {
     Send(ProbeRequest),
@@ -55,11 +56,7 @@ impl ProbeState {
         self.wanted.contains(revision)
     }
 
-    pub(super) fn is_pinned(&self) -> bool {
-        self.pinned
-    }
-
-    /// How to begin with a server of which nothing is known.
+    /// The first step without a record.
     pub(super) fn first_step(&self) -> NextStep {
         match self.wanted.newest_first().next() {
             None => NextStep::Fail(ProbeError::NoRevisions),
@@ -71,7 +68,7 @@ impl ProbeState {
         }
     }
 
-    /// `server/discover` has a result.
+    /// Handles the result of `server/discover`.
     pub(super) fn on_discover_result(&mut self, result: Raw<'_>) -> NextStep {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -80,7 +77,7 @@ impl ProbeState {
         }
         let theirs = match result.read_object::<OfferedVersions>() {
             Ok(offer) => offer.supported_versions,
-            // A server of the handshake era that has an answer to everything.
+            // A server of the handshake era that responds to every method.
             Err(error) => return self.fall_back_to_initialize(ProbeError::InvalidResponse(error)),
         };
         if let Some(revision) = newest_common(self.wanted.stateless(), &theirs) {
@@ -99,7 +96,7 @@ impl ProbeState {
         }
     }
 
-    /// `server/discover`, which claimed `asked`, was refused.
+    /// Handles the error of a `server/discover` that claimed `asked`.
     pub(super) fn on_discover_error(&mut self, asked: Revision, error: &ErrorObject) -> NextStep {
         match error.code {
             code::UNSUPPORTED_VERSION => self.on_unsupported_version(error),
@@ -108,7 +105,7 @@ impl ProbeState {
                 let again = !replace(&mut self.discover_fields_retried, true);
                 if again { NextStep::Send(ProbeRequest::Discover(asked)) } else { rejected(error) }
             }
-            // No number in particular: servers of the handshake era have many ways to say it.
+            // Any code: servers of the handshake era use many.
             _ => self.fall_back_to_initialize(ProbeError::Rejected(error.clone())),
         }
     }
@@ -116,13 +113,14 @@ impl ProbeState {
     fn on_unsupported_version(&mut self, error: &ErrorObject) -> NextStep {
         self.stateless = true;
         let Some(theirs) = supported_versions(error) else { return rejected(error) };
-        // Whoever names a revision without a handshake is not to be led back to one (stdio, "Backward Compatibility").
+        // A server that names a stateless revision must not be led back to a handshake (stdio, "Backward
+        // Compatibility").
         let only_handshakes = theirs.iter().all(|name| has_handshake(name));
         let ours = if only_handshakes { self.wanted } else { self.wanted.stateless() };
         match newest_common(ours, &theirs) {
             None => no_common_revision(theirs, ours),
             Some(revision) if only_handshakes => NextStep::Send(ProbeRequest::Initialize(revision)),
-            // Even if it is the very version that was refused: servers do that, once.
+            // Even if it is the version that was just rejected: some servers do that, once.
             Some(revision) => {
                 let again = !replace(&mut self.discover_version_retried, true);
                 if again { NextStep::Send(ProbeRequest::Discover(revision)) } else { rejected(error) }
@@ -130,9 +128,9 @@ impl ProbeState {
         }
     }
 
-    /// `server/discover` met with something that no server without a handshake says: the handshake is tried.
+    /// Tries the handshake after a response that no stateless server gives.
     ///
-    /// Fails with `otherwise` if the server has shown before that it needs none.
+    /// Fails with `otherwise` if the server has shown before that it needs no handshake.
     pub(super) fn fall_back_to_initialize(&mut self, otherwise: ProbeError) -> NextStep {
         self.discover_failed = true;
         self.discover_timed_out = matches!(otherwise, ProbeError::NoResponse);
@@ -143,7 +141,7 @@ impl ProbeState {
         }
     }
 
-    /// `initialize` has a result.
+    /// Handles the result of `initialize`.
     pub(super) fn on_initialize_result(&self, result: Raw<'_>) -> NextStep {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -165,16 +163,16 @@ impl ProbeState {
         }
     }
 
-    /// `initialize` was refused; `stateless` if in a way that only a server without a handshake has.
+    /// Handles the error of `initialize`; `stateless`: whether only a stateless server gives this error.
     pub(super) fn on_initialize_error(&mut self, error: &ErrorObject, stateless: bool) -> NextStep {
         let theirs = supported_versions(error).unwrap_or_default();
         if let Some(revision) = newest_common(self.wanted.handshake(), &theirs) {
-            // The server should have answered with that revision, but the text of its era has an example that does not.
+            // The server should have responded with that revision, but the specification has an example that does not.
             let again = !replace(&mut self.initialize_retried, true);
             return if again { NextStep::Send(ProbeRequest::Initialize(revision)) } else { rejected(error) };
         }
         match newest_common(self.wanted.stateless(), &theirs) {
-            // It was only slow to start, so the question is worth asking again.
+            // The server was only slow to start, so probe again.
             Some(revision) if self.discover_timed_out && !self.discover_version_retried => {
                 self.discover_version_retried = true;
                 self.stateless = true;
@@ -187,7 +185,7 @@ impl ProbeState {
     }
 }
 
-/// Whether only servers without a handshake have this error.
+/// Whether only stateless servers have this error.
 pub(super) fn is_stateless_error(error: &ErrorObject) -> bool {
     [code::UNSUPPORTED_VERSION, code::HEADER_MISMATCH, code::MISSING_CLIENT_CAPABILITY].contains(&error.code)
 }
@@ -204,7 +202,7 @@ fn newest_common(ours: Revisions, theirs: &[String]) -> Option<Revision> {
     ours.newest_common(theirs.iter().map(String::as_str))
 }
 
-/// All revisions with a handshake are known: there will be no others.
+/// Whether the named revision has a handshake. All of these are known: there will be no others.
 fn has_handshake(name: &str) -> bool {
     name.parse::<Revision>().is_ok_and(|revision| !revision.is_stateless())
 }

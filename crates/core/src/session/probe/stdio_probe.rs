@@ -1,11 +1,11 @@
-//! Finding out the era of a server that is a process.
+//! Probes the era of a server that is a process.
 //!
-//! | what came back for `server/discover` | what follows |
+//! | response to `server/discover` | next step |
 //! |---|---|
 //! | result, -32020, -32021, -32022 | as over HTTP |
-//! | any other error, or silence | `initialize` in the same process; a late answer is stray |
-//! | the process ends | it is started again, once, and hears `initialize` alone |
-//! | a line that is no message | the wait goes on, and is not made longer by it |
+//! | any other error, or a timeout | `initialize` in the same process; a late response is ignored |
+//! | the process exits | start it again, once, and send `initialize` only |
+//! | a line that is not a message | keep waiting, within the same timeout |
 
 use std::mem::{replace, take};
 
@@ -14,58 +14,57 @@ use super::{ProbeError, ProbeOutcome, ProbePolicy, ProbeRecord, ProbeRequest, Tr
 use crate::jsonrpc::{ErrorObject, Raw};
 use crate::revision::Revision;
 
-/// What is known of a server that is a process.
+/// The probe of a server that is a process.
 #[derive(Debug, Clone)]
 pub struct StdioProbe {
     state: ProbeState,
     sent: ProbeRequest,
-    /// A verdict is followed, and nothing has spoken against it yet.
+    /// Whether a stored record is being followed and has not failed yet.
     using_record: bool,
-    /// The process has heard `server/discover`, which may have upset it.
+    /// Whether the process has received `server/discover`, which may have crashed it.
     discover_sent: bool,
     restarted: bool,
     record: Option<ProbeRecord>,
 }
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq)]
-#[non_exhaustive]
 pub enum StdioProbeEvent<'a> {
     /// The result of the request.
     Result(Raw<'a>),
-    /// Its error.
+    /// The error of the request.
     Error(&'a ErrorObject),
-    /// No answer within the time for it, whatever else was written meanwhile.
+    /// No response in time, even if other lines were written.
     Timeout,
-    /// The process ended, or closed its output.
+    /// The process exited, or closed its output.
     Exited,
-    /// A line that is no message.
+    /// A line that is not a message.
     NotAMessage,
 }
 
-/// What to do next. The list is closed: whoever follows it must do something about each.
+/// The next step of a probe. Exhaustive, so that callers handle each.
 #[derive(Debug, PartialEq)]
 pub enum StdioProbeStep {
-    /// Send this, and tell [`StdioProbe::receive`] what came of it.
+    /// Send this request, and pass the outcome to [`StdioProbe::receive`].
     ///
-    /// If it is what was just refused with -32020 or -32021, correct what was wrong with it first.
+    /// If the same request was just rejected with -32020 or -32021, correct it first.
     Send(ProbeRequest),
     /// Start the process again, and send this as the first line.
     Restart(ProbeRequest),
-    /// Go on waiting for the answer, no longer than before.
+    /// Keep waiting for the response, within the same timeout.
     KeepWaiting,
-    /// It is found out.
+    /// The probe is complete.
     Done(ProbeOutcome),
-    /// It is over.
+    /// The probe has failed.
     Fail(ProbeError),
 }
 
 impl StdioProbe {
-    /// Begins with a server of which nothing is known.
+    /// Starts a probe without a record.
     pub fn new(policy: ProbePolicy) -> (Self, StdioProbeStep) {
         let mut probe = Self {
             state: ProbeState::new(policy),
-            // What is asked first takes its place at once.
+            // Replaced by the first step below.
             sent: ProbeRequest::Initialize(Revision::NEWEST_HANDSHAKE),
             using_record: false,
             discover_sent: false,
@@ -76,19 +75,19 @@ impl StdioProbe {
         (probe, next)
     }
 
-    /// Begins with what was found out earlier. A verdict that the policy or the transport rules out does not count.
+    /// Starts with the record of an earlier probe. A record that the policy or the transport rules out is ignored.
     ///
-    /// A handshake that the verdict promised and that fails is followed by a probe. Without a handshake only the first
-    /// request can show that a verdict is wrong: then ask [`invalidate_record`](Self::stale).
-    pub fn with_record(policy: ProbePolicy, verdict: ProbeRecord) -> (Self, StdioProbeStep) {
+    /// A handshake that the record promised and that fails is followed by a probe. A record of a stateless revision is
+    /// trusted: only the first request can show that it is wrong, and the caller then probes anew.
+    pub fn with_record(policy: ProbePolicy, record: ProbeRecord) -> (Self, StdioProbeStep) {
         let (mut probe, first) = Self::new(policy);
-        let ProbeRecord { revision, transport } = verdict;
+        let ProbeRecord { revision, transport } = record;
         if !probe.state.wants(revision) || !matches!(transport, TransportKind::Stdio) {
             return (probe, first);
         }
         probe.discover_sent = false;
         let next = if revision.is_stateless() {
-            probe.record = Some(verdict);
+            probe.record = Some(record);
             StdioProbeStep::Done(ProbeOutcome::Stateless { revision, discover_result: None })
         } else {
             probe.apply(NextStep::Send(ProbeRequest::Initialize(revision)))
@@ -97,7 +96,7 @@ impl StdioProbe {
         (probe, next)
     }
 
-    /// What was asked has come to this. Gives what to do next.
+    /// Handles the outcome of the last step and returns the next one.
     pub fn receive(&mut self, outcome: StdioProbeEvent<'_>) -> StdioProbeStep {
         let exited = matches!(outcome, StdioProbeEvent::Exited);
         let found = match (self.sent, outcome) {
@@ -147,20 +146,8 @@ impl StdioProbe {
         }
     }
 
-    /// The first request after a verdict was settled upon failed in a way that the verdict may be to blame for: begins
-    /// anew, in a new process if the one before has ended. `None` if it is not to blame: nothing was settled by a verdict,
-    /// or it was given up already.
-    ///
-    /// Do not ask after a request that went well: what works is never taken for another era because of a later failure.
-    pub fn invalidate_record(&mut self) -> Option<StdioProbeStep> {
-        if !take(&mut self.using_record) || self.state.is_pinned() {
-            return None;
-        }
-        self.record = None;
-        Some(self.begin())
-    }
-
-    /// What to remember, once it is settled: `None` for a stateless revision that was pinned, since nobody asked.
+    /// The record to store after the probe is done; `None` for a pinned stateless revision, because the server was not
+    /// asked.
     pub fn record(&self) -> Option<ProbeRecord> {
         self.record
     }

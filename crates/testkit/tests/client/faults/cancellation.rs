@@ -46,6 +46,7 @@ async fn a_child_is_told_which_call_is_dropped() {
 
 #[tokio::test]
 async fn a_child_is_told_of_a_call_whose_time_is_over() {
+    // LIFE-023
     let client = within(spawn("hello; drain")).await.unwrap();
     let late = within(client.call::<String>("t", ()).timeout(Duration::from_millis(50))).await;
     assert!(late.unwrap_err().is_timeout());
@@ -54,13 +55,18 @@ async fn a_child_is_told_of_a_call_whose_time_is_over() {
 
 #[tokio::test]
 async fn a_call_that_was_answered_is_not_cancelled() {
-    let client = within(spawn("hello; hear; answer 2 yes; drain")).await.unwrap();
-    assert_eq!(call(&client, "t").await.unwrap(), "yes");
-    let other = begin(&client);
-    until(|| client.stderr().matches("tools/call").count() == 2).await;
-    drop(other);
-    noted(&client, r#""requestId":3"#).await;
-    assert_eq!(client.stderr().matches("notifications/cancelled").count(), 1);
+    // CANC-003, CANC-004
+    let clients =
+        [(spawn("hello; hear; answer 2 yes; drain"), 3), (spawn_modern("hear; answer 1 yes; drain"), 2)];
+    for (client, id) in clients {
+        let client = within(client).await.unwrap();
+        assert_eq!(call(&client, "t").await.unwrap(), "yes");
+        let other = begin(&client);
+        until(|| client.stderr().matches("tools/call").count() == 2).await;
+        drop(other);
+        noted(&client, &format!(r#""requestId":{id}"#)).await;
+        assert_eq!(client.stderr().matches("notifications/cancelled").count(), 1);
+    }
 }
 
 #[tokio::test]
@@ -107,6 +113,7 @@ async fn over_http_a_modern_server_sees_the_connection_close_and_hears_nothing()
 
 #[tokio::test]
 async fn a_handshake_is_never_cancelled() {
+    // CANC-005
     let raw = Raw::start(|asked, wire| {
         if asked.header("x-answer").is_some() {
             return hello(asked, wire).unwrap();

@@ -11,6 +11,7 @@ use super::{call, kind, within};
 
 #[tokio::test]
 async fn answers_find_their_calls_in_any_order() {
+    // JRPC-047
     let script = "hello; hear; hear; hear; answer 4 three; answer 2 one; answer 3 two; drain";
     let client = within(spawn(script)).await.unwrap();
     let all = tokio::join!(call(&client, "a"), call(&client, "b"), call(&client, "c"));
@@ -60,6 +61,7 @@ async fn the_first_of_two_answers_counts_and_the_second_harms_nobody() {
 
 #[tokio::test]
 async fn an_answer_after_the_time_limit_is_passed_over_and_the_next_call_is_answered() {
+    // CANC-010
     let script = "hello; hear; hear; answer 2 late; hear; answer 2 later; answer 3 right; drain";
     let client = within(spawn(script)).await.unwrap();
     let late = within(client.call::<String>("t", ()).timeout(Duration::from_millis(50))).await.unwrap_err();
@@ -71,6 +73,7 @@ async fn an_answer_after_the_time_limit_is_passed_over_and_the_next_call_is_answ
 
 #[tokio::test]
 async fn an_answer_to_a_cancelled_call_is_passed_over() {
+    // CANC-010
     let script = "hello; hear; hear; answer 2 unwanted; hear; answer 3 right; drain";
     let client = within(spawn(script)).await.unwrap();
     let dropped =

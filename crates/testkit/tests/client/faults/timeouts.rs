@@ -62,6 +62,7 @@ async fn thirty_seconds_of_silence_are_enough() {
 
 #[tokio::test(start_paused = true)]
 async fn rising_progress_gives_more_time_and_ten_minutes_are_the_most() {
+    // LIFE-025, LIFE-026
     for revision in REVISIONS {
         let client = Client::in_process(&server()).revision(revision).await.unwrap();
         let start = Instant::now();

@@ -81,9 +81,6 @@ pub(in crate::client) async fn open(
                 Err(lost) => return Err(lost.into()),
             },
             // Credentials and patience have been tried already, where the request was sent.
-            HttpProbeStep::Authorize => HttpProbeStep::Fail(ProbeError::HttpStatus(401)),
-            HttpProbeStep::StepUp => HttpProbeStep::Fail(ProbeError::HttpStatus(403)),
-            HttpProbeStep::Wait => HttpProbeStep::Fail(ProbeError::HttpStatus(429)),
             HttpProbeStep::Fail(ProbeError::HttpStatus(status)) => {
                 return Err(ErrorKind::Status { status, body: said }.into());
             }

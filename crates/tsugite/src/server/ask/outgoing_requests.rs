@@ -1,8 +1,10 @@
-//! Requests sent to a handshake-era client, and the callers that wait for their responses.
+//! Requests sent to a client of the handshake era that have no response yet.
+//!
+//! A response is accepted only if its id is in this table, and only once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tsugite_core::jsonrpc::{ErrorObject, Id, RawJson, Response, write};
@@ -12,59 +14,59 @@ use tsugite_core::protocol::mrtr::InputRequest;
 use tsugite_core::protocol::roots;
 use tsugite_core::protocol::sampling::CreateMessage;
 use tsugite_core::revision::{Revision, write_notification, write_request};
-use tsugite_core::session::outbound::{Correlation, OutboundRequests, Timeouts};
 
 use super::AskError;
 use crate::lock::lock;
 use crate::server::context::Context;
 use crate::shared::outbound_queue::OutboundQueue;
 
-/// The requests sent to one client. A response is accepted only if its id is in this table.
+/// The requests sent to one client. Ids are never reused.
 #[derive(Default)]
 pub(crate) struct OutgoingRequests(Mutex<RequestTable>);
 
+type Outcome = Result<RawJson, ErrorObject>;
+
 #[derive(Default)]
 struct RequestTable {
-    outbound: OutboundRequests,
-    waiters: HashMap<Id<'static>, oneshot::Sender<Result<RawJson, ErrorObject>>>,
+    last_id: i64,
+    waiters: HashMap<i64, oneshot::Sender<Outcome>>,
     closed: bool,
 }
 
 impl OutgoingRequests {
-    /// Delivers a response. Returns false for a response that no request waits for, which is dropped.
+    /// Hands a response to the request that waits for it. Returns false and drops the response if none does: it is
+    /// late, a duplicate, or a mistake of the client.
     pub(crate) fn receive_response(&self, response: Response<'_>) -> bool {
-        let Some(id) = response.id else { return false };
-        let id = id.into_owned();
-        let mut table = self.lock();
-        if table.outbound.receive_response(&id) == Correlation::Unmatched {
-            return false;
-        }
-        let Some(waiting) = table.waiters.remove(&id) else { return false };
-        drop(table);
-        // The waiting caller may be gone.
-        drop(waiting.send(response.outcome.map(|raw| raw.to_owned())));
+        let waiter = response.id.and_then(|id| id.as_i64()).and_then(|id| self.lock().waiters.remove(&id));
+        let Some(waiter) = waiter else { return false };
+        // The receiver may be gone already.
+        drop(waiter.send(response.outcome.map(|raw| raw.to_owned())));
         true
     }
 
-    /// Closes the table: no response will arrive any more.
+    /// Ends every request: no response will come any more.
     pub(crate) fn close(&self) {
         let mut table = self.lock();
         table.closed = true;
-        table.outbound.drain();
         table.waiters.clear();
     }
 
-    /// Registers a request; `None` if the table is closed.
-    fn begin(&self, method: &str) -> Option<(Id<'static>, oneshot::Receiver<Result<RawJson, ErrorObject>>)> {
-        let (sender, answer) = oneshot::channel();
+    /// Registers a request. `None` if the table is closed. The caller keeps the time limit.
+    fn begin(&self) -> Option<(i64, oneshot::Receiver<Outcome>)> {
+        let (sender, receiver) = oneshot::channel();
         let mut table = self.lock();
         if table.closed {
             return None;
         }
-        // The caller enforces the timeout with the runtime's clock; the table only tracks ids.
-        let id = table.outbound.begin(Instant::now(), method, Timeouts::new(Duration::MAX));
-        table.waiters.insert(id.clone(), sender);
-        Some((id, answer))
+        table.last_id += 1;
+        let id = table.last_id;
+        table.waiters.insert(id, sender);
+        Some((id, receiver))
+    }
+
+    /// Removes a request. Returns false if it has its response, or the table was closed: there is nothing to cancel.
+    fn cancel(&self, id: i64) -> bool {
+        self.lock().waiters.remove(&id).is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, RequestTable> {
@@ -72,8 +74,8 @@ impl OutgoingRequests {
     }
 }
 
-/// Sends a raw request on behalf of the bridge. Returns `None` if the client is gone. Dropping the future cancels the
-/// request.
+/// Sends a request whose params are already JSON and waits for the response. `None` if the client is gone. Dropping the
+/// future sends `notifications/cancelled`.
 pub(crate) async fn send_raw_request(
     questions: &Arc<OutgoingRequests>,
     outbox: &Arc<OutboundQueue>,
@@ -81,7 +83,7 @@ pub(crate) async fn send_raw_request(
     method: &str,
     params: &RawJson,
 ) -> Option<Result<RawJson, ErrorObject>> {
-    let (id, answer) = questions.begin(method)?;
+    let (id, answer) = questions.begin()?;
     let mut open = OutgoingRequestGuard {
         requests: questions.clone(),
         outbox: outbox.clone(),
@@ -90,19 +92,20 @@ pub(crate) async fn send_raw_request(
         sent: false,
     };
     outbox.wait_for_capacity().await;
-    outbox.push(|out| drop(write::request(out, &open.id, method, Some(params))));
+    outbox.push(|out| drop(write::request(out, &Id::from(open.id), method, Some(params))));
     open.sent = true;
     answer.await.ok()
 }
 
-/// Sends a request on the stream of the call and waits for its response. Dropping the future cancels the request.
+/// Sends a request on the stream of the call and waits for the response. Dropping the future sends
+/// `notifications/cancelled`.
 pub(in crate::server) async fn send_request(
     context: &Context,
     request: InputRequest,
     within: Option<Duration>,
 ) -> Result<RawJson, AskError> {
     let (questions, outbox, revision) = (context.outgoing_requests(), context.outbox(), context.revision());
-    let (id, answer) = questions.begin(request.method()).ok_or(AskError::Closed)?;
+    let (id, answer) = questions.begin().ok_or(AskError::Closed)?;
     let mut open = OutgoingRequestGuard {
         requests: questions.clone(),
         outbox: outbox.clone(),
@@ -112,11 +115,12 @@ pub(in crate::server) async fn send_request(
     };
     outbox.wait_for_capacity().await;
     let mut written = Ok(());
+    let id = Id::from(open.id);
     outbox.push(|out| {
         written = match request {
-            InputRequest::Elicit(params) => write_request::<Create>(out, &open.id, params, revision),
-            InputRequest::Sample(params) => write_request::<CreateMessage>(out, &open.id, params, revision),
-            InputRequest::Roots(params) => write_request::<roots::List>(out, &open.id, params, revision),
+            InputRequest::Elicit(params) => write_request::<Create>(out, &id, params, revision),
+            InputRequest::Sample(params) => write_request::<CreateMessage>(out, &id, params, revision),
+            InputRequest::Roots(params) => write_request::<roots::List>(out, &id, params, revision),
             _ => Ok(()),
         };
     });
@@ -135,19 +139,65 @@ struct OutgoingRequestGuard {
     requests: Arc<OutgoingRequests>,
     outbox: Arc<OutboundQueue>,
     revision: Revision,
-    id: Id<'static>,
+    id: i64,
     sent: bool,
 }
 
 impl Drop for OutgoingRequestGuard {
     fn drop(&mut self) {
-        let mut table = self.requests.lock();
-        table.waiters.remove(&self.id);
-        let open = table.outbound.cancel(&self.id);
-        drop(table);
-        if open && self.sent {
-            let params = CancelledParams::default().request_id(self.id.clone());
+        if self.requests.cancel(self.id) && self.sent {
+            let params = CancelledParams::default().request_id(Id::from(self.id));
             self.outbox.push(|out| drop(write_notification::<Cancelled>(out, params, self.revision)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tsugite_core::jsonrpc::Raw;
+
+    use super::*;
+
+    fn response(id: impl Into<Id<'static>>) -> Response<'static> {
+        Response { id: Some(id.into()), outcome: Ok(Raw::empty_object()) }
+    }
+
+    #[test]
+    fn response_is_accepted_once_and_ids_are_not_reused() {
+        // JRPC-004. JRPC-047: responses come in any order.
+        let requests = OutgoingRequests::default();
+        let (first, _first_response) = requests.begin().unwrap();
+        let (second, mut second_response) = requests.begin().unwrap();
+        assert_ne!(first, second);
+        assert!(requests.receive_response(response(second)));
+        assert!(second_response.try_recv().unwrap().is_ok());
+        assert!(!requests.receive_response(response(second)));
+        assert!(!requests.receive_response(response("1")));
+        assert!(requests.receive_response(response(first)));
+        let (third, _third_response) = requests.begin().unwrap();
+        assert!(third != first && third != second);
+    }
+
+    #[test]
+    fn only_a_request_without_response_is_cancelled() {
+        // CANC-003. CANC-010: a response after the cancellation is dropped.
+        let requests = OutgoingRequests::default();
+        let (answered, _answered_response) = requests.begin().unwrap();
+        let (open, _open_response) = requests.begin().unwrap();
+        assert!(requests.receive_response(response(answered)));
+        assert!(!requests.cancel(answered));
+        assert!(requests.cancel(open));
+        assert!(!requests.cancel(open));
+        assert!(!requests.receive_response(response(open)));
+    }
+
+    #[test]
+    fn closed_table_takes_no_requests() {
+        let requests = OutgoingRequests::default();
+        let (open, mut open_response) = requests.begin().unwrap();
+        requests.close();
+        assert!(open_response.try_recv().is_err());
+        assert!(!requests.cancel(open));
+        assert!(requests.begin().is_none());
     }
 }

@@ -11,7 +11,7 @@ use tsugite_core::session::http::{
     HttpError, MirrorHeaders, PostDecision, RequestHeaders, check_stateless_headers, decide_post,
     decide_post_request,
 };
-use tsugite_core::session::request_meta::{RequestMeta, ScannedMeta, parse_with_meta};
+use tsugite_core::session::request_meta::{RequestMeta, parse_with_meta};
 
 use super::exchange::{Exchange, HttpHandlerFuture, Output, Resumable};
 use super::http_state::HttpState;
@@ -43,7 +43,7 @@ pub(super) fn dispatch(
         session: session.into_guard(),
         caller,
     };
-    let mut scanned = ScannedMeta::default();
+    let mut scanned = RequestMeta::default();
     let body = match parse_with_meta(bytes, &state.config.limits, &mut scanned) {
         Ok(body) => body,
         Err(error) => {
@@ -52,7 +52,7 @@ pub(super) fn dispatch(
         }
     };
     if let Incoming::Single(Message::Request(request)) = &body {
-        return match &scanned.request_meta(request) {
+        return match &scanned.checked(request) {
             Ok(meta) => post.handle_request(request, meta),
             Err(error) => {
                 let revision = session_revision.unwrap_or(Revision::NEWEST);

@@ -1,11 +1,11 @@
-//! The table of HTTP.
+//! Tests of the HTTP probe.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::jsonrpc::RawJson;
 
-/// A probe and what it wants next.
+/// A probe and its next step.
 struct HttpScript {
     probe: HttpProbe,
     next: HttpProbeStep,
@@ -34,14 +34,9 @@ impl HttpScript {
         self
     }
 
-    /// An answer in which nothing can be read.
+    /// A response without a readable body.
     fn status(mut self, status: u16) -> Self {
         self.next = self.probe.receive(HttpProbeEvent::Response { status, body: ProbeBody::Other });
-        self
-    }
-
-    fn retry(mut self) -> Self {
-        self.next = self.probe.retry();
         self
     }
 
@@ -81,7 +76,7 @@ fn rejected(error: &ErrorObject) -> ProbeError {
 }
 
 #[test]
-fn a_result_naming_a_stateless_revision_we_speak_settles_it() {
+fn result_with_a_supported_stateless_revision_is_final() {
     // HTTP-091
     let probe = HttpScript::new(auto_policy()).expect_request(DISCOVER);
     let settled = probe.result(200, &discover_result(&["2030-01-01", "2025-11-25", "2026-07-28"]));
@@ -94,7 +89,7 @@ fn a_result_naming_a_stateless_revision_we_speak_settles_it() {
 }
 
 #[test]
-fn a_result_naming_only_handshake_revisions_of_ours_leads_to_initialize_with_the_newest_of_them() {
+fn result_with_only_handshake_revisions_leads_to_initialize() {
     let list = ["2024-11-05", "2025-06-18", "2030-01-01"];
     let probe = HttpScript::new(auto_policy())
         .result(200, &discover_result(&list))
@@ -103,7 +98,7 @@ fn a_result_naming_only_handshake_revisions_of_ours_leads_to_initialize_with_the
         handshake_outcome(probe.result(200, &initialize_result("2025-06-18")).expect_done()),
         Some(V2025_06_18)
     );
-    // Nothing of ours.
+    // No common revision.
     HttpScript::new(auto_policy())
         .result(200, &discover_result(&["2030-01-01"]))
         .expect_error(no_common(&["2030-01-01"], Revisions::ALL));
@@ -113,7 +108,7 @@ fn a_result_naming_only_handshake_revisions_of_ours_leads_to_initialize_with_the
 }
 
 #[test]
-fn a_result_without_versions_is_that_of_a_lenient_server_with_a_handshake() {
+fn result_without_versions_leads_to_initialize() {
     for lenient in [
         json!({}),
         json!({"supportedVersions": null}),
@@ -130,7 +125,7 @@ fn a_result_without_versions_is_that_of_a_lenient_server_with_a_handshake() {
 }
 
 #[test]
-fn a_result_that_is_half_of_one_is_a_failure() {
+fn malformed_result_is_a_failure() {
     let half = json!({"supportedVersions": ["2026-07-28"]});
     let probe = HttpScript::new(auto_policy()).result(200, &half);
     assert!(matches!(probe.next, HttpProbeStep::Fail(ProbeError::InvalidResponse(_))), "{:?}", probe.next);
@@ -141,7 +136,7 @@ fn a_result_that_is_half_of_one_is_a_failure() {
 }
 
 #[test]
-fn unsupported_version_naming_only_stateless_revisions_we_do_not_speak_is_a_failure() {
+fn unsupported_version_without_common_revision_is_a_failure() {
     // VER-011 the failure, VER-029: never `initialize`.
     let stateless = Revisions::ALL.stateless();
     for list in [&["2030-01-01"][..], &["2030-01-01", "draft"], &["2030-01-01", "2025-11-25"]] {
@@ -153,14 +148,14 @@ fn unsupported_version_naming_only_stateless_revisions_we_do_not_speak_is_a_fail
 }
 
 #[test]
-fn unsupported_version_without_a_list_that_can_be_read_is_a_failure() {
+fn unsupported_version_without_list_is_a_failure() {
     for error in unsupported_without_list() {
         HttpScript::new(auto_policy()).error(400, &error).expect_error(rejected(&error));
     }
 }
 
 #[test]
-fn unsupported_version_naming_one_we_speak_is_tried_again_once_even_if_it_is_what_we_sent() {
+fn unsupported_version_with_common_revision_is_retried_once() {
     // VER-011, VER-029, HTTP-092
     let again = || {
         HttpScript::new(auto_policy())
@@ -171,7 +166,7 @@ fn unsupported_version_naming_one_we_speak_is_tried_again_once_even_if_it_is_wha
     assert_eq!(stateless_outcome(settled.expect_done()), Some((V2026_07_28, true)));
     let error = unsupported(&["2026-07-28"]);
     again().error(400, &error).expect_error(rejected(&error));
-    // Whatever the status says.
+    // With any status.
     HttpScript::new(auto_policy()).error(200, &error).expect_request(DISCOVER);
 }
 
@@ -199,14 +194,14 @@ fn header_mismatch_or_a_missing_capability_is_corrected_once_and_then_surfaced()
         );
         corrected().error(400, &wrong).expect_error(rejected(&wrong));
         corrected().status(404).expect_error(ProbeError::HttpStatus(404));
-        // A version is another matter than what was corrected.
+        // A version retry is counted separately from a correction.
         let switched = corrected().error(400, &unsupported(&["2026-07-28"])).expect_request(DISCOVER);
         switched.error(400, &wrong).expect_error(rejected(&wrong));
     }
 }
 
 #[test]
-fn once_a_server_has_shown_that_it_is_stateless_nothing_leads_to_initialize() {
+fn stateless_server_is_never_sent_initialize() {
     // VER-029
     let known =
         || HttpScript::new(auto_policy()).error(400, &unsupported(&["2026-07-28"])).expect_request(DISCOVER);
@@ -220,7 +215,7 @@ fn once_a_server_has_shown_that_it_is_stateless_nothing_leads_to_initialize() {
             "{:?}",
             probe.next
         );
-        // Nor after it is settled.
+        // Also after the probe is done.
         probe = probe.result(200, &discover_result(&["2026-07-28"]));
         probe.expect_done();
         probe.status(404).expect_error(ProbeError::HttpStatus(404));
@@ -231,7 +226,7 @@ fn once_a_server_has_shown_that_it_is_stateless_nothing_leads_to_initialize() {
 
 #[test]
 fn invalid_params_in_a_400_lead_to_initialize() {
-    // HTTP-092: it proves nothing.
+    // HTTP-092: this code proves nothing.
     HttpScript::new(auto_policy()).error(400, &error(-32602)).expect_request(INITIALIZE);
 }
 
@@ -259,7 +254,7 @@ fn any_other_error_in_a_200_leads_to_initialize_but_never_to_http_sse() {
 }
 
 #[test]
-fn a_4xx_that_says_nothing_leads_to_initialize_and_then_to_http_sse() {
+fn unreadable_4xx_leads_to_initialize_then_http_sse() {
     // HTTP-093, HSSE-009, HSSE-010
     for status in [400, 402, 404, 405, 406, 410, 415, 418, 499] {
         HttpScript::new(auto_policy()).status(status).expect_request(INITIALIZE);
@@ -272,7 +267,6 @@ fn a_4xx_that_says_nothing_leads_to_initialize_and_then_to_http_sse() {
     let streamable = probe().result(200, &initialize_result("2025-06-18"));
     assert_eq!(handshake_outcome(streamable.expect_done()), Some(V2025_06_18));
     streamable.expect_record(V2025_06_18, TransportKind::StreamableHttp);
-    assert_eq!({ streamable }.probe.invalidate_record(), None);
     for status in [400, 404, 405] {
         let old =
             probe().status(status).expect_open_sse(V2025_11_25).result(200, &initialize_result("2024-11-05"));
@@ -280,20 +274,20 @@ fn a_4xx_that_says_nothing_leads_to_initialize_and_then_to_http_sse() {
         old.expect_record(V2024_11_05, TransportKind::HttpSse);
         probe().error(status, &error(-32000)).expect_open_sse(V2025_11_25);
     }
-    // The number is no word of the stateless era without its status.
+    // The code alone does not show the stateless era; its status does.
     let probe = || HttpScript::new(auto_policy()).error(400, &error(-32601)).expect_request(INITIALIZE);
     probe().error(400, &error(-32601)).expect_open_sse(V2025_11_25);
     for status in [406, 410, 415] {
         probe().status(status).expect_error(ProbeError::HttpStatus(status));
     }
-    // Words of the stateless era.
+    // Errors of the stateless era.
     for (status, code) in [(400, -32020), (400, -32021), (400, -32022), (404, -32601)] {
         probe().error(status, &error(code)).expect_error(ProbeError::NoDiscover(error(code)));
     }
 }
 
 #[test]
-fn without_http_sse_the_failure_is_what_was_said_to_initialize() {
+fn failed_http_sse_reports_the_initialize_error() {
     let wrong = error(-32000);
     for status in [200, 400, 404, 405, 406] {
         let opened =
@@ -303,7 +297,7 @@ fn without_http_sse_the_failure_is_what_was_said_to_initialize() {
     let opened = || HttpScript::new(auto_policy()).status(404).status(405).expect_open_sse(V2025_11_25);
     opened().status(404).expect_error(ProbeError::HttpStatus(405));
     opened().status(502).expect_error(ProbeError::HttpStatus(502));
-    // The stream is there, but not what we need.
+    // The stream exists, but the handshake fails.
     opened().error(200, &error(-32603)).expect_error(rejected(&error(-32603)));
     opened()
         .result(200, &initialize_result("1.0"))
@@ -312,46 +306,18 @@ fn without_http_sse_the_failure_is_what_was_said_to_initialize() {
 }
 
 #[test]
-fn unauthorized_says_nothing_of_the_era_and_the_question_is_asked_again() {
-    let mut probe = HttpScript::new(auto_policy());
-    for _ in 0..3 {
-        probe = probe.error(401, &unsupported(&["2025-11-25"]));
-        assert_eq!(probe.next, HttpProbeStep::Authorize);
-        probe = probe.retry().expect_request(DISCOVER);
+fn unauthorized_forbidden_and_too_many_requests_are_failures() {
+    for status in [401, 403, 429] {
+        let failure = || ProbeError::HttpStatus(status);
+        HttpScript::new(auto_policy()).error(status, &unsupported(&["2025-11-25"])).expect_error(failure());
+        HttpScript::new(auto_policy()).status(400).status(status).expect_error(failure());
+        let sse = HttpScript::new(auto_policy()).status(400).status(404).expect_open_sse(V2025_11_25);
+        sse.status(status).expect_error(failure());
     }
-    probe.status(401).expect_error(ProbeError::HttpStatus(401));
-    // So it is with every other question.
-    let probe = HttpScript::new(auto_policy()).status(400).status(401);
-    assert_eq!(probe.next, HttpProbeStep::Authorize);
-    let probe = probe.retry().expect_request(INITIALIZE).status(404).expect_open_sse(V2025_11_25).status(401);
-    assert_eq!(probe.next, HttpProbeStep::Authorize);
-    probe.retry().expect_open_sse(V2025_11_25);
 }
 
 #[test]
-fn forbidden_says_nothing_of_the_era_and_asks_for_more_rights() {
-    let mut probe = HttpScript::new(auto_policy()).status(401).retry();
-    for _ in 0..2 {
-        probe = probe.status(403);
-        assert_eq!(probe.next, HttpProbeStep::StepUp);
-        probe = probe.retry().expect_request(DISCOVER);
-    }
-    probe.status(403).expect_error(ProbeError::HttpStatus(403));
-}
-
-#[test]
-fn too_many_requests_say_nothing_of_the_era_and_are_waited_out_three_times() {
-    let mut probe = HttpScript::new(auto_policy());
-    for _ in 0..3 {
-        probe = probe.error(429, &error(-32000));
-        assert_eq!(probe.next, HttpProbeStep::Wait);
-        probe = probe.retry().expect_request(DISCOVER);
-    }
-    probe.status(429).expect_error(ProbeError::HttpStatus(429));
-}
-
-#[test]
-fn a_server_error_silence_or_a_redirect_is_a_failure_and_never_a_handshake() {
+fn server_error_timeout_or_redirect_is_a_failure() {
     for status in [500, 502, 503, 504, 599, 301, 304, 307, 308, 100, 0, 600] {
         HttpScript::new(auto_policy()).status(status).expect_error(ProbeError::HttpStatus(status));
         HttpScript::new(auto_policy())
@@ -371,7 +337,7 @@ fn a_server_error_silence_or_a_redirect_is_a_failure_and_never_a_handshake() {
 }
 
 #[test]
-fn initialize_answered_with_a_revision_we_do_not_speak_is_a_failure_naming_both() {
+fn initialize_with_unsupported_revision_is_a_failure() {
     let ours = Revisions::ALL.without(V2024_11_05);
     for version in ["2024-11-05", "2026-07-28", "1.0", ""] {
         let probe =
@@ -393,7 +359,7 @@ fn initialize_answered_with_a_revision_we_do_not_speak_is_a_failure_naming_both(
 }
 
 #[test]
-fn initialize_refused_with_a_list_is_sent_again_with_one_of_it_once() {
+fn rejected_initialize_is_retried_once_with_a_listed_revision() {
     let wrong = error(-32602).data(&json!({"supported": ["2024-11-05", "2030-01-01"]}));
     let again = || {
         HttpScript::new(auto_policy())
@@ -414,7 +380,7 @@ fn initialize_refused_with_a_list_is_sent_again_with_one_of_it_once() {
 }
 
 #[test]
-fn stateless_only_asks_but_never_sends_initialize() {
+fn stateless_only_never_sends_initialize() {
     let policy = auto_policy().mode(ProbeMode::StatelessOnly);
     let ours = Revisions::ALL.stateless();
     let probe = || HttpScript::new(policy).expect_request(DISCOVER);
@@ -431,14 +397,14 @@ fn stateless_only_asks_but_never_sends_initialize() {
 }
 
 #[test]
-fn handshake_only_never_asks() {
+fn handshake_only_never_sends_discover() {
     // HSSE-009
     let policy = auto_policy().mode(ProbeMode::HandshakeOnly);
     for policy in [policy, ProbePolicy::new(Revisions::ALL.handshake())] {
         let probe = || HttpScript::new(policy).expect_request(INITIALIZE);
         probe().status(404).expect_open_sse(V2025_11_25);
         probe().error(400, &error(-32000)).expect_open_sse(V2025_11_25);
-        // HSSE-010: a stateless server is not looked for elsewhere.
+        // HSSE-010: a stateless server is not tried over HTTP+SSE.
         probe().error(404, &error(-32601)).expect_error(rejected(&error(-32601)));
         probe().error(400, &error(-32020)).expect_error(rejected(&error(-32020)));
         let ours = Revisions::ALL.handshake();
@@ -447,7 +413,7 @@ fn handshake_only_never_asks() {
 }
 
 #[test]
-fn a_pinned_revision_is_never_asked_for() {
+fn pinned_revision_is_not_probed() {
     // VER-015
     let probe = HttpScript::new(auto_policy().mode(ProbeMode::Pin(V2026_07_28)));
     assert_eq!(stateless_outcome(probe.expect_done()), Some((V2026_07_28, false)));
@@ -471,7 +437,7 @@ fn a_pinned_revision_is_never_asked_for() {
 }
 
 #[test]
-fn nothing_to_speak_is_a_failure() {
+fn empty_policy_is_a_failure() {
     let ours = Revisions::ALL.handshake();
     for policy in [
         ProbePolicy::new(Revisions::NONE),
@@ -483,57 +449,34 @@ fn nothing_to_speak_is_a_failure() {
 }
 
 #[test]
-fn a_verdict_spares_the_probe() {
+fn record_skips_the_probe() {
     // VER-031
     let probe = HttpScript::with_record(auto_policy(), V2026_07_28, TransportKind::StreamableHttp);
     assert_eq!(stateless_outcome(probe.expect_done()), Some((V2026_07_28, false)));
     probe.expect_record(V2026_07_28, TransportKind::StreamableHttp);
     let probe = HttpScript::with_record(auto_policy(), V2025_06_18, TransportKind::StreamableHttp)
         .expect_request(ProbeRequest::Initialize(V2025_06_18));
-    let mut settled = probe.result(200, &initialize_result("2025-06-18"));
+    let settled = probe.result(200, &initialize_result("2025-06-18"));
     settled.expect_record(V2025_06_18, TransportKind::StreamableHttp);
-    assert_eq!(settled.probe.invalidate_record(), None);
     let probe = HttpScript::with_record(auto_policy(), V2024_11_05, TransportKind::HttpSse)
         .expect_open_sse(V2024_11_05);
     probe.result(200, &initialize_result("2024-11-05")).expect_record(V2024_11_05, TransportKind::HttpSse);
 }
 
 #[test]
-fn a_verdict_that_cannot_be_does_not_count() {
+fn impossible_record_is_ignored() {
     HttpScript::with_record(auto_policy(), V2026_07_28, TransportKind::HttpSse).expect_request(DISCOVER);
     HttpScript::with_record(auto_policy(), V2026_07_28, TransportKind::Stdio).expect_request(DISCOVER);
     HttpScript::with_record(auto_policy(), V2025_11_25, TransportKind::Stdio).expect_request(DISCOVER);
-    let older = ProbePolicy::new(Revisions::ALL.without(V2026_07_28));
+    let older = ProbePolicy::new(Revisions::ALL.handshake());
     HttpScript::with_record(older, V2026_07_28, TransportKind::StreamableHttp).expect_request(INITIALIZE);
     let pinned = auto_policy().mode(ProbeMode::Pin(V2025_06_18));
     HttpScript::with_record(pinned, V2025_11_25, TransportKind::StreamableHttp)
         .expect_request(ProbeRequest::Initialize(V2025_06_18));
-    assert_eq!(
-        HttpScript::with_record(auto_policy(), V2026_07_28, TransportKind::HttpSse).probe.invalidate_record(),
-        None
-    );
 }
 
 #[test]
-fn a_stale_stateless_verdict_is_probed_anew_once() {
-    // VER-031
-    let mut probe = HttpScript::with_record(auto_policy(), V2026_07_28, TransportKind::StreamableHttp);
-    assert_eq!(probe.probe.invalidate_record(), Some(HttpProbeStep::Send(DISCOVER)));
-    assert_eq!((probe.probe.invalidate_record(), probe.probe.record()), (None, None));
-    let mut settled =
-        probe.status(400).expect_request(INITIALIZE).result(200, &initialize_result("2025-11-25"));
-    settled.expect_record(V2025_11_25, TransportKind::StreamableHttp);
-    assert_eq!(settled.probe.invalidate_record(), None);
-    // What was pinned is not to be found out.
-    let pinned = auto_policy().mode(ProbeMode::Pin(V2026_07_28));
-    assert_eq!(
-        HttpScript::with_record(pinned, V2026_07_28, TransportKind::StreamableHttp).probe.invalidate_record(),
-        None
-    );
-}
-
-#[test]
-fn a_stale_handshake_verdict_is_probed_anew_once() {
+fn stale_handshake_record_is_probed_once() {
     let trusting = || {
         HttpScript::with_record(auto_policy(), V2025_11_25, TransportKind::StreamableHttp)
             .expect_request(INITIALIZE)
@@ -548,7 +491,7 @@ fn a_stale_handshake_verdict_is_probed_anew_once() {
         probe.error(400, &error(-32603)).expect_open_sse(V2025_11_25);
     }
     trusting().status(503).expect_error(ProbeError::HttpStatus(503));
-    // The old transport may have made way for the new one.
+    // The server may have moved from the old transport to the new one.
     let trusting = |policy| {
         HttpScript::with_record(policy, V2024_11_05, TransportKind::HttpSse).expect_open_sse(V2024_11_05)
     };
@@ -566,7 +509,7 @@ fn a_stale_handshake_verdict_is_probed_anew_once() {
         .expect_open_sse(V2025_11_25);
     let probe = trusting(auto_policy().mode(ProbeMode::HandshakeOnly)).status(404).expect_request(INITIALIZE);
     probe.status(404).expect_open_sse(V2025_11_25).status(404).expect_error(ProbeError::HttpStatus(404));
-    // Without anything else to ask there is nothing to find out.
+    // With handshakes only there is nothing to probe.
     let only = auto_policy().mode(ProbeMode::HandshakeOnly);
     let probe = HttpScript::with_record(only, V2025_11_25, TransportKind::StreamableHttp).status(406);
     probe.expect_error(ProbeError::HttpStatus(406));
@@ -595,10 +538,10 @@ proptest! {
     #[test]
     fn every_conversation_ends(
         policy in policy(),
-        verdict in prop::option::of((0_usize..5, any::<bool>())),
+        record in prop::option::of((0_usize..5, any::<bool>())),
         outcomes in prop::collection::vec(outcome(), 30),
     ) {
-        let mut script = match verdict {
+        let mut script = match record {
             Some((at, old)) => {
                 let transport = if old { TransportKind::HttpSse } else { TransportKind::StreamableHttp };
                 HttpScript::with_record(policy, Revision::ALL[at], transport)
@@ -608,12 +551,7 @@ proptest! {
         let mut outcomes = outcomes.into_iter();
         loop {
             match &script.next {
-                HttpProbeStep::Done(_) => match script.probe.invalidate_record() {
-                    Some(next) => script.next = next,
-                    None => break,
-                },
-                HttpProbeStep::Fail(_) => break,
-                HttpProbeStep::Authorize | HttpProbeStep::StepUp | HttpProbeStep::Wait => script = script.retry(),
+                HttpProbeStep::Done(_) | HttpProbeStep::Fail(_) => break,
                 HttpProbeStep::OpenSse(_) | HttpProbeStep::Send(_) => {
                     if let HttpProbeStep::Send(ProbeRequest::Discover(_)) = script.next {
                         prop_assert!(matches!(policy.mode, ProbeMode::Auto | ProbeMode::StatelessOnly));

@@ -1,4 +1,4 @@
-//! The two tables, row by row. Each test is named after its row.
+//! Tests of the two probes, row by row. Each test is named after its row.
 
 mod http_tests;
 mod stdio_tests;
@@ -56,7 +56,7 @@ fn no_common(theirs: &[&str], ours: Revisions) -> ProbeError {
     ProbeError::NoCommonRevision { theirs: theirs.iter().map(|name| (*name).to_owned()).collect(), ours }
 }
 
-/// Which revision was settled upon, and whether the server was heard about it.
+/// The negotiated revision, and whether there is a discover result.
 fn stateless_outcome(settled: &ProbeOutcome) -> Option<(Revision, bool)> {
     match settled {
         ProbeOutcome::Stateless { revision, discover_result: discovered } => {

@@ -1,11 +1,11 @@
-//! The table of stdio.
+//! Tests of the stdio probe.
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::jsonrpc::RawJson;
 
-/// A probe and what it wants next.
+/// A probe and its next step.
 struct StdioScript {
     probe: StdioProbe,
     next: StdioProbeStep,
@@ -75,15 +75,15 @@ fn rejected(error: &ErrorObject) -> ProbeError {
 }
 
 #[test]
-fn the_first_line_asks_for_what_we_prefer() {
+fn first_request_claims_the_preferred_revision() {
     // STDIO-021, STDIO-025, VER-033
     StdioScript::new(auto_policy()).expect_request(DISCOVER);
     StdioScript::new(auto_policy().mode(ProbeMode::StatelessOnly)).expect_request(DISCOVER);
 }
 
 #[test]
-fn a_handshake_offers_the_newest_and_takes_any_we_speak() {
-    // LIFE-007, LIFE-009, LIFE-010: nothing else is asked before the answer.
+fn handshake_offers_newest_and_accepts_any_supported() {
+    // LIFE-007, LIFE-009, LIFE-010: no other request is sent before the response.
     let spoken = ProbePolicy::new(Revisions::ALL.handshake().without(V2025_11_25));
     for version in ["2025-06-18", "2024-11-05"] {
         let script = StdioScript::new(spoken)
@@ -94,7 +94,7 @@ fn a_handshake_offers_the_newest_and_takes_any_we_speak() {
 }
 
 #[test]
-fn a_handshake_ends_at_a_revision_we_do_not_speak() {
+fn handshake_fails_on_an_unsupported_revision() {
     // LIFE-014
     for version in ["1.0", "2026-07-28", ""] {
         let script = StdioScript::new(auto_policy().mode(ProbeMode::HandshakeOnly))
@@ -104,7 +104,7 @@ fn a_handshake_ends_at_a_revision_we_do_not_speak() {
 }
 
 #[test]
-fn a_result_settles_it() {
+fn result_is_final() {
     // STDIO-022
     let settled = StdioScript::new(auto_policy()).result(&discover_result(&["2025-11-25", "2026-07-28"]));
     assert_eq!(stateless_outcome(settled.expect_done()), Some((V2026_07_28, true)));
@@ -116,7 +116,7 @@ fn a_result_settles_it() {
 }
 
 #[test]
-fn unsupported_version_with_a_list_is_answered_with_a_listed_one() {
+fn unsupported_version_is_retried_with_a_listed_one() {
     // STDIO-023
     let again = || {
         StdioScript::new(auto_policy())
@@ -136,7 +136,7 @@ fn unsupported_version_with_a_list_is_answered_with_a_listed_one() {
     for error in unsupported_without_list() {
         StdioScript::new(auto_policy()).error(&error).expect_error(rejected(&error));
     }
-    // Only a list with nothing else in it leads to a handshake.
+    // Only a list of nothing but handshake revisions leads to a handshake.
     StdioScript::new(auto_policy())
         .error(&unsupported(&["2025-03-26"]))
         .expect_request(ProbeRequest::Initialize(V2025_03_26));
@@ -164,7 +164,7 @@ fn any_other_error_leads_to_initialize_in_the_same_process() {
 }
 
 #[test]
-fn silence_leads_to_initialize_in_the_same_process() {
+fn timeout_leads_to_initialize_in_the_same_process() {
     // STDIO-024
     let probe = || StdioScript::new(auto_policy()).timeout().expect_request(INITIALIZE);
     probe().result(&initialize_result("2025-11-25")).expect_done();
@@ -172,7 +172,7 @@ fn silence_leads_to_initialize_in_the_same_process() {
 }
 
 #[test]
-fn a_stateless_server_that_was_slow_to_start_is_asked_again() {
+fn slow_stateless_server_is_probed_again() {
     let probe = || {
         StdioScript::new(auto_policy())
             .timeout()
@@ -184,17 +184,17 @@ fn a_stateless_server_that_was_slow_to_start_is_asked_again() {
     probe().error(&error(-32601)).expect_error(rejected(&error(-32601)));
     let itself = unsupported(&["2026-07-28"]);
     probe().error(&itself).expect_error(rejected(&itself));
-    // One that has answered before has said it all.
+    // A server that responded before is not probed again.
     let baffled = StdioScript::new(auto_policy()).error(&error(-32601)).error(&itself);
     baffled.expect_error(ProbeError::NoDiscover(itself));
 }
 
 #[test]
-fn a_process_that_ends_is_started_again_once_and_hears_initialize_alone() {
+fn exited_process_is_restarted_once_with_initialize() {
     let probe = || StdioScript::new(auto_policy()).exit().expect_restart(INITIALIZE);
     probe().result(&initialize_result("2025-11-25")).expect_done();
     probe().exit().expect_error(ProbeError::Exited);
-    // What the question broke may break late.
+    // The crash may come after a later request.
     for asked in
         [StdioScript::new(auto_policy()).timeout(), StdioScript::new(auto_policy()).error(&error(-32601))]
     {
@@ -205,12 +205,12 @@ fn a_process_that_ends_is_started_again_once_and_hears_initialize_alone() {
             .exit()
             .expect_error(ProbeError::Exited);
     }
-    // Where nothing was asked, the question is not to blame.
+    // Without `server/discover` a restart would not help.
     StdioScript::new(auto_policy().mode(ProbeMode::HandshakeOnly)).exit().expect_error(ProbeError::Exited);
 }
 
 #[test]
-fn a_line_that_is_no_message_is_passed_over() {
+fn line_that_is_not_a_message_is_skipped() {
     let mut probe = StdioScript::new(auto_policy());
     for _ in 0..100 {
         probe = probe.receive(StdioProbeEvent::NotAMessage);
@@ -222,7 +222,7 @@ fn a_line_that_is_no_message_is_passed_over() {
 }
 
 #[test]
-fn initialize_answered_with_a_revision_we_do_not_speak_is_a_failure_naming_both() {
+fn initialize_with_unsupported_revision_is_a_failure() {
     let ours = Revisions::ALL.handshake();
     for version in ["2026-07-28", "1.0"] {
         let probe = StdioScript::new(auto_policy()).timeout().result(&initialize_result(version));
@@ -232,7 +232,7 @@ fn initialize_answered_with_a_revision_we_do_not_speak_is_a_failure_naming_both(
 }
 
 #[test]
-fn stateless_only_fails_at_once_with_a_server_that_wants_a_handshake() {
+fn stateless_only_fails_with_a_handshake_server() {
     // VER-033
     let probe = || StdioScript::new(auto_policy().mode(ProbeMode::StatelessOnly)).expect_request(DISCOVER);
     let wants = || ProbeError::HandshakeRequired { ours: Revisions::ALL.stateless() };
@@ -242,7 +242,7 @@ fn stateless_only_fails_at_once_with_a_server_that_wants_a_handshake() {
 }
 
 #[test]
-fn neither_a_handshake_alone_nor_a_pinned_revision_is_asked_for() {
+fn handshake_only_and_pinned_are_not_probed() {
     StdioScript::new(auto_policy().mode(ProbeMode::HandshakeOnly)).expect_request(INITIALIZE);
     let pinned = StdioScript::new(auto_policy().mode(ProbeMode::Pin(V2026_07_28)));
     assert_eq!(stateless_outcome(pinned.expect_done()), Some((V2026_07_28, false)));
@@ -256,22 +256,17 @@ fn neither_a_handshake_alone_nor_a_pinned_revision_is_asked_for() {
 }
 
 #[test]
-fn a_verdict_spares_the_probe_and_a_stale_one_is_probed_anew_once() {
+fn record_skips_the_probe_and_a_stale_handshake_is_probed() {
     // VER-031
-    let mut probe = StdioScript::with_record(auto_policy(), V2026_07_28);
+    let probe = StdioScript::with_record(auto_policy(), V2026_07_28);
     assert_eq!(stateless_outcome(probe.expect_done()), Some((V2026_07_28, false)));
     assert_eq!(probe.probe.record(), Some(ProbeRecord::new(V2026_07_28, TransportKind::Stdio)));
-    assert_eq!(probe.probe.invalidate_record(), Some(StdioProbeStep::Send(DISCOVER)));
-    assert_eq!((probe.probe.invalidate_record(), probe.probe.record()), (None, None));
-    probe.timeout().expect_request(INITIALIZE);
 
     let trusting = || {
         StdioScript::with_record(auto_policy(), V2025_06_18)
             .expect_request(ProbeRequest::Initialize(V2025_06_18))
     };
-    let mut settled = trusting().result(&initialize_result("2025-06-18"));
-    settled.expect_done();
-    assert_eq!(settled.probe.invalidate_record(), None);
+    trusting().result(&initialize_result("2025-06-18")).expect_done();
     trusting()
         .error(&error(-32601))
         .expect_request(DISCOVER)
@@ -280,8 +275,6 @@ fn a_verdict_spares_the_probe_and_a_stale_one_is_probed_anew_once() {
     trusting().timeout().expect_request(DISCOVER);
     trusting().exit().expect_restart(DISCOVER).exit().expect_error(ProbeError::Exited);
 
-    let pinned = auto_policy().mode(ProbeMode::Pin(V2026_07_28));
-    assert_eq!(StdioScript::with_record(pinned, V2026_07_28).probe.invalidate_record(), None);
     let only = StdioScript::with_record(auto_policy().mode(ProbeMode::HandshakeOnly), V2025_11_25)
         .expect_request(INITIALIZE);
     only.error(&error(-32603)).expect_error(rejected(&error(-32603)));
@@ -297,10 +290,10 @@ proptest! {
 
     #[test]
     fn every_conversation_ends(
-        verdict in prop::option::of(0_usize..5),
+        record in prop::option::of(0_usize..5),
         outcomes in prop::collection::vec(0_u8..13, 20),
     ) {
-        let mut script = match verdict {
+        let mut script = match record {
             Some(at) => StdioScript::with_record(auto_policy(), Revision::ALL[at]),
             None => StdioScript::new(auto_policy()),
         };
@@ -308,11 +301,7 @@ proptest! {
         let mut starts = 1;
         loop {
             match &script.next {
-                StdioProbeStep::Done(_) => match script.probe.invalidate_record() {
-                    Some(next) => script.next = next,
-                    None => break,
-                },
-                StdioProbeStep::Fail(_) => break,
+                StdioProbeStep::Done(_) | StdioProbeStep::Fail(_) => break,
                 next => {
                     starts += usize::from(matches!(next, StdioProbeStep::Restart(_)));
                     let Some(outcome) = outcomes.next() else { panic!("no end: {next:?}") };
