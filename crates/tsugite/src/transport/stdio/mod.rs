@@ -53,9 +53,11 @@ impl Server {
         super::stderr_log::fall_back_to_stderr();
         let Stdio { stdin, stdout, copier } = take_stdio()?;
         let stream = Arc::new(LineStream::new(ServerConnection::new(&self, None), stdout));
+        // Before the first response: a signal after it must not kill the process.
+        let stop = super::signal::shutdown_signal();
         let ended = start_reader(stdin, Arc::clone(&stream))?;
         let reading = async { ended.await.unwrap_or_else(|_| Err(reader_panicked())) };
-        let served = stream.serve(reading, super::signal::shutdown_signal()).await;
+        let served = stream.serve(reading, stop).await;
         stream.close_output();
         if let Some(copier) = copier {
             tokio::task::spawn_blocking(move || copier.join()).await?.map_err(|_| copier_panicked())??;
