@@ -1,4 +1,4 @@
-//! In memory: a server and whoever speaks to it, in one process, without a port.
+//! In memory: raw connections to a server in the same process, without a port.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use crate::server::{Principal, Server};
 
 /// A raw connection to a server in the same process: lines in, lines out.
 ///
-/// Dropping it ends the connection and stops what still runs.
+/// Dropping it ends the connection and aborts requests that still run.
 ///
 /// ```
 /// use tsugite::prelude::*;
-/// use tsugite::transport::memory_store;
+/// use tsugite::transport::memory;
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// let server = Server::new("quiet", "1.0.0");
-/// let mut wire = memory_store::connect(&server).unwrap();
+/// let mut wire = memory::connect(&server).unwrap();
 /// wire.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
 /// assert_eq!(wire.next().await, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
 /// # }
@@ -34,7 +34,7 @@ pub fn connect(server: &Server) -> crate::Result<MemoryConnection> {
     connect_with(server, None)
 }
 
-/// Connects as somebody: handlers, and the rules of visibility, see them as authenticated.
+/// Connects as an authenticated caller, whom handlers and visibility rules see.
 pub fn connect_as(server: &Server, principal: Principal) -> crate::Result<MemoryConnection> {
     connect_with(server, Some(principal))
 }
@@ -46,17 +46,18 @@ fn connect_with(server: &Server, principal: Option<Principal>) -> crate::Result<
 }
 
 impl MemoryConnection {
-    /// Sends one line to the server. Must be called inside a tokio runtime: what is not done at once goes on there.
+    /// Sends one line to the server. Must be called inside a tokio runtime: a request that is still pending after its first poll continues
+    /// there.
     pub fn send(&mut self, line: impl AsRef<[u8]>) {
         self.connection.spawn(self.connection.receive(line.as_ref()));
     }
 
-    /// Says that nothing more will be sent: streams of changes end, and whoever waits for an answer gives up.
+    /// Announces that nothing more will be sent: subscription streams end, and questions to the client fail.
     pub fn close(&mut self) {
         self.connection.close();
     }
 
-    /// The next line from the server; waits for it.
+    /// Waits for the next line from the server.
     pub async fn next(&mut self) -> String {
         loop {
             if let Some(line) = self.ready.pop_front() {
@@ -83,6 +84,6 @@ impl Drop for MemoryConnection {
 
 impl std::fmt::Debug for MemoryConnection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Wire").finish_non_exhaustive()
+        f.debug_struct("MemoryConnection").finish_non_exhaustive()
     }
 }

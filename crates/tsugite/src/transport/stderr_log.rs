@@ -1,4 +1,4 @@
-//! What goes wrong is written to stderr, as long as nobody else listens.
+//! Writes warnings and errors to stderr if the application has no `tracing` subscriber.
 
 use std::fmt::{self, Write as _};
 
@@ -9,7 +9,7 @@ use tracing::{Event, Level, Metadata, Subscriber};
 /// Writes warnings and errors of this library to stderr, unless the application has a subscriber of its own.
 pub(super) fn fall_back_to_stderr() {
     if !tracing::dispatcher::has_been_set() {
-        // Somebody may have been faster; then they listen.
+        // Fails if a subscriber was set meanwhile; that one is used.
         drop(tracing::subscriber::set_global_default(StderrSubscriber));
     }
 }
@@ -40,7 +40,7 @@ impl Subscriber for StderrSubscriber {
     fn exit(&self, _: &Id) {}
 }
 
-/// What happened, then what belongs to it.
+/// One line: the message, then the fields.
 struct LogLine(String);
 
 impl Visit for LogLine {

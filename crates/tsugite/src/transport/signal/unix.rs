@@ -5,16 +5,15 @@ use std::task::Poll;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Waits for a signal that asks the process to stop.
-pub(in crate::transport) async fn shutdown_signal() {
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    poll_fn(|cx| match terminate.poll_recv(cx) {
-        Poll::Ready(_) => Poll::Ready(()),
-        Poll::Pending => interrupt.poll_recv(cx).map(drop),
-    })
-    .await;
+/// Waits for a signal that asks the process to stop. Listens from the call on, not only once it is awaited.
+pub(in crate::transport) fn shutdown_signal() -> impl Future<Output = ()> + Send {
+    let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
+    async {
+        let (Ok(mut terminate), Ok(mut interrupt)) = signals else { return std::future::pending().await };
+        poll_fn(|cx| match terminate.poll_recv(cx) {
+            Poll::Ready(_) => Poll::Ready(()),
+            Poll::Pending => interrupt.poll_recv(cx).map(drop),
+        })
+        .await;
+    }
 }
