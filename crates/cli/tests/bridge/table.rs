@@ -46,7 +46,7 @@ struct Cell {
 
 impl Cell {
     fn name(&self) -> String {
-        let feature = match self.feature {
+        let label = match self.feature {
             Feature::List => "list",
             Feature::Call => "call",
             Feature::Progress => "progress",
@@ -55,7 +55,7 @@ impl Cell {
             Feature::Change => "list change",
         };
         let ((client, near), (server, far)) = (self.client, self.server);
-        format!("{client} {near} → {server} {far}: {feature}")
+        format!("{client} {near} → {server} {far}: {label}")
     }
 
     /// Whether the client's revision has the feature. Otherwise the test expects a clear error.

@@ -466,3 +466,19 @@ async fn session_without_tools_cannot_call_later_tools() {
         assert_eq!(called["error"]["code"], -32601, "{revision}: {called}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn server_sends_no_request_before_initialized() {
+    // LIFE-008
+    for revision in handshakes() {
+        let mut wire = memory::connect(&curious()).unwrap();
+        let response = exchange(&mut wire, &initialize(1, revision.as_str(), able())).await;
+        assert_eq!(response["id"], 1, "{response}");
+        let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+        assert_eq!(exchange(&mut wire, &ping).await["id"], 2);
+        assert!(tokio::time::timeout(Duration::from_secs(600), wire.next()).await.is_err());
+        wire.send(json!({"jsonrpc": "2.0", "method": "notifications/initialized"}).to_string());
+        let call = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "places"}});
+        assert_eq!(exchange(&mut wire, &call).await["method"], "roots/list");
+    }
+}

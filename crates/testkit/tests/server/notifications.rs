@@ -128,7 +128,7 @@ async fn malformed_cancellation_is_ignored() {
 
 #[tokio::test(start_paused = true)]
 async fn server_cancels_its_questions_only_in_handshake_revisions() {
-    // CANC-001, CANC-015
+    // CANC-001, CANC-015, LIFE-023
     let asks = Tool::new("asks").handler(|cx: Context| async move {
         let form = FormSchema::new().field("x", Field::text());
         cx.ask_form(form, "?").timeout(Duration::from_secs(5)).await?;
