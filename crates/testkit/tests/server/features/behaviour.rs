@@ -241,7 +241,7 @@ fn registration_error_names_its_cause() {
         (Server::new("s", "1").tool(Tool::new("x")), "no handler"),
         (Server::new("s", "1").tool(tool("x")).tool(tool("x")), "registered twice"),
         (Server::new("s", "1").tool(tool("")), "no name"),
-        (Server::new("s", "1").resource(Resource::text("motto", "x")), "no scheme"),
+        (Server::new("s", "1").resource(Resource::text("motto", "x")), "no URI scheme"),
         (
             Server::new("s", "1").resource(Resource::template("a://{x}{y}").handler(|| async { "" })),
             "template",
