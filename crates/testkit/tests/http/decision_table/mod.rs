@@ -1,4 +1,4 @@
-//! The decision table of HTTP in ARCHITECTURE.md, row by row over a real socket: what arrives, which status and which
+//! The decision table of HTTP in docs/decisions, row by row over a real socket: what arrives, which status and which
 //! number it gets.
 
 mod access;
