@@ -338,7 +338,7 @@ fn a_file_without_a_list_is_told() {
     for text in ["{}", r#"{"mcpservers":{}}"#, r#"{"mcp":{"allowed":[]}}"#, r#"{"mcp":true}"#] {
         let error = ServersFile::parse(text, lookup).unwrap_err();
         assert!(error.has_no_server_list(), "{text}");
-        assert_eq!(error.to_string(), "there is none of `mcpServers`, `servers` and `mcp.servers`", "{text}");
+        assert_eq!(error.to_string(), "found no `mcpServers`, `servers` or `mcp.servers`", "{text}");
     }
     assert!(!ServersFile::parse("[]", lookup).unwrap_err().has_no_server_list());
 }
@@ -357,13 +357,13 @@ fn which_list_is_meant_is_not_guessed() {
         (r#"{"mcp":{"servers":{}},"mcpServers":{}}"#, "`mcpServers` and `mcp.servers`"),
     ];
     for (text, both) in cases {
-        assert_eq!(file_error(text), format!("there are both {both}, and only one of them can be meant"));
+        assert_eq!(file_error(text), format!("found both {both}; keep one of them"));
     }
-    assert_eq!(file_error(r#"{"mcpServers":{},"mcpServers":{}}"#), "mcpServers: it is there more than once");
-    assert_eq!(file_error(r#"{"servers":{},"servers":{}}"#), "servers: it is there more than once");
-    assert_eq!(file_error(r#"{"mcp":{},"mcp":{}}"#), "mcp: it is there more than once");
+    assert_eq!(file_error(r#"{"mcpServers":{},"mcpServers":{}}"#), "mcpServers: duplicate member");
+    assert_eq!(file_error(r#"{"servers":{},"servers":{}}"#), "servers: duplicate member");
+    assert_eq!(file_error(r#"{"mcp":{},"mcp":{}}"#), "mcp: duplicate member");
     let twice = r#"{"mcp":{"servers":{},"servers":{}}}"#;
-    assert_eq!(file_error(twice), "mcp.servers: it is there more than once");
+    assert_eq!(file_error(twice), "mcp.servers: duplicate member");
 }
 
 #[test]
@@ -546,8 +546,8 @@ fn an_entry_is_one_of_a_command_and_a_url() {
             r#"{ "url": "http://a", "serverUrl": "http://a" }"#,
             "mcpServers.a: it has both `url` and `serverUrl`",
         ),
-        (r#"{ "type": "stdio", "url": "http://a" }"#, "mcpServers.a: what has this type needs `command`"),
-        (r#"{ "type": "sse", "command": "a" }"#, "mcpServers.a: what has this type needs `url`"),
+        (r#"{ "type": "stdio", "url": "http://a" }"#, "mcpServers.a: an entry of this type needs `command`"),
+        (r#"{ "type": "sse", "command": "a" }"#, "mcpServers.a: an entry of this type needs `url`"),
         (
             r#"{ "type": "ws", "url": "ws://a" }"#,
             "mcpServers.a.type: expected `stdio`, `http`, `streamable-http` or `sse`",
@@ -565,7 +565,7 @@ fn a_name_that_is_there_twice_is_no_server() {
     assert_eq!(names(&file), ["a", "b"]);
     assert_eq!(
         file.servers[0].connection.as_ref().unwrap_err().to_string(),
-        "mcpServers.a: it is there more than once"
+        "mcpServers.a: duplicate member"
     );
     assert_eq!(file.servers[1].connection, Ok(command("b")));
 }
@@ -579,7 +579,7 @@ fn a_member_that_is_there_twice_is_told() {
         (r#"{ "url": "http://a", "headers": { "X-B": "1", "X-B": "2" } }"#, "mcpServers.a.headers.X-B"),
     ];
     for (entry, field) in cases {
-        assert_eq!(entry_error(entry), format!("{field}: it is there more than once"));
+        assert_eq!(entry_error(entry), format!("{field}: duplicate member"));
     }
     assert_eq!(connection(r#"{ "command": "a", "other": 1, "other": 2 }"#), command("a"));
 }
@@ -624,7 +624,7 @@ fn nothing_that_the_system_takes_holds_a_nul() {
             (format!(r#"{{ "command": "a", "envFile": "{value}" }}"#), "envFile"),
         ];
         for (entry, field) in cases {
-            assert_eq!(entry_error(&entry), format!("mcpServers.a.{field}: it holds a NUL byte"));
+            assert_eq!(entry_error(&entry), format!("mcpServers.a.{field}: it contains a NUL byte"));
         }
     }
 }
@@ -633,7 +633,7 @@ fn nothing_that_the_system_takes_holds_a_nul() {
 fn a_variable_of_the_environment_has_a_name_that_it_can_have() {
     for (name, field) in [("", r#"[""]"#), ("B=C", r#"["B=C"]"#), (r"B\u0000", r#"["B\0"]"#)] {
         let said = entry_error(&format!(r#"{{ "command": "a", "env": {{ "{name}": "1" }} }}"#));
-        assert_eq!(said, format!("mcpServers.a.env{field}: no variable can have this name"));
+        assert_eq!(said, format!("mcpServers.a.env{field}: invalid name of a variable"));
     }
 }
 
@@ -641,7 +641,7 @@ fn a_variable_of_the_environment_has_a_name_that_it_can_have() {
 fn a_url_holds_no_blanks() {
     for value in ["http://a b", r"http://a\n", r"http://a/\u0000", "http://${BREAK}"] {
         let said = entry_error(&format!(r#"{{ "url": "{value}" }}"#));
-        assert!(said.starts_with("mcpServers.a.url: it holds a"), "{said}");
+        assert!(said.starts_with("mcpServers.a.url: it contains"), "{said}");
     }
 }
 
@@ -649,11 +649,11 @@ fn a_url_holds_no_blanks() {
 fn a_header_cannot_smuggle_another_in() {
     for (name, field) in [("", r#"[""]"#), ("X B", r#"["X B"]"#), ("X:", r#"["X:"]"#), ("é", r#"["é"]"#)] {
         let said = entry_error(&format!(r#"{{ "url": "http://a", "headers": {{ "{name}": "1" }} }}"#));
-        assert_eq!(said, format!("mcpServers.a.headers{field}: no header can have this name"));
+        assert_eq!(said, format!("mcpServers.a.headers{field}: invalid name of a header"));
     }
     for value in [r"b\r\nX-C: d", "${BREAK}", "${NUL}", r"\u007f"] {
         let said = entry_error(&format!(r#"{{ "url": "http://a", "headers": {{ "X-B": "{value}" }} }}"#));
-        assert_eq!(said, "mcpServers.a.headers.X-B: it holds a line break or another control character");
+        assert_eq!(said, "mcpServers.a.headers.X-B: it contains a line break or another control character");
     }
     let entry = r#"{ "url": "http://a", "headers": { "x!#$%&'*+-.^_`|~9": "a\tb é" } }"#;
     let headers = [("x!#$%&'*+-.^_`|~9", "a\tb é")];
@@ -686,9 +686,9 @@ fn a_variable_that_is_not_set_is_told_with_its_field() {
 fn what_is_no_variable_is_told_with_its_field() {
     let cases = [
         ("${", "a `${` is not closed"),
-        ("${NONE:-${HOME}}", "a default cannot hold another variable"),
-        ("${NO NAME}", "what stands between `${` and `}` is no name of a variable"),
-        ("${file:/srv/key}", "variables like `${file:…}` are not known"),
+        ("${NONE:-${HOME}}", "a default cannot contain a variable"),
+        ("${NO NAME}", "the text between `${` and `}` is not the name of a variable"),
+        ("${file:/srv/key}", "unknown kind of variable: `${file:…}`"),
     ];
     for (value, says) in cases {
         let said = entry_error(&format!(r#"{{ "command": "a", "args": ["{value}"] }}"#));
@@ -719,12 +719,12 @@ fn an_env_file_that_is_wrong_harms_only_its_entry() {
     let tree = tree.with("line", format!("A=1\n{SECRET}\n")).with("good", "A=1");
     let file = tree.read("a.json").unwrap();
     let expected = [
-        "that file cannot be read: ",
-        "that file cannot be read: ",
-        "that file is not in UTF-8",
-        "that file begins with a byte order mark",
-        "that file is larger than 4 MiB",
-        "line 2 of that file is not `NAME=value`",
+        "the file cannot be read: ",
+        "the file cannot be read: ",
+        "the file is not in UTF-8",
+        "the file begins with a byte order mark",
+        "the file is larger than 4 MiB",
+        "line 2 of the file is not `NAME=value`",
     ];
     for (listed, expected) in file.servers.iter().zip(expected) {
         let error = listed.connection.as_ref().unwrap_err().to_string();
@@ -739,7 +739,7 @@ fn an_env_file_that_is_wrong_harms_only_its_entry() {
 #[test]
 fn a_text_in_no_file_opens_none() {
     let said = entry_error(r#"{ "command": "a", "envFile": "/dev/null" }"#);
-    assert_eq!(said, "mcpServers.a.envFile: no other file is read for a text that is in none");
+    assert_eq!(said, "mcpServers.a.envFile: `envFile` needs a servers file on disk");
 }
 
 #[test]
@@ -760,7 +760,7 @@ fn the_variables_of_a_file_are_limited_in_all() {
     assert!(file.servers[0].connection.is_ok());
     assert_eq!(
         file.servers[1].connection.as_ref().unwrap_err().to_string(),
-        "mcpServers.b.command: the variables of this file are too long in all"
+        "mcpServers.b.command: the values of all variables in this file are too long"
     );
     assert_eq!(file.servers[2].connection, Ok(command("c")));
 }
