@@ -42,7 +42,8 @@ impl ClientState {
         mailboxes.push(Arc::downgrade(mailbox));
     }
 
-    /// Reports a change to the caches, to the subscriptions (to one of them, if `subscription` names it) and to the handler.
+    /// Reports a change to the caches, to the subscriptions (to one of them, if `subscription` names it) and to the
+    /// handler.
     pub(super) fn notify_change(&self, change: Change, subscription: Option<i64>, era: Era) {
         self.cache.invalidate(&change);
         if change == Change::Tools {
@@ -52,7 +53,7 @@ impl ClientState {
         for mailbox in mailboxes {
             mailbox.push(&change, subscription);
         }
-        // Otherwise the handler has a subscription of its own.
+        // In the other era the callback has a subscription of its own.
         if era.pushes_changes()
             && let Some(told) = &self.settings.handlers.change
         {
@@ -98,12 +99,14 @@ impl ClientState {
         let line = truncate(&text, MAX_EXCERPT_BYTES);
         match self.invalid_message_count.fetch_add(1, Ordering::Relaxed) {
             ..MAX_INVALID_WARNINGS => {
-                tracing::warn!(wrong, line, "the server sent something that is no message")
+                tracing::warn!(wrong, line, "the server sent a line or body that is not a message")
             }
             MAX_INVALID_WARNINGS => {
-                tracing::warn!("the server sends more that is no message; no more of it is shown")
+                tracing::warn!(
+                    "the server keeps sending what is not a message; the rest is logged at debug level"
+                )
             }
-            _ => tracing::debug!(wrong, line, "the server sent something that is no message"),
+            _ => tracing::debug!(wrong, line, "the server sent a line or body that is not a message"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How a connection begins: the revision is found out, and shaken hands on where that is the custom.
+//! Opens a connection: negotiates the revision, and performs the handshake in the era that has one.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use super::http;
 use super::options::Options;
 use super::transport::{self, Transport};
 
-/// Opens a connection. `known` is what was found out earlier.
+/// Opens a connection. `known` is the result of an earlier probe.
 pub(super) async fn connect(
     way: &ConnectTarget,
     shared: &Arc<ClientState>,
@@ -41,7 +41,7 @@ pub(super) async fn connect(
     }
 }
 
-/// What this client is willing to speak.
+/// The revisions this client accepts, as a policy for the probe.
 pub(super) fn policy(shared: &ClientState) -> ProbePolicy {
     let spoken = shared.settings.revisions;
     let only = spoken.newest_first().next().filter(|_| shared.settings.pinned);
@@ -70,12 +70,12 @@ async fn probe_over_lines(
         next = match next {
             StdioProbeStep::Send(ask) => send_probe(&mut probe, link, ask).await?,
             StdioProbeStep::Restart(ask) => {
-                link.abort("it is started again");
+                link.abort("the server is restarted for the handshake");
                 opening = ConnectGuard(Some(start()?));
                 let Some(link) = &opening.0 else { return Err(ErrorKind::Closed.into()) };
                 send_probe(&mut probe, link, ask).await?
             }
-            // What is no message is skipped where it is read, so nobody has been told of any.
+            // Lines that are not messages are skipped where they are read, so the probe never reports one.
             StdioProbeStep::KeepWaiting => StdioProbeStep::Fail(ProbeError::NoResponse),
             StdioProbeStep::Fail(failure) => return Err(probe_error(failure, link)),
             StdioProbeStep::Done(settled) => {
@@ -87,13 +87,13 @@ async fn probe_over_lines(
     }
 }
 
-/// A connection that ends unless it is taken: whoever gives up waiting must not leave a child behind.
+/// Ends a connection that is still being opened when the caller stops waiting, so that no child is left behind.
 pub(super) struct ConnectGuard(pub(super) Option<Arc<ClientConnection>>);
 
 impl Drop for ConnectGuard {
     fn drop(&mut self) {
         if let Some(link) = &self.0 {
-            link.abort("the client gave up");
+            link.abort("connecting was cancelled");
         }
     }
 }
@@ -123,7 +123,7 @@ async fn send_probe(
     })
 }
 
-/// Both sides know each other: what is due then is done.
+/// Stores the result of the negotiation and, after a handshake, sends `notifications/initialized`.
 pub(super) async fn complete_negotiation(link: &Arc<ClientConnection>, settled: ProbeOutcome) -> Result<()> {
     match settled {
         ProbeOutcome::Stateless { revision, discover_result: Some(found) } => {
@@ -149,7 +149,7 @@ pub(super) async fn complete_negotiation(link: &Arc<ClientConnection>, settled: 
                 if let Err(trouble) =
                     link.call(&TypedRequest::<SetLevel>::new(&params), &Options::default()).await
                 {
-                    tracing::warn!(error = %ClientError::from(trouble), "the server was not told which logs are wanted");
+                    tracing::warn!(error = %ClientError::from(trouble), "cannot set the log level");
                 }
             }
         }
@@ -157,7 +157,7 @@ pub(super) async fn complete_negotiation(link: &Arc<ClientConnection>, settled: 
     Ok(())
 }
 
-/// Why no revision was found.
+/// The error of a failed probe, with the end of a child's standard error output.
 pub(super) fn probe_error(failure: ProbeError, link: &ClientConnection) -> ClientError {
     let last_words = match &link.transport {
         Transport::Child(pipe) => {
@@ -167,10 +167,7 @@ pub(super) fn probe_error(failure: ProbeError, link: &ClientConnection) -> Clien
             match lines.is_empty() {
                 true => String::new(),
                 false => {
-                    format!(
-                        "; the last it wrote to its standard error: {}",
-                        truncate(&lines.join("\n"), 1000)
-                    )
+                    format!("; end of its standard error: {}", truncate(&lines.join("\n"), 1000))
                 }
             }
         }
@@ -184,7 +181,7 @@ pub(super) fn probe_error(failure: ProbeError, link: &ClientConnection) -> Clien
         }
         ProbeError::NoResponse => ClientError::connect(
             ConnectStep::FirstResponse,
-            format!("the server does not answer{last_words}"),
+            format!("the server does not respond{last_words}"),
         ),
         ProbeError::Exited => {
             let seen = link.disconnect_reason().unwrap_or("the server ended");
@@ -194,7 +191,7 @@ pub(super) fn probe_error(failure: ProbeError, link: &ClientConnection) -> Clien
     }
 }
 
-/// The first request of a connection, before anything is agreed.
+/// The first request of a connection, before the negotiation is complete.
 pub(super) struct ProbeCall {
     probe: ProbeRequest,
     initialize_params: Option<InitializeParams>,

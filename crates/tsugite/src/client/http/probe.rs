@@ -1,4 +1,4 @@
-//! How a connection over HTTP begins.
+//! Opens a connection over HTTP: probes the revision, or falls back to HTTP+SSE.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::client::negotiate::{ConnectGuard, ProbeCall, complete_negotiation, po
 use crate::client::options::Options;
 use crate::client::transport::{EncodedRequest, ServerReply, Transport};
 
-/// Opens a connection. `known` is what was found out earlier.
+/// Opens a connection. `known` is the result of an earlier probe.
 pub(in crate::client) async fn open(
     shared: &Arc<ClientState>,
     url: &HttpConfig,
@@ -29,8 +29,9 @@ pub(in crate::client) async fn open(
     let known = match url.sse_only {
         true => {
             let offer = shared.settings.revisions.handshake().newest_first().next();
-            let offer =
-                offer.ok_or_else(|| ClientError::config("HTTP+SSE needs a revision with a handshake"))?;
+            let offer = offer.ok_or_else(|| {
+                ClientError::config("HTTP+SSE needs a revision with a handshake (up to 2025-11-25)")
+            })?;
             Some(ProbeRecord::new(offer, TransportKind::HttpSse))
         }
         false => known,
@@ -44,7 +45,7 @@ pub(in crate::client) async fn open(
     loop {
         let Some(link) = &opening.0 else { return Err(ErrorKind::Closed.into()) };
         next = match next {
-            // What was believed to be there is not: the usual way is tried instead.
+            // The earlier result is outdated: probe with Streamable HTTP.
             HttpProbeStep::Send(ask) if !matches!(link.transport, Transport::StreamableHttp(_)) => {
                 opening = ConnectGuard(Some(streamable_http(shared, url)?));
                 HttpProbeStep::Send(ask)
@@ -62,7 +63,7 @@ pub(in crate::client) async fn open(
             }
             HttpProbeStep::OpenSse(offer) => match open_http_sse(shared, url, offer).await {
                 Ok((old, Err(error))) if url.sse_only => {
-                    old.abort("the server refused");
+                    old.abort("the server refused the handshake");
                     return Err(ClientError::from_error_response(error, Initialize::NAME, offer));
                 }
                 Ok((old, answer)) => {
@@ -80,14 +81,14 @@ pub(in crate::client) async fn open(
                 },
                 Err(lost) => return Err(lost.into()),
             },
-            // Credentials and patience have been tried already, where the request was sent.
+            // The endpoint has already tried credentials and retries.
             HttpProbeStep::Fail(ProbeError::HttpStatus(status)) => {
                 return Err(ErrorKind::Status { status, body: said }.into());
             }
-            // A page for people, or whatever else is there.
+            // The body is not a message, but for example an HTML page.
             HttpProbeStep::Fail(ProbeError::InvalidResponse(_)) if !answered => {
-                let said = if said.is_empty() { "nothing" } else { &said };
-                let seen = format!("what came with status {status} is no answer: {said}");
+                let said = if said.is_empty() { "an empty body" } else { &said };
+                let seen = format!("the response with status {status} is not a message: {said}");
                 return Err(ErrorKind::Connect { step: ConnectStep::Http, reason: seen }.into());
             }
             HttpProbeStep::Fail(failure) => return Err(probe_error(failure, link)),
@@ -107,22 +108,22 @@ fn streamable_http(shared: &Arc<ClientState>, url: &HttpConfig) -> Result<Arc<Cl
     ))
 }
 
-/// Opens the stream for what the server says unasked, where there is one.
+/// Opens the standalone stream, if the transport has one and the settings allow it.
 pub(in crate::client) async fn start_standalone_stream(link: &Arc<ClientConnection>) {
     if matches!(link.transport, Transport::StreamableHttp(_)) && link.shared.settings.standalone_stream {
         standalone_stream::start(link).await;
     }
 }
 
-/// What came back for one of the two first requests.
+/// The response to one of the first two requests.
 struct ProbeReply {
     status: u16,
     result: Option<ServerReply>,
-    /// The beginning of it, for an error.
+    /// The beginning of the body, for an error message.
     excerpt: String,
 }
 
-/// Posts one of the two first requests and waits for what comes back.
+/// Sends one of the first two requests and waits for its response.
 async fn send_probe(link: &Arc<ClientConnection>, ask: ProbeRequest) -> Result<ProbeReply, CallError> {
     let Transport::StreamableHttp(http) = &link.transport else { return Err(ErrorKind::Closed.into()) };
     let request = ProbeCall::new(link, ask);
@@ -155,7 +156,7 @@ async fn send_probe(link: &Arc<ClientConnection>, ask: ProbeRequest) -> Result<P
     Ok(ProbeReply { status: probed.status, result: answer, excerpt: said })
 }
 
-/// Opens a connection of 2024-11-05 and says hello on it.
+/// Opens an HTTP+SSE connection and sends `initialize`.
 async fn open_http_sse(
     shared: &Arc<ClientState>,
     url: &HttpConfig,
