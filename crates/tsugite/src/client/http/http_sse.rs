@@ -1,4 +1,4 @@
-//! HTTP+SSE of 2024-11-05: a stream for everything the server says, and an address for everything said to it.
+//! The HTTP+SSE transport of 2024-11-05: one stream for all messages of the server, and one URL for all of the client.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,15 +17,15 @@ use crate::client::connection::ClientConnection;
 use crate::client::transport::{EncodedRequest, Transport};
 use crate::lock::lock;
 
-/// A connection of 2024-11-05.
+/// An HTTP+SSE connection.
 pub(in crate::client) struct HttpSse {
     endpoint: HttpEndpoint,
-    /// Where messages go.
+    /// The URL that messages are sent to, from the `endpoint` event.
     message_uri: Mutex<Option<Uri>>,
 }
 
 impl HttpSse {
-    /// Opens the stream and waits until the server has said where messages go.
+    /// Opens the stream and waits for its `endpoint` event.
     pub(in crate::client) async fn open(
         shared: &Arc<ClientState>,
         url: &HttpConfig,
@@ -53,18 +53,18 @@ impl HttpSse {
         match tokio::time::timeout(limit, endpoint).await {
             Ok(Ok(Ok(()))) => Ok(link),
             Ok(Ok(Err(error))) => {
-                link.abort("the stream has no endpoint");
+                link.abort("the stream has no valid `endpoint` event");
                 Err(error)
             }
             Ok(Err(_)) | Err(_) => {
-                link.abort("the stream has no endpoint");
-                let seen = "the server's stream does not say where messages go";
+                link.abort("the stream has no `endpoint` event");
+                let seen = "the server sent no `endpoint` event";
                 Err(ClientError::connect(ConnectStep::Handshake, seen))
             }
         }
     }
 
-    /// Sends a request; its answer comes on the stream.
+    /// Sends a request; its response arrives on the stream.
     pub(in crate::client) async fn send_request(
         &self,
         outgoing: EncodedRequest<'_>,
@@ -80,7 +80,7 @@ impl HttpSse {
         self.post(&headers, outgoing.bytes).await
     }
 
-    /// Sends a notification or an answer.
+    /// Sends a notification or a response.
     pub(in crate::client) async fn send_message(&self, bytes: Vec<u8>) -> Result<(), CallError> {
         self.post(&|| Ok(message_headers()), bytes).await
     }
@@ -91,7 +91,7 @@ impl HttpSse {
         bytes: Vec<u8>,
     ) -> Result<(), CallError> {
         let Some(endpoint) = lock(&self.message_uri).clone() else {
-            return Err(CallError::not_sent("the server has not said where messages go"));
+            return Err(CallError::not_sent("the server has sent no `endpoint` event"));
         };
         let reply = self.endpoint.send(Method::POST, &endpoint, headers, bytes.into()).await?;
         if reply.status.is_success() {
@@ -104,7 +104,7 @@ impl HttpSse {
     }
 }
 
-/// Reads the stream to its end, which is the end of the connection.
+/// Reads the stream until it ends, which ends the connection.
 async fn read_events(
     link: Arc<ClientConnection>,
     mut reply: ResponseReader,
@@ -135,9 +135,9 @@ async fn read_events(
                 sse.endpoint.address.join(&reference).and_then(|address| address.path.parse().ok());
             let outcome = match &endpoint {
                 Some(_) => Ok(()),
-                // What is sent there may hold credentials.
+                // Messages may contain credentials, so they are sent only to the same server.
                 None => {
-                    let seen = "the server wants messages sent to another server, which is refused";
+                    let seen = "the `endpoint` event points to another server";
                     Err(ClientError::connect(ConnectStep::Handshake, seen))
                 }
             };

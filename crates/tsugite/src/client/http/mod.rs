@@ -1,9 +1,9 @@
-//! Over HTTP: [`StreamableHttp`] speaks Streamable HTTP, [`HttpSse`] the two-part transport of 2024-11-05.
+//! HTTP transports: [`StreamableHttp`], and [`HttpSse`], the transport of 2024-11-05.
 //!
-//! - `address`: where a server is. `dial`, `tls`: a new connection. `pool`: connections that are used again.
-//! - `send`: one request and the head of its answer, with credentials, redirects and busy servers dealt with.
-//! - `stream`: answers that come as events, and how a broken stream is taken up again.
-//! - `open`: which revision, and the handshake. `hear`: the stream on which a server says what belongs to no call.
+//! - `address`, `connector`, `tls`, `pool`: the URL of a server, and connections to it that are reused.
+//! - `http_endpoint`: one request and the head of its response, with credentials, redirects and busy servers.
+//! - `response_stream`: responses as event streams, and how a broken stream is resumed.
+//! - `probe`: the revision and the handshake. `standalone_stream`: the stream for messages outside of calls.
 
 mod address;
 mod authorizer;
@@ -51,21 +51,21 @@ use address::Address;
 use http_endpoint::{HttpEndpoint, ResponseReader, message_headers};
 use pool::ConnectionPool;
 
-/// How to reach a server over HTTP.
+/// The settings of an HTTP connection.
 #[derive(Clone)]
 pub(super) struct HttpConfig {
     pub(super) url: String,
     pub(super) headers: Vec<(String, String)>,
     pub(super) authorizer: Option<Arc<dyn Authorizer>>,
-    /// Certificates that are trusted besides those of this machine.
+    /// Trusted certificates, in addition to those of this machine.
     pub(super) root_certificates: Vec<PathBuf>,
-    /// How long each step of connecting may take.
+    /// The timeout of each step of connecting.
     pub(super) connect_timeout: Duration,
-    /// Whether only HTTP+SSE is to be spoken.
+    /// Whether to use only HTTP+SSE.
     pub(super) sse_only: bool,
-    /// Whether only Streamable HTTP is to be spoken.
+    /// Whether to use only Streamable HTTP.
     pub(super) streamable_only: bool,
-    /// What encrypts, once it was needed: reading what this machine trusts takes its time.
+    /// Created on first use, because reading the trusted certificates of this machine is slow.
     tls: Arc<OnceLock<Tls>>,
 }
 
@@ -112,14 +112,14 @@ impl HttpConfig {
     }
 }
 
-/// Streamable HTTP to one server.
+/// A Streamable HTTP connection to one server.
 pub(super) struct StreamableHttp {
     endpoint: HttpEndpoint,
-    /// Given by the server with its answer to `initialize`, up to 2025-11-25.
+    /// The session id from the response to `initialize`, up to 2025-11-25.
     session_id: Mutex<Option<HeaderValue>>,
 }
 
-/// What came back for a question about the revision: read whole, judged by whoever asked.
+/// The response to a probe: the status and the complete body.
 pub(super) struct ProbeResponse {
     pub(super) status: u16,
     pub(super) body: Bytes,
@@ -130,7 +130,7 @@ impl StreamableHttp {
         Ok(Self { endpoint: url.endpoint(patience)?, session_id: Mutex::default() })
     }
 
-    /// Sends a request and waits for its answer, wherever it comes.
+    /// Sends a request and waits for its response, on this or another stream.
     pub(super) async fn exchange(
         &self,
         link: &Arc<ClientConnection>,
@@ -150,7 +150,7 @@ impl StreamableHttp {
                 let body = reply.read_to_end(link.limits().max_message_bytes).await?;
                 self.read_json_response(link, waiting, &body).await
             }
-            // The answer comes on another stream.
+            // The response arrives on another stream.
             StatusCode::ACCEPTED | StatusCode::NO_CONTENT => {
                 reply.discard();
                 await_response(waiting).await
@@ -159,7 +159,7 @@ impl StreamableHttp {
         }
     }
 
-    /// Asks which revision the server speaks, or opens a session: whatever comes back is given as it is.
+    /// Sends a probe or `initialize`, and returns the response without judging it.
     pub(super) async fn probe(
         &self,
         link: &Arc<ClientConnection>,
@@ -191,7 +191,7 @@ impl StreamableHttp {
         Ok(ProbeResponse { status, body })
     }
 
-    /// Sends a notification or an answer.
+    /// Sends a notification or a response.
     pub(super) async fn send_message(
         &self,
         link: &Arc<ClientConnection>,
@@ -216,7 +216,7 @@ impl StreamableHttp {
         Err(ErrorKind::Status { status: status.as_u16(), body: said }.into())
     }
 
-    /// Ends the session.
+    /// Ends the session with DELETE.
     pub(super) async fn close(&self, link: &Arc<ClientConnection>) {
         if lock(&self.session_id).is_none() || link.disconnect_reason().is_some() {
             return;
@@ -227,7 +227,7 @@ impl StreamableHttp {
             Ok(headers)
         };
         let ended = self.endpoint.send(Method::DELETE, &self.endpoint.uri, &headers, Bytes::new());
-        // 405 is normal: not every server lets its sessions be ended.
+        // 405 is normal: a server need not allow clients to end sessions (Streamable HTTP, "Session Management").
         if let Ok(Ok(reply)) = tokio::time::timeout(SESSION_DELETE_TIMEOUT, ended).await {
             reply.discard();
         }
@@ -249,7 +249,7 @@ impl StreamableHttp {
         }
         for (name, value) in &outgoing.param_headers {
             let name = HeaderName::try_from(name.as_str())
-                .map_err(|_| ClientError::config(format!("{name:?} is no name of a header")))?;
+                .map_err(|_| ClientError::config(format!("{name:?} is not a valid header name")))?;
             headers.insert(name, header_value(value)?);
         }
         for (name, value) in outgoing.extra_headers {
@@ -259,7 +259,7 @@ impl StreamableHttp {
         Ok(headers)
     }
 
-    /// Which revision is spoken, and in which session.
+    /// Adds the headers of the revision and the session.
     fn insert_session_headers(&self, headers: &mut HeaderMap, revision: Revision) {
         headers.insert(MCP_PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
         if Era::from(revision).has_sessions()
@@ -269,7 +269,7 @@ impl StreamableHttp {
         }
     }
 
-    /// Finds the answer in a body of JSON. What else stands there is heard.
+    /// Reads the response from a JSON body. Other messages in the body are dispatched.
     async fn read_json_response(
         &self,
         link: &Arc<ClientConnection>,
@@ -288,19 +288,20 @@ impl StreamableHttp {
                 match waiting.is_complete() {
                     true => await_response(waiting).await,
                     false => Err(ErrorKind::Protocol(
-                        "the server answered something else than was asked".to_owned(),
+                        "the server's response does not answer the request".to_owned(),
                     )
                     .into()),
                 }
             }
             Err(fault) => {
-                let seen = format!("the server's answer is no message: {:?}: {}", fault.kind, excerpt(body));
+                let seen =
+                    format!("the server's response is not a message: {:?}: {}", fault.kind, excerpt(body));
                 Err(ErrorKind::Protocol(seen).into())
             }
         }
     }
 
-    /// An answer whose status is no success: an error of the protocol, a lost session, or something else.
+    /// Reads a response whose status is not a success: a JSON-RPC error, a lost session, or an HTTP error.
     async fn read_error_response(
         &self,
         link: &Arc<ClientConnection>,
@@ -309,7 +310,7 @@ impl StreamableHttp {
         had_session: bool,
     ) -> Result<ServerReply, CallError> {
         let status = reply.status;
-        // The status says enough; a body that is too long, or cut, must not hide it.
+        // The status is enough: a body that is too long or cut off must not hide it.
         let body = reply.read_to_end(MAX_ERROR_BODY_BYTES).await.unwrap_or_default();
         trace_body(link, &body);
         let error = parse_error_response(&body, link, waiting);
@@ -325,19 +326,19 @@ impl StreamableHttp {
     }
 }
 
-/// A body has come; an empty one says nothing.
+/// Reports a received body to the wire callback, unless it is empty.
 fn trace_body(link: &ClientConnection, body: &[u8]) {
     if !body.trim_ascii().is_empty() {
         link.shared.trace_message(Direction::Received, body);
     }
 }
 
-/// Waits for an answer that comes elsewhere.
+/// Waits for a response that arrives on another stream.
 async fn await_response(waiting: &PendingCall) -> Result<ServerReply, CallError> {
     transport::into_rpc_result(waiting.outcome().await)
 }
 
-/// The error in a body, if it is an answer to this call or to nobody in particular.
+/// The JSON-RPC error in a body, if its id is missing or that of this call.
 fn parse_error_response(body: &[u8], link: &ClientConnection, waiting: &PendingCall) -> Option<ErrorObject> {
     match parse(body, link.limits()) {
         Ok(Incoming::Single(Message::Response(response)))
@@ -349,7 +350,7 @@ fn parse_error_response(body: &[u8], link: &ClientConnection, waiting: &PendingC
     }
 }
 
-/// Servers in the field answer 400 where the specification wants 404.
+/// Whether a 400 means that the session has expired: some servers send it where the specification requires 404.
 fn is_session_expired(status: StatusCode, error: Option<&ErrorObject>) -> bool {
     status == StatusCode::BAD_REQUEST
         && error.is_some_and(|error| {
@@ -360,10 +361,10 @@ fn is_session_expired(status: StatusCode, error: Option<&ErrorObject>) -> bool {
 
 fn header_value(value: &str) -> Result<HeaderValue, ClientError> {
     HeaderValue::try_from(value)
-        .map_err(|_| ClientError::config(format!("{value:?} cannot stand in a header")))
+        .map_err(|_| ClientError::config(format!("{value:?} is not a valid header value")))
 }
 
-/// The beginning of a body, for an error.
+/// The beginning of a body, for an error message.
 pub(super) fn excerpt(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body.get(..MAX_EXCERPT_BYTES).unwrap_or(body));
     truncate(text.trim(), MAX_EXCERPT_BYTES).to_owned()
@@ -371,9 +372,9 @@ pub(super) fn excerpt(body: &[u8]) -> String {
 
 const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const SESSION_EXPIRED: &str = "the server has forgotten the session";
+const SESSION_EXPIRED: &str = "the session has expired";
 const MAX_EXCERPT_BYTES: usize = 300;
-/// Bytes of a body that is no success.
+/// The size limit of the body of an error response.
 const MAX_ERROR_BODY_BYTES: usize = 1 << 20;
-/// How long a server may take over the end of a session.
+/// The timeout of the DELETE that ends a session.
 const SESSION_DELETE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! Connections to one server, used again and again. Each carries one request at a time.
+//! A pool of connections to one server. Each carries one request at a time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -42,9 +42,9 @@ impl ConnectionPool {
         Self { origin, tls, connect_timeout, idle: Arc::default() }
     }
 
-    /// Sends a request and waits for the head of its answer.
+    /// Sends a request and waits for the head of its response.
     ///
-    /// A connection that was closed meanwhile is no reason to fail: what was not sent is sent over a new one.
+    /// If the server closed an idle connection, the request is sent on a new one.
     pub(super) async fn send(
         &self,
         request: Request<FullBody>,
@@ -67,7 +67,7 @@ impl ConnectionPool {
         }
     }
 
-    /// Closes what is not in use.
+    /// Closes all idle connections.
     pub(super) fn close(&self) {
         for idle in lock(&self.idle).drain(..) {
             idle.task.abort();
@@ -92,9 +92,9 @@ impl ConnectionPool {
 }
 
 enum RequestSendError {
-    /// Nothing of it was sent.
+    /// Nothing was sent.
     NotSent(Box<Request<FullBody>>),
-    /// It may have arrived.
+    /// The request may have reached the server.
     MaybeSent(hyper::Error),
 }
 
@@ -110,7 +110,7 @@ impl PooledConnection {
         })
     }
 
-    /// The answer was read to its end: the connection may serve the next request.
+    /// Returns the connection to the pool, after the response was read to its end.
     pub(super) fn release(mut self) {
         let Some(sender) = self.sender.take() else { return };
         let mut idle = lock(&self.idle);
@@ -140,7 +140,7 @@ fn connection_lost(error: &hyper::Error) -> CallError {
     CallError::disconnected(format!("the connection was lost: {error}"))
 }
 
-/// Connections that are kept open without use.
+/// The number of idle connections that are kept open.
 const MAX_IDLE: usize = 64;
-/// How long they are.
+/// How long an idle connection is kept open.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Answers that come as events, and how a stream that broke is taken up again.
+//! Responses that arrive as event streams, and how a broken stream is resumed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,21 +16,21 @@ use crate::client::connection::ClientConnection;
 use crate::client::pending_calls::PendingCall;
 use crate::client::transport::ServerReply;
 
-/// How the reading of a stream ended.
+/// The reason the reading of a stream ended.
 pub(super) enum StreamEnd {
-    /// What was waited for has come.
+    /// The response has arrived.
     ResponseReceived,
-    /// The stream is over.
+    /// The stream has ended.
     Ended {
-        /// Whether anything came on it.
+        /// Whether any event arrived on it.
         received_events: bool,
         reason: String,
     },
 }
 
 impl StreamableHttp {
-    /// Reads the events of a call until its answer has come. A stream that ends before is resumed where it broke, if its
-    /// era allows that.
+    /// Reads the events of a call until its response arrives. A stream that ends before is resumed, if its era allows
+    /// that.
     pub(super) async fn read_event_stream(
         &self,
         link: &Arc<ClientConnection>,
@@ -50,18 +50,20 @@ impl StreamableHttp {
             }
             in_vain = if heard { 0 } else { in_vain + 1 };
             if in_vain > MAX_EMPTY_RESUMES {
-                return Err(CallError::disconnected(format!("{seen} again and again without the answer")));
+                return Err(CallError::disconnected(format!(
+                    "{seen} {MAX_EMPTY_RESUMES} times without the response"
+                )));
             }
             let wait = events.retry().unwrap_or(DEFAULT_RETRY_INTERVAL).max(MIN_RETRY_INTERVAL);
-            // The answer may come on another stream meanwhile.
+            // The response may arrive on another stream meanwhile.
             tokio::select! {
                 answer = await_response(waiting) => return answer,
                 () = tokio::time::sleep(wait) => {}
             }
-            // The call was sent, so whatever keeps its stream from us does not undo it.
+            // The call was sent, so it may have run even if its stream cannot be resumed.
             reply = self.resume(link, &events).await.map_err(|trouble| match trouble {
                 CallError::Fatal(error) => {
-                    CallError::disconnected(format!("{seen}, and cannot be taken up again: {error}"))
+                    CallError::disconnected(format!("{seen}, and cannot be resumed: {error}"))
                 }
                 lost => lost,
             })?;
@@ -69,7 +71,7 @@ impl StreamableHttp {
         }
     }
 
-    /// Opens a stream again where it broke.
+    /// Resumes a broken stream after its last event.
     async fn resume(
         &self,
         link: &Arc<ClientConnection>,
@@ -82,21 +84,22 @@ impl StreamableHttp {
                 link.mark_disconnected(super::SESSION_EXPIRED);
                 super::SESSION_EXPIRED.to_owned()
             }
-            status => format!("the broken stream cannot be taken up again (HTTP status {})", status.as_u16()),
+            status => format!("the broken stream cannot be resumed (HTTP status {})", status.as_u16()),
         };
         reply.discard();
         Err(CallError::disconnected(gone))
     }
 
-    /// Asks for a stream, from after `last` on.
+    /// Requests an event stream, after the event `last`.
     pub(super) async fn open_stream(
         &self,
         link: &Arc<ClientConnection>,
         last: Option<&str>,
     ) -> Result<ResponseReader, CallError> {
         let last = last.map(|last| HeaderValue::from_bytes(last.as_bytes())).transpose();
-        let last = last
-            .map_err(|_| CallError::disconnected("the stream broke, and its last id cannot be sent back"))?;
+        let last = last.map_err(|_| {
+            CallError::disconnected("the stream broke, and its last event id is not a valid header")
+        })?;
         let headers = || {
             let mut headers = stream_headers();
             self.insert_session_headers(&mut headers, link.revision());
@@ -108,7 +111,7 @@ impl StreamableHttp {
         self.endpoint.send(Method::GET, &self.endpoint.uri, &headers, Bytes::new()).await
     }
 
-    /// Reads events until the answer to `waiting` comes, and gives the message it came in.
+    /// Reads events until a response arrives, and returns that message.
     pub(super) async fn first_response(
         &self,
         link: &Arc<ClientConnection>,
@@ -130,11 +133,11 @@ impl StreamableHttp {
                 link.receive(event.data, Some(waiting));
             }
         }
-        Err(CallError::disconnected("the stream ended before the answer came"))
+        Err(CallError::disconnected("the stream ended before the response arrived"))
     }
 }
 
-/// Hears every event of a stream until it ends, or until the answer to `waiting` has come.
+/// Dispatches the events of a stream until it ends, or until the response to `waiting` arrives.
 pub(super) async fn read_events(
     link: &Arc<ClientConnection>,
     waiting: Option<&Arc<PendingCall>>,
@@ -161,7 +164,7 @@ pub(super) async fn read_events(
         events.push(&chunk);
         while let Some(event) = events.next_event() {
             let event = event.map_err(event_too_large)?;
-            // One without data only brings an id to come back with.
+            // An event without data carries only an id to resume from.
             if !event.data.is_empty() {
                 heard = true;
                 link.receive(event.data, waiting);
@@ -176,13 +179,13 @@ pub(super) async fn read_events(
 }
 
 pub(super) fn event_too_large(_: EventTooLongError) -> CallError {
-    ErrorKind::TooLarge("the server sent an event that is larger than a message may be".to_owned()).into()
+    ErrorKind::TooLarge("the server sent an event larger than `max_message_bytes`".to_owned()).into()
 }
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// How long to wait before a stream is taken up again, unless the server says.
+/// The delay before a stream is resumed, unless the server sets one.
 const DEFAULT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// However soon the server wants us back: one that ends every stream at once must not keep us busy.
+/// The shortest delay, whatever the server sets: a server that ends every stream at once must not cause a busy loop.
 pub(super) const MIN_RETRY_INTERVAL: Duration = Duration::from_millis(50);
-/// How often in a row a stream is taken up again without anything coming on it.
+/// How often in a row a stream is resumed without receiving an event.
 const MAX_EMPTY_RESUMES: u32 = 10;

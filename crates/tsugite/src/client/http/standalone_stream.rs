@@ -1,4 +1,4 @@
-//! The stream on which a server says what belongs to no call, up to 2025-11-25.
+//! The standalone stream, on which a server sends messages outside of calls, up to 2025-11-25.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::client::client_error::ClientError;
 use crate::client::connection::ClientConnection;
 use crate::client::transport::Transport;
 
-/// Opens the stream and keeps it open as long as the connection lasts. Returns when the server has answered whether it
-/// has one, or has taken too long over it: some say nothing before they have something to say.
+/// Opens the stream and keeps it open until the connection ends. Returns when the server has responded, or after a
+/// short timeout: some servers send no response head before the first event.
 pub(in crate::client) async fn start(link: &Arc<ClientConnection>) {
     let (opened, answer) = oneshot::channel();
     link.register_task(&tokio::spawn(run(Arc::clone(link), opened)));
@@ -41,13 +41,13 @@ async fn run(link: Arc<ClientConnection>, opened: oneshot::Sender<()>) {
                     }
                     Ok(StreamEnd::Ended { received_events: false, .. }) => in_vain += 1,
                     Err(trouble) => {
-                        tracing::warn!(error = %ClientError::from(trouble), "the stream of the server is given up");
+                        tracing::warn!(error = %ClientError::from(trouble), "the standalone stream has failed and is not opened again");
                         return;
                     }
                 }
             }
             Ok(reply) => {
-                // 405 is normal: not every server has such a stream.
+                // 405 is normal: a server need not offer this stream.
                 let status = reply.status;
                 reply.discard();
                 if was_open && status == StatusCode::NOT_FOUND {
@@ -55,18 +55,18 @@ async fn run(link: Arc<ClientConnection>, opened: oneshot::Sender<()>) {
                     return;
                 }
                 if !status.is_server_error() {
-                    tracing::debug!(status = status.as_u16(), "the server has no stream of its own");
+                    tracing::debug!(status = status.as_u16(), "the server offers no standalone stream");
                     return;
                 }
                 in_vain += 1;
             }
             Err(trouble) => {
-                tracing::debug!(error = %ClientError::from(trouble), "the stream of the server cannot be opened");
+                tracing::debug!(error = %ClientError::from(trouble), "cannot open the standalone stream");
                 in_vain += 1;
             }
         }
         if in_vain > MAX_EMPTY_ATTEMPTS {
-            tracing::debug!("the stream of the server is given up");
+            tracing::debug!(attempts = in_vain, "the standalone stream is not opened again");
             return;
         }
         let wait = events.retry().unwrap_or(DEFAULT_RETRY_INTERVAL).max(MIN_RETRY_INTERVAL)
@@ -75,7 +75,7 @@ async fn run(link: Arc<ClientConnection>, opened: oneshot::Sender<()>) {
     }
 }
 
-/// How long the first answer is waited for.
+/// How long `start` waits for the response head.
 const OPEN_TIMEOUT: Duration = Duration::from_millis(500);
 const DEFAULT_RETRY_INTERVAL: Duration = Duration::from_millis(500);
 const MAX_EMPTY_ATTEMPTS: u32 = 10;
