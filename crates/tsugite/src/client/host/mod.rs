@@ -1,4 +1,4 @@
-//! Many servers at once: one client for each, and one place to list and call what all of them offer.
+//! A [`Host`] connects to many servers: it has one client for each, and lists and calls everything they offer.
 
 mod changes;
 mod permissions;
@@ -25,11 +25,11 @@ use crate::shared::list_kind::ListKind as Of;
 use crate::shared::list_kind::{inner_name, outer_name};
 use changes::HostChangeFeed;
 
-/// One application with a client per server, each with its own revision, capabilities and permissions, none knowing of
-/// the others. Cheap to clone.
+/// An application with one client per server. Each client has its own revision, capabilities and permissions. Cheap to
+/// clone.
 ///
-/// What a server offers has the server's name before its own: the tool `read` of the server `files` is `files_read`, its
-/// resource `notes://today` is `notes://files/today`.
+/// Tools, prompts and resources have the name of their server as a prefix: the tool `read` of the server `files` is
+/// `files_read`, its resource `notes://today` is `notes://files/today`.
 ///
 /// ```
 /// use serde_json::json;
@@ -63,39 +63,39 @@ struct HostInner {
 
 struct HostServer {
     name: String,
-    /// The name as it stands before others: letters, digits, `_`, `-` and `.`.
+    /// The name as a prefix: letters, digits, `_`, `-` and `.`.
     prefix: String,
     client: Client,
     permissions: Permissions,
 }
 
-/// A server that could not be connected to, or asked.
+/// A server that failed to connect, or to list its items.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ServerFailure {
-    /// Which.
+    /// The name of the server.
     pub server: String,
-    /// Why.
+    /// The reason.
     pub error: Arc<ClientError>,
 }
 
-/// Something of one of the servers.
+/// An item of one of the servers.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ServerItem<T> {
-    /// Whose.
+    /// The name of the server.
     pub server: String,
-    /// What, under the name it has here.
+    /// The item, with its prefixed name.
     pub item: T,
 }
 
-/// What all servers offer, and which of them could not be asked.
+/// The items of all servers, and the servers whose list could not be read.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct MergedList<T> {
-    /// Server by server, in the order in which they were added.
+    /// The items, server by server, in the order in which the servers were added.
     pub items: Vec<ServerItem<T>>,
-    /// The rest.
+    /// The servers whose list could not be read.
     pub failures: Vec<ServerFailure>,
 }
 
@@ -108,9 +108,9 @@ pub struct HostTool {
     pub name: String,
 }
 
-/// A host that is about to connect.
+/// Builds a [`Host`].
 #[derive(Default)]
-#[must_use = "nothing happens before `connect`"]
+#[must_use = "the host connects only when `connect` is called"]
 pub struct HostBuilder {
     servers: Vec<HostServerBuilder>,
     failures: Vec<ServerFailure>,
@@ -131,7 +131,7 @@ impl HostBuilder {
         self.server_with(name, connecting, Permissions::new())
     }
 
-    /// Adds a server that may be used for some things only.
+    /// Adds a server with permissions.
     pub fn server_with(
         mut self,
         name: impl Into<String>,
@@ -142,15 +142,15 @@ impl HostBuilder {
         self
     }
 
-    /// Adds the servers that a host's file lists: `mcpServers` of Claude and Cursor, `servers` of VS Code.
+    /// Adds the servers of a host's configuration file: `mcpServers` of Claude and Cursor, `servers` of VS Code.
     ///
-    /// An entry that is wrong becomes a [failure](Host::failures) and harms no other; disabled ones are left out. Fails
-    /// when the file itself cannot be read.
+    /// An invalid entry becomes a [failure](Host::failures) and does not affect the others; disabled entries are left
+    /// out. Fails if the file itself cannot be read.
     pub fn file(self, path: impl AsRef<Path>) -> Result<Self, ServersFileError> {
         Ok(self.servers_file(ServersFile::read(path.as_ref())?))
     }
 
-    /// Adds the servers of a list that was read already.
+    /// Adds the servers of a configuration file that was already read.
     pub fn servers_file(mut self, file: ServersFile) -> Self {
         for listed in file.servers.into_iter().filter(|listed| !listed.disabled) {
             match listed.connection {
@@ -164,7 +164,7 @@ impl HostBuilder {
         self
     }
 
-    /// What is to be set for each server before it is connected to: handlers, for instance.
+    /// Sets a function that configures the client of each server before it connects, for example with handlers.
     pub fn configure_each(
         mut self,
         set: impl Fn(&str, ClientBuilder) -> ClientBuilder + Send + Sync + 'static,
@@ -173,7 +173,7 @@ impl HostBuilder {
         self
     }
 
-    /// Connects to all of them at once. One that fails does not harm the others: see [`RequestSource::failures`].
+    /// Connects to all servers concurrently. A server that fails does not affect the others: see [`Host::failures`].
     pub async fn connect(self) -> Host {
         let inner = HostInner {
             servers: Mutex::default(),
@@ -189,10 +189,11 @@ impl HostBuilder {
                 None => how,
             };
             connecting.spawn(async move {
-                // One that panics has failed, like any other.
+                // A panic while connecting counts as a failure of that server.
                 let client = tokio::spawn(how.into_future()).await;
-                let client = client
-                    .unwrap_or_else(|_| Err(ClientError::config("something panicked while connecting")));
+                let client = client.unwrap_or_else(|_| {
+                    Err(ClientError::config("the task that connects to the server panicked"))
+                });
                 (place, name, permissions, client)
             });
         }
@@ -216,14 +217,14 @@ impl HostBuilder {
 }
 
 impl Host {
-    /// A host without servers yet.
+    /// Returns a builder without servers.
     pub fn builder() -> HostBuilder {
         HostBuilder::default()
     }
 
     /// Connects to another server.
     ///
-    /// Fails when there is one of that name already.
+    /// Fails if a server of that name exists already.
     pub async fn add(
         &self,
         name: impl Into<String>,
@@ -240,7 +241,7 @@ impl Host {
         Ok(client)
     }
 
-    /// Lets a server go, politely. False if there is none of that name.
+    /// Removes a server and closes its connection gracefully. Returns false if there is none of that name.
     pub async fn remove(&self, name: &str) -> bool {
         let member = {
             let mut members = lock(&self.inner.servers);
@@ -256,22 +257,22 @@ impl Host {
         }
     }
 
-    /// The servers there are, in the order in which they were added.
+    /// The names of the servers, in the order in which they were added.
     pub fn servers(&self) -> Vec<String> {
         self.connected_servers().iter().map(|member| member.name.clone()).collect()
     }
 
-    /// The client of a server: everything one server can do is done with it, and without the host's permissions.
+    /// The client of a server. It is not limited by the host's permissions.
     pub fn client(&self, name: &str) -> Option<Client> {
         self.connected_servers().iter().find(|member| member.name == name).map(|member| member.client.clone())
     }
 
-    /// The servers that could not be connected to.
+    /// The servers that could not be connected.
     pub fn failures(&self) -> Vec<ServerFailure> {
         lock(&self.inner.failures).clone()
     }
 
-    /// Which tools there are, of all servers.
+    /// Lists the tools of all servers.
     pub async fn list_tools(&self) -> MergedList<Tool> {
         self.list(Client::list_tools, |member, tool| {
             if !member.permissions.allows_tool(&tool.name) {
@@ -283,7 +284,7 @@ impl Host {
         .await
     }
 
-    /// Which prompts there are, of all servers.
+    /// Lists the prompts of all servers.
     pub async fn list_prompts(&self) -> MergedList<Prompt> {
         self.list(Client::list_prompts, |member, prompt| {
             prompt.name = outer_name(Of::Prompt, &member.prefix, &prompt.name);
@@ -292,7 +293,7 @@ impl Host {
         .await
     }
 
-    /// Which resources there are, of all servers.
+    /// Lists the resources of all servers.
     pub async fn list_resources(&self) -> MergedList<Resource> {
         self.list(Client::list_resources, |member, resource| {
             resource.uri = outer_name(Of::Resource, &member.prefix, &resource.uri);
@@ -301,7 +302,7 @@ impl Host {
         .await
     }
 
-    /// Which templates for resources there are, of all servers.
+    /// Lists the resource templates of all servers.
     pub async fn list_resource_templates(&self) -> MergedList<ResourceTemplate> {
         self.list(Client::list_resource_templates, |member, template| {
             template.uri_template = outer_name(Of::Resource, &member.prefix, &template.uri_template);
@@ -310,7 +311,7 @@ impl Host {
         .await
     }
 
-    /// Calls a tool by the name it has here, and reads what it gives into a type. See [`Client::call`].
+    /// Calls a tool by its prefixed name, and deserializes its output. See [`Client::call`].
     pub async fn call<T: DeserializeOwned + Send + 'static>(
         &self,
         name: &str,
@@ -320,13 +321,13 @@ impl Host {
         client.call(name, arguments).await
     }
 
-    /// Calls a tool by the name it has here. See [`Client::call_raw`].
+    /// Calls a tool by its prefixed name. See [`Client::call_raw`].
     pub async fn call_raw(&self, name: &str, arguments: impl Serialize) -> Result<CallResult> {
         let HostTool { client, name } = self.find_tool(name)?;
         client.call_raw(name, arguments).await
     }
 
-    /// Has a prompt filled in, by the name it has here.
+    /// Gets a prompt by its prefixed name.
     pub async fn get_prompt(&self, name: &str, arguments: impl Serialize) -> Result<GetResult> {
         let (member, name) = self.resolve(Of::Prompt, name)?;
         match member.permissions.allows_prompts() {
@@ -335,7 +336,7 @@ impl Host {
         }
     }
 
-    /// Reads a resource by the URI it has here.
+    /// Reads a resource by its prefixed URI.
     pub async fn read_resource(&self, uri: &str) -> Result<ReadResult> {
         let (member, uri) = self.resolve(Of::Resource, uri)?;
         if !member.permissions.allows_resources() {
@@ -359,7 +360,7 @@ impl Host {
         }
     }
 
-    /// What changes in the lists of any server, as one stream.
+    /// Returns the changes in the lists of all servers, as one stream.
     pub fn changes(&self) -> HostChanges {
         let feed = Arc::new(HostChangeFeed::default());
         {
@@ -373,7 +374,7 @@ impl Host {
         HostChanges::new(self.clone(), feed)
     }
 
-    /// Lets all servers go, politely and at once.
+    /// Closes the connections of all servers gracefully and concurrently.
     pub async fn close(&self) {
         let members = std::mem::take(&mut *lock(&self.inner.servers));
         let mut closing = JoinSet::new();
@@ -390,7 +391,7 @@ impl Host {
         lock(&self.inner.servers).clone()
     }
 
-    /// A server is connected to.
+    /// Adds a connected server.
     fn register(&self, name: String, client: Client, permissions: Permissions) -> Result<()> {
         let mut members = lock(&self.inner.servers);
         if members.iter().any(|member| member.name == name) {
@@ -420,7 +421,8 @@ impl Host {
         lock(&self.inner.failures).push(ServerFailure { server, error: Arc::new(error) });
     }
 
-    /// Whose `name` is. Where prefixes overlap (`a` and `a_b`), whoever has shown it has it, and else the longer.
+    /// Finds the server of a prefixed name, and the name there. Where prefixes overlap (`a` and `a_b`), a server that
+    /// has listed the tool wins, else the longest prefix.
     fn resolve(&self, of: Of, name: &str) -> Result<(Arc<HostServer>, String)> {
         let mut found: Vec<_> = self
             .connected_servers()
@@ -436,13 +438,13 @@ impl Host {
         match place < found.len() {
             true => Ok(found.swap_remove(place)),
             false => Err(ClientError::config(format!(
-                "no server here has {:?}",
+                "no server has a prefix that matches {:?}",
                 super::client_error::truncate(name, 200)
             ))),
         }
     }
 
-    /// Asks all servers at once.
+    /// Reads the lists of all servers concurrently.
     async fn list<M: Paginated>(
         &self,
         list: fn(&Client) -> Paginator<M>,
@@ -488,7 +490,7 @@ impl Host {
 }
 
 impl HostServer {
-    /// Whether the server says that it has such a list. One that said nothing is asked.
+    /// Whether the server declares such a list. A server with unknown capabilities is asked.
     fn supports_list<M: Paginated>(&self) -> bool {
         let Some(offered) = self.client.server_capabilities() else { return true };
         match M::NAME.split('/').next() {
@@ -506,7 +508,7 @@ impl std::fmt::Debug for Host {
     }
 }
 
-/// How a file's entry is connected to.
+/// The client builder for an entry of a configuration file.
 pub(crate) fn client_builder(way: ConnectionConfig) -> ClientBuilder {
     match way {
         ConnectionConfig::Command { program, args, env, unset, cwd } => {
@@ -534,7 +536,7 @@ pub(crate) fn client_builder(way: ConnectionConfig) -> ClientBuilder {
     }
 }
 
-/// A name as it can stand before another.
+/// The name with each character that a prefix cannot contain replaced by `_`.
 fn sanitize_prefix(name: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
     let plain: String = name.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect();
@@ -542,11 +544,11 @@ fn sanitize_prefix(name: &str) -> String {
 }
 
 fn duplicate_name_error(name: &str) -> ClientError {
-    ClientError::config(format!("there is a server {name:?} already"))
+    ClientError::config(format!("a server named {name:?} exists already"))
 }
 
 fn forbidden_error(server: &str, what: &str) -> ClientError {
-    ErrorKind::Forbidden(format!("the server {server:?} may not be used for {what}")).into()
+    ErrorKind::Forbidden(format!("the permissions of the server {server:?} do not allow {what}")).into()
 }
 
 #[cfg(test)]
@@ -563,7 +565,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_servers_offer_is_listed_and_called_under_their_names() {
+    async fn tools_and_resources_are_prefixed_with_their_server() {
         let host = Host::builder()
             .server("a", Client::in_process(&server("one", "from a")))
             .server("b c", Client::in_process(&server("one", "from b")))
@@ -581,7 +583,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_fails_harms_no_other() {
+    async fn failing_server_does_not_affect_the_others() {
         let file = r#"{"mcpServers": {
             "gone": {"command": "/no/such/command"},
             "wrong": {"command": "x", "env": {"KEY": "${NOT_SET}"}}}}"#;
@@ -597,7 +599,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tool_that_is_not_allowed_is_neither_listed_nor_called() {
+    async fn forbidden_tool_is_neither_listed_nor_called() {
         let both = server("one", "1").tool(ServedTool::new("two").handler(async || "2"));
         let permissions = Permissions::new().without_tools(["two"]).resources(false);
         let host = Host::builder().server_with("a", Client::in_process(&both), permissions).connect().await;
@@ -609,7 +611,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn overlapping_names_go_to_whoever_has_the_tool() {
+    async fn overlapping_prefixes_resolve_to_the_server_with_the_tool() {
         let host = Host::builder()
             .server("a", Client::in_process(&server("b_one", "a's")))
             .server("a_b", Client::in_process(&server("two", "a_b's")))
@@ -621,7 +623,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn changes_of_any_server_come_as_one_stream() {
+    async fn changes_of_all_servers_arrive_in_one_stream() {
         let (first, second) = (server("one", "1"), server("one", "2"));
         let host = Host::builder()
             .server("a", Client::in_process(&first))
