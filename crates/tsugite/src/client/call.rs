@@ -39,9 +39,9 @@ impl<M> ClientMethod for M where
 {
 }
 
-/// A call that is about to be made: set what it wants differently, and await it.
+/// A call to be sent. Set its options, then await it.
 ///
-/// Nothing is sent before that. Dropping the future tells the server to stop.
+/// Nothing is sent before it is awaited. Dropping the future cancels the call.
 ///
 /// ```
 /// use std::time::Duration;
@@ -58,7 +58,7 @@ impl<M> ClientMethod for M where
 ///     .await?;
 /// # assert_eq!(text, "done"); Ok(()) }
 /// ```
-#[must_use = "nothing is sent before it is awaited"]
+#[must_use = "the call is sent only when it is awaited"]
 pub struct Call<M: ClientMethod, T = <M as Method>::Output> {
     client: Client,
     params: Result<M::Params>,
@@ -79,45 +79,45 @@ impl<M: ClientMethod, T> Call<M, T> {
         self
     }
 
-    /// How long to wait without a sign of life; 30 seconds unless the client says otherwise.
+    /// Sets how long to wait without a response or progress; by default the client's timeout of 30 seconds.
     ///
-    /// Progress is a sign of life, and the clock stands while a question of the server is being answered.
+    /// Progress restarts the timeout, and it pauses while the client answers a request of the server.
     pub fn timeout(mut self, silence: Duration) -> Self {
         self.options.idle_timeout = Some(silence);
         self
     }
 
-    /// How long to wait in all, whatever progress is made; 10 minutes unless the client says otherwise.
+    /// Sets how long the call may take in total, whatever its progress; by default the client's limit of 10 minutes.
     pub fn total_timeout(mut self, total: Duration) -> Self {
         self.options.total_timeout = Some(total);
         self
     }
 
-    /// Asks for progress and is told of it.
+    /// Asks for progress and sets the callback that receives it.
     pub fn on_progress(mut self, told: impl Fn(ProgressParams) + Send + Sync + 'static) -> Self {
         self.options.on_progress = Some(Arc::new(told));
         self
     }
 
-    /// Sends a header with it, over HTTP.
+    /// Sends a header with the call, over HTTP.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.headers.push((name.into(), value.into()));
         self
     }
 
-    /// Puts something into `_meta`.
+    /// Adds an entry to `_meta`.
     pub fn meta<V: Serialize + ?Sized>(mut self, key: impl Into<String>, value: &V) -> Self {
         self.options.meta.get_or_insert_with(Meta::new).insert(key, value);
         self
     }
 
-    /// Whether it may be answered from what the client remembers.
+    /// Sets whether the call may be answered from the cache.
     pub fn caching(mut self, caching: Caching) -> Self {
         self.options.caching = caching;
         self
     }
 
-    /// Says that doing it twice does no harm: it is repeated when its connection is lost.
+    /// Declares that running the call twice is safe. It is sent again if its connection is lost.
     pub fn idempotent(mut self) -> Self {
         self.options.idempotent = true;
         self
@@ -153,7 +153,7 @@ pub(super) trait MultiRoundMethod: ClientMethod {
     /// The complete result, or what the server returned instead.
     fn into_complete(output: Self::Output) -> Result<Self::Done, IncompleteResult>;
 
-    /// Puts the answers and the state into the params of the next round.
+    /// Puts the responses and the state into the params of the next round.
     fn set_input_responses(params: &mut Self::Params, answers: Option<InputResponses>, state: Option<String>);
 }
 
@@ -239,8 +239,8 @@ pub(super) fn run_rounds_boxed<M: MultiRoundMethod>(
     Box::pin(run_rounds::<M>(client, params, options))
 }
 
-/// Sends a request, answers what the server asks with the client's handlers, and sends it again, until there is a complete
-/// result. Rare steps are boxed, so that the future of every call stays small.
+/// Sends a request, answers the input requests of the server with the client's handlers, and sends it again, until the
+/// result is complete. Rare steps are boxed to keep the future of every call small.
 pub(super) async fn run_rounds<M: MultiRoundMethod>(
     client: Client,
     params: M::Params,
@@ -252,7 +252,7 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
     let mut pages_shown = false;
     let mut spent = Duration::ZERO;
     for round in 0..=rounds {
-        // The total timeout covers all rounds, without the time in which a person answers.
+        // The total timeout covers all rounds, without the time in which the user answers.
         options.total_timeout = total.map(|total| total.saturating_sub(spent));
         let start = Instant::now();
         let asked = client.send_request::<M>(&params, &options).await;
@@ -276,13 +276,13 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
         match M::into_complete(output) {
             Ok(done) => return Ok(done),
             Err(IncompleteResult::Task) => {
-                let text = "the server answers with a task, which was not asked for";
+                let text = "the server returned a task, which the client did not request";
                 return Err(ErrorKind::InputRequired(text.to_owned()).into());
             }
             Err(IncompleteResult::InputRequired(asked)) => {
                 let answers = match asked.input_requests {
                     Some(asked) => Some(Box::pin(client.handle_input_requests(asked)).await?),
-                    // The server asks for nothing: it wants its state back, after a while.
+                    // The server asks for no input: it expects its state back after a delay.
                     None => {
                         tokio::time::sleep(INITIAL_RETRY_DELAY * 2_u32.pow((round as u32).min(5))).await;
                         None
@@ -292,11 +292,13 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
             }
         }
     }
-    Err(ErrorKind::InputRequired(format!("the server has asked back more than {rounds} times for one call"))
-        .into())
+    Err(ErrorKind::InputRequired(format!(
+        "the server asked for input more than {rounds} times in one call (`max_rounds`)"
+    ))
+    .into())
 }
 
-/// The first delay before a server that asked for nothing gets its state back.
+/// The first delay before a request without input requests is sent again.
 const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// A request of a method with typed params.

@@ -1,4 +1,4 @@
-//! Answers to what a server asks, the same for both eras.
+//! Answers the requests of a server, in both eras, with the client's handlers.
 
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::elicitation::{
@@ -13,7 +13,7 @@ use tsugite_core::revision::{Revision, RpcError, Translate, read_params, write_i
 use super::client_error::{ClientError, ErrorKind};
 use super::client_handler::{ClientHandlers, FormResponse, UrlResponse};
 
-/// Answers a request of the server (up to 2025-11-25): the result, as `from` writes it.
+/// Answers a request of the server (up to 2025-11-25). The result is encoded for `from`.
 pub(super) async fn handle_server_request(
     handlers: &ClientHandlers,
     method: &str,
@@ -24,7 +24,7 @@ pub(super) async fn handle_server_request(
     match method {
         elicitation::Create::NAME => {
             let answer = elicit(handlers, read_params::<elicitation::Create>(params, from)?).await?;
-            // Some servers ask more than their revision can. Whoever asks so understands the answer.
+            // Not downgraded: some servers use more than their revision has, and such a server can read the response.
             RawJson::from_value(&answer).map_err(|_| RpcError::Internal)
         }
         CreateMessage::NAME => {
@@ -36,7 +36,7 @@ pub(super) async fn handle_server_request(
     }
 }
 
-/// Answers everything a result asks (2026-07-28). One after another: a person reads one question at a time.
+/// Answers the input requests of a result (2026-07-28), one after another because a user reads one at a time.
 pub(super) async fn handle_input_requests(
     handlers: &ClientHandlers,
     asked: InputRequests,
@@ -63,9 +63,7 @@ pub(super) async fn handle_input_requests(
         };
         let answer = answer.map_err(|refusal| {
             let said = refusal.to_error_object(Revision::NEWEST).message;
-            ErrorKind::InputRequired(format!(
-                "the server asks for `{method}`, and that cannot be answered: {said}"
-            ))
+            ErrorKind::InputRequired(format!("cannot answer the server's request `{method}`: {said}"))
         })?;
         answers.insert(key, answer);
     }
@@ -80,7 +78,7 @@ async fn elicit(handlers: &ClientHandlers, params: ElicitParams) -> Result<Elici
             UrlResponse::Decline => ElicitResult::new(ElicitAction::Decline),
             UrlResponse::Cancel => ElicitResult::new(ElicitAction::Cancel),
         }),
-        _ => Err(RpcError::InvalidParams("this client knows forms and web pages only".into())),
+        _ => Err(RpcError::InvalidParams("this client supports only the modes `form` and `url`".into())),
     }
 }
 
@@ -91,9 +89,9 @@ async fn elicit_form(handlers: &ClientHandlers, form: FormParams) -> Result<Elic
         FormResponse::Accept(content) => {
             let content = schema.with_defaults(content);
             if let Err(error) = schema.check(&content) {
-                tracing::error!(%error, "the answer to a form does not fit it and was not sent");
+                tracing::error!(%error, "the response to a form does not match its schema and was not sent");
                 return Err(RpcError::internal_with_message(format!(
-                    "the client's answer does not fit the form: {error}"
+                    "the client's response does not match the form: {error}"
                 )));
             }
             Ok(ElicitResult::new(ElicitAction::Accept).content(content))
@@ -103,11 +101,11 @@ async fn elicit_form(handlers: &ClientHandlers, form: FormParams) -> Result<Elic
     }
 }
 
-/// Asks whether a web page may be opened. One that is no web page is declined without asking.
+/// Asks the user to open a web page. A URL that is not `http` or `https` is declined without asking.
 pub(super) async fn elicit_url(handlers: &ClientHandlers, url: UrlParams) -> Result<UrlResponse, RpcError> {
     let Some(ask) = &handlers.url else { return Err(mode_not_supported("web pages")) };
     if !is_http_url(&url.url) {
-        tracing::warn!("the server wants an address opened that is no web page; declined");
+        tracing::warn!("declined to open a URL of the server that is not http or https");
         return Ok(UrlResponse::Decline);
     }
     Ok(ask(url).await)
@@ -119,7 +117,7 @@ async fn sample(
 ) -> Result<CreateMessageResult, RpcError> {
     let Some(ask) = &handlers.sample else { return Err(method_not_found::<CreateMessage>()) };
     if !handlers.sampling_tools && (params.tools.is_some() || params.tool_choice.is_some()) {
-        return Err(RpcError::InvalidParams("this client gives its model no tools".into()));
+        return Err(RpcError::InvalidParams("this client does not support tools for its model".into()));
     }
     ask(params).await
 }
@@ -129,7 +127,7 @@ async fn list_roots(handlers: &ClientHandlers) -> Result<roots::ListResult, RpcE
     Ok(roots::ListResult::new(ask(()).await))
 }
 
-/// Plain text, http or https, with a host: nothing that runs something by being opened.
+/// Whether the text is an `http` or `https` URL with a host: opening another scheme could run a program.
 fn is_http_url(url: &str) -> bool {
     let scheme = |name: &str| url.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
     let rest = [("https://", 8), ("http://", 7)].into_iter().find(|(name, _)| scheme(name));
@@ -151,14 +149,15 @@ fn unsupported_error(unsayable: tsugite_core::revision::UnsupportedByRevisionErr
     RpcError::internal_with_message(unsayable.to_string())
 }
 
-/// A method of which the server was not told ("Client Features", "Roots": -32601 without support for them).
+/// The error for a method that the client did not declare ("Client Features", "Roots": -32601 without support for
+/// them).
 fn method_not_found<M: Method>() -> RpcError {
     RpcError::MethodNotFound { method: M::NAME.to_owned() }
 }
 
-/// A mode of elicitation of which the server was not told.
+/// The error for an elicitation mode that the client did not declare.
 fn mode_not_supported(what: &str) -> RpcError {
-    RpcError::InvalidParams(format!("this client does not offer {what}").into())
+    RpcError::InvalidParams(format!("this client does not support {what}").into())
 }
 
 #[cfg(test)]
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn defaults_fill_what_a_person_left_out() {
+    async fn missing_fields_get_the_defaults_of_the_form() {
         let handlers = handlers(FormResponse::accept(&json!({"name": "Kiku"})).unwrap());
         let answer = handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25)
             .await
@@ -196,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_asks_more_than_its_revision_can_is_answered() {
+    async fn form_beyond_the_revision_is_answered() {
         let handlers = handlers(FormResponse::accept_defaults());
         let choices =
             json!({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "default": ["b"]});
@@ -210,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_does_not_fit_is_not_sent() {
+    async fn response_that_does_not_match_the_form_is_not_sent() {
         let handlers = handlers(FormResponse::accept(&json!({"sure": "yes"})).unwrap());
         let refusal = handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25)
             .await
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_offered_is_refused() {
+    async fn undeclared_request_is_refused() {
         for method in ["elicitation/create", "sampling/createMessage", "roots/list", "tools/list"] {
             let params = match method {
                 "sampling/createMessage" => raw(json!({"messages": [], "maxTokens": 1})),
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn only_web_pages_are_opened() {
+    fn only_http_urls_are_opened() {
         for url in ["https://example.com/a?b", "HTTP://localhost:1/"] {
             assert!(is_http_url(url), "{url}");
         }
