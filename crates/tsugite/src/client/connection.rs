@@ -305,12 +305,15 @@ impl ClientConnection {
     pub(super) fn send_in_background(self: &Arc<Self>, bytes: Vec<u8>) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let Ok(place) = Arc::clone(&self.background_send_permits).try_acquire_owned() else {
-            return tracing::debug!("a message was dropped: too many wait for the server");
+            return tracing::debug!(
+                limit = MAX_BACKGROUND_SENDS,
+                "dropped a message: too many are waiting to be sent"
+            );
         };
         let link = Arc::clone(self);
         runtime.spawn(async move {
             if let Err(trouble) = link.transport.send_message(&link, bytes).await {
-                tracing::debug!(error = %ClientError::from(trouble), "a message could not be sent");
+                tracing::debug!(error = %ClientError::from(trouble), "cannot send a message");
             }
             drop(place);
         });
@@ -318,7 +321,7 @@ impl ClientConnection {
 
     /// Closes the connection after messages in the background are sent.
     pub(super) async fn close(self: &Arc<Self>) {
-        // A server that does not read is not waited for.
+        // A server that does not read its input must not delay the close.
         let _ = tokio::time::timeout(
             CLOSE_FLUSH_TIMEOUT,
             self.background_send_permits.acquire_many(MAX_BACKGROUND_SENDS as u32),
@@ -371,7 +374,7 @@ struct CancelOnDrop<'a> {
 impl CancelOnDrop<'_> {
     fn disarm(self) {
         self.link.calls.remove(self.id);
-        // It owns nothing, so that forgetting it leaks nothing.
+        // It owns nothing, so forgetting it leaks nothing.
         std::mem::forget(self);
     }
 }
@@ -389,7 +392,7 @@ impl Drop for CancelOnDrop<'_> {
 
 /// Encodes `notifications/cancelled` for a call.
 pub(super) fn encode_cancelled(id: i64, revision: Revision) -> Vec<u8> {
-    let params = CancelledParams::new().request_id(Id::from(id)).reason("no longer wanted");
+    let params = CancelledParams::new().request_id(Id::from(id)).reason("cancelled by the client");
     let mut bytes = Vec::new();
     // Every revision has it.
     let _ = write_notification::<Cancelled>(&mut bytes, params, revision);

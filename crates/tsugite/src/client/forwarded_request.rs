@@ -17,7 +17,7 @@ use super::connection::{ClientConnection, OutboundRequest};
 use super::era::Era;
 use super::options::Options;
 
-/// Is told the id of each attempt before it is sent.
+/// Receives the id of each attempt before it is sent.
 pub(crate) trait RequestIdObserver: Send + Sync {
     fn on_request_id(&self, id: i64);
 }
@@ -106,7 +106,7 @@ impl OutboundRequest for ForwardedRequest<'_> {
         options: &Options,
     ) -> Result<()> {
         let to = link.revision();
-        let unfit = |what| ClientError::config(format!("the params of a request are an object: {what}"));
+        let unfit = |what| ClientError::config(format!("request params must be a JSON object: {what}"));
         let params = translate_raw_params(self.method, Raw::from(self.params), self.from, to)?;
         if let Some(added) = self.extra_member(id, link, options) {
             let members = [added.as_str()];
@@ -148,8 +148,8 @@ impl ForwardedRequest<'_> {
 }
 
 impl Client {
-    /// Forwards a request, and returns its result unchanged, with the revision it is written in. `started` is told the id of
-    /// each attempt before it is sent.
+    /// Forwards a request, and returns its result unchanged, with the revision it is written in. `started` receives the
+    /// id of each attempt before it is sent.
     pub(crate) async fn forward(
         &self,
         request: &ForwardedRequest<'_>,
@@ -182,7 +182,7 @@ impl Client {
         let params =
             translate_raw_notification(method, params.unwrap_or(Raw::empty_object()), from, link.revision())?;
         let mut bytes = Vec::with_capacity(128);
-        let unfit = |what| ClientError::config(format!("a notification cannot be sent on: {what}"));
+        let unfit = |what| ClientError::config(format!("cannot forward a notification: {what}"));
         let sent = (!bare || params.text() != "{}").then_some(&params);
         write::notification(&mut bytes, method, sent).map_err(unfit)?;
         link.transport.send_message(&link, bytes).await.map_err(ClientError::from)
@@ -198,8 +198,8 @@ impl Client {
         self.connection().await.map(drop)
     }
 
-    /// Fails unless the headers of a call repeat the arguments that the tool marks for it. Reads the list of tools if it is
-    /// not known yet.
+    /// Fails unless the headers of a call repeat the arguments that the tool marks for it. Reads the list of tools if
+    /// it is not known yet.
     pub(crate) async fn check_param_headers<'h>(
         &self,
         name: &str,

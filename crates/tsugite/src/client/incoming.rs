@@ -51,7 +51,7 @@ impl ClientConnection {
             Message::Response(response) => self.handle_response(response),
             Message::Notification(notification) => self.handle_notification(&notification, via),
             Message::Request(request) => {
-                // Before a revision is agreed on, the server may be of the handshake era, and waits for an answer.
+                // Before the negotiation the server may be of the handshake era, and then waits for a response.
                 let era = self.negotiated.get().map_or(Era::Handshake, |agreed| Era::from(agreed.revision));
                 era.handle_request(self, &request, via);
             }
@@ -60,11 +60,11 @@ impl ClientConnection {
 
     fn handle_response(&self, response: Response<'_>) {
         let Some(id) = response.id else {
-            tracing::warn!(error = ?response.outcome.err(), "the server could not read a message of ours");
+            tracing::warn!(error = ?response.outcome.err(), "the server could not parse a message of the client");
             return;
         };
         if !self.calls.complete(&id, response.outcome.map(|result| result.to_owned())) {
-            tracing::debug!(?id, "a response to no pending request");
+            tracing::debug!(?id, "ignored a response without a pending request");
         }
     }
 
@@ -121,7 +121,7 @@ impl ClientConnection {
                     self.shared.acknowledge_subscription(&id);
                 }
             }
-            other => tracing::debug!(method = other, "a notification that says nothing to this client"),
+            other => tracing::debug!(method = other, "ignored an unknown notification"),
         }
     }
 
@@ -162,5 +162,5 @@ fn read_meta(notification: &Notification<'_>) -> Option<Meta> {
     params.meta
 }
 
-/// Complete web pages that are remembered.
+/// The number of completed elicitations that are remembered.
 const MAX_COMPLETED_ELICITATIONS: usize = 64;

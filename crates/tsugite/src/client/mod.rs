@@ -1,5 +1,5 @@
-//! Talking to servers: [`Client::connect`], [`Client::spawn`] and [`Client::in_process`] give the same client over HTTP, over a
-//! child's pipes and in memory. It finds out by itself which revision the other side speaks.
+//! Connects to servers: [`Client::connect`] over HTTP, [`Client::spawn`] to a child process, and
+//! [`Client::in_process`]. All three return the same client, which negotiates the revision.
 //!
 //! ```
 //! use serde_json::json;
@@ -90,9 +90,9 @@ use crate::lock::lock;
 use crate::shared::in_process::InProcessServer;
 use crate::shared::principal::Principal;
 
-/// A connection to one server. Cheap to clone; the last clone to be dropped ends the connection.
+/// A client of one server. Cheap to clone; dropping the last clone ends the connection.
 ///
-/// A connection that is lost is opened again by the next call. See [`Client::close`] for a polite end.
+/// The next call reconnects after the connection was lost. See [`Client::close`] for a graceful end.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<ClientInner>,
@@ -114,7 +114,7 @@ struct ClientInner {
     closed: AtomicBool,
 }
 
-/// How a server is reached.
+/// The way to reach a server.
 #[derive(Clone)]
 enum ConnectTarget {
     Child(Box<Command>),
@@ -123,7 +123,7 @@ enum ConnectTarget {
 }
 
 impl Client {
-    /// Connects to a server over HTTP: Streamable HTTP, or HTTP+SSE where the server speaks nothing else.
+    /// Connects to a server over HTTP: Streamable HTTP, or HTTP+SSE if the server supports nothing else.
     ///
     /// ```no_run
     /// # async fn f() -> tsugite::ToolResult<()> {
@@ -137,7 +137,8 @@ impl Client {
         ClientBuilder::new(ConnectTarget::Http(Box::new(HttpConfig::new(url.into()))))
     }
 
-    /// Starts a server and connects to it through its pipes. It ends with the client, and all it started with it.
+    /// Starts a child process and connects over its standard input and output. Ending the client ends the child and all
+    /// processes it started.
     ///
     /// ```no_run
     /// # async fn f() -> tsugite::ToolResult<()> {
@@ -151,33 +152,34 @@ impl Client {
         ClientBuilder::new(ConnectTarget::Child(Box::new(command.into())))
     }
 
-    /// The revision that is spoken.
+    /// The negotiated revision.
     pub fn revision(&self) -> Revision {
         self.last_connection().map_or(Revision::NEWEST, |link| link.revision())
     }
 
-    /// The server's name and version, if it gave them.
+    /// The name and version of the server, if it reported them.
     pub fn server_info(&self) -> Option<Implementation> {
         self.last_connection()?.negotiated()?.server_info.clone()
     }
 
-    /// The server's capabilities. `None` if it was not asked: on 2026-07-28 with a pinned revision or a probe record. Then
-    /// [`Client::discover`] asks.
+    /// The capabilities of the server. `None` if they are unknown: on 2026-07-28 with a pinned revision or a probe
+    /// record. Then call [`Client::discover`].
     pub fn server_capabilities(&self) -> Option<ServerCapabilities> {
         self.last_connection()?.negotiated()?.capabilities.clone()
     }
 
-    /// How the server wants to be used.
+    /// The server's instructions for its use.
     pub fn instructions(&self) -> Option<String> {
         self.last_connection()?.negotiated()?.instructions.clone()
     }
 
-    /// The revision and transport that were found. With them the next connection needs no probe. It can be stored as JSON.
+    /// The revision and transport that the probe found. With it the next client needs no probe. It can be stored as
+    /// JSON.
     pub fn probe_record(&self) -> Option<ProbeRecord> {
         *lock(&self.inner.probe_record)
     }
 
-    /// The last of what a child wrote to its standard error; empty for other servers.
+    /// The end of a child's standard error output; empty for other servers.
     pub fn stderr(&self) -> String {
         match self.last_connection().as_deref().map(|link| &link.transport) {
             Some(Transport::Child(pipe)) => pipe.child.stderr(),
@@ -185,7 +187,7 @@ impl Client {
         }
     }
 
-    /// The process id of a child: the one that was started last, which may have ended.
+    /// The process id of the child that was started last, which may have ended.
     pub fn process_id(&self) -> Option<u32> {
         match self.last_connection().as_deref().map(|link| &link.transport) {
             Some(Transport::Child(pipe)) => Some(pipe.child.id()),
@@ -193,12 +195,12 @@ impl Client {
         }
     }
 
-    /// Whether there is a connection now. One that was lost is opened again by the next call.
+    /// Whether there is a connection now. The next call reconnects if it was lost.
     pub fn is_connected(&self) -> bool {
         matches!(self.live_connection(), Ok(Some(_)))
     }
 
-    /// Ends the connection politely: a session is ended, a child gets the time to finish. Calls that are under way fail.
+    /// Closes the connection gracefully: ends the session, and gives a child time to finish. Calls in flight fail.
     ///
     /// Every later call fails with [`ErrorKind::Closed`].
     pub async fn close(&self) {
@@ -216,12 +218,12 @@ impl Client {
         }
     }
 
-    /// Whether [`Client::close`] was called. Set before anything ends, so what closing interrupts finds it set.
+    /// Whether [`Client::close`] was called. Set before anything ends, so that code interrupted by closing sees it.
     pub(crate) fn is_closed(&self) -> bool {
         self.inner.closed.load(Ordering::Acquire)
     }
 
-    /// Asks the handlers what a result asks for, for those who go step by step.
+    /// Answers the input requests of a result with the client's handlers, for a caller that runs the rounds itself.
     pub async fn handle_input_requests(&self, asked: InputRequests) -> Result<InputResponses> {
         server_requests::handle_input_requests(self.handlers(), asked).await
     }
@@ -320,7 +322,7 @@ impl Client {
         options: &Options,
     ) -> Result<M::Output> {
         let shared = &self.inner.shared;
-        // A header set for one call may say who calls, so its result is not for others.
+        // A header of one call may identify the caller, so its result must not be cached for others.
         let cached = M::cache_subject(params).filter(|_| options.headers.is_empty());
         self.live_connection()?;
         if let (Some(key), Caching::Use) = (cached, options.caching)
@@ -375,7 +377,11 @@ impl Client {
                         return Err(CallError::Disconnected { may_have_run, reason: seen }.into());
                     }
                     repeats += 1;
-                    tracing::debug!(method = request.method(), seen, "the call is repeated");
+                    tracing::debug!(
+                        method = request.method(),
+                        seen,
+                        "sending the call again after the connection was lost"
+                    );
                     continue;
                 }
             };
@@ -385,7 +391,7 @@ impl Client {
                 Recovery::RefreshTools => Box::pin(self.refresh_tools()).await?,
                 Recovery::Renegotiate => {
                     *lock(&self.inner.probe_record) = None;
-                    link.abort("the server is asked again which revision it speaks");
+                    link.abort("the revision is negotiated again");
                     if self.connection().await?.era() == link.era() {
                         return Err(error);
                     }
@@ -394,7 +400,7 @@ impl Client {
         }
     }
 
-    /// Whether doing it twice does no harm: everything but calling a tool, and a tool that says so itself.
+    /// Whether running the request twice is safe: true for all but tool calls, and for tools that declare it.
     fn is_idempotent(&self, request: &dyn OutboundRequest) -> bool {
         match request.method() {
             tools::Call::NAME => {
@@ -409,7 +415,7 @@ impl Client {
         self.list_tools().caching(Caching::Refresh).await.map(drop)
     }
 
-    /// Reads the list of tools if it has not shown this one.
+    /// Reads the list of tools unless it contains this one already.
     async fn ensure_tool_listed(&self, name: &str) -> Result<()> {
         match self.inner.shared.tools.contains(name) {
             true => Ok(()),
@@ -417,8 +423,8 @@ impl Client {
         }
     }
 
-    /// Sends the user to the web pages a refused call needs visited first (2025-11-25). True when they were, and the call
-    /// may be tried again.
+    /// Asks the user to open the web pages that a refused call requires (2025-11-25). Returns true if all were opened
+    /// and the call may be sent again.
     async fn elicit_required_urls(&self, error: &ClientError, limit: Duration) -> Result<bool> {
         let Some(RpcError::UrlElicitationRequired { elicitations }) = error.as_rpc_error() else {
             return Ok(false);
@@ -435,7 +441,7 @@ impl Client {
             }
         }
         let link = self.connection().await?;
-        // The server need not say when it is done: then trying tells.
+        // The server need not report completion. After the timeout the call is simply tried again.
         let _ = tokio::time::timeout(limit, link.wait_for_elicitations(&ids)).await;
         Ok(true)
     }
@@ -455,16 +461,16 @@ impl Drop for ClientInner {
         self.shared.close_subscriptions();
         let Some(link) = lock(&self.connection).take() else { return };
         match (&link.transport, tokio::runtime::Handle::try_current()) {
-            // Over HTTP there is a session to be ended.
+            // Over HTTP there is a session to end.
             (Transport::StreamableHttp(_), Ok(runtime)) => {
                 runtime.spawn(async move { link.close().await });
             }
-            _ => link.abort("the client is gone"),
+            _ => link.abort("the client was dropped"),
         }
     }
 }
 
-/// A client that does not keep itself alive.
+/// A reference that does not keep the client alive.
 struct WeakClient(Weak<ClientInner>);
 
 impl WeakClient {
@@ -473,5 +479,5 @@ impl WeakClient {
     }
 }
 
-/// How often a call is repeated because its connection was lost.
+/// How often a call is sent again because its connection was lost.
 const MAX_RETRIES: u32 = 2;

@@ -113,9 +113,9 @@ impl ChangeFilter {
     }
 }
 
-/// Changes of one server, as they come. Dropping it ends the subscription.
+/// The changes of one server as a stream. Dropping it ends the subscription.
 ///
-/// A change that was not looked at yet is not told twice, so what waits here is bounded by what is watched.
+/// A change that is queued already is not queued again, so the filter limits the size of the queue.
 pub struct Subscription {
     pub(super) client: Client,
     pub(super) queue: Arc<SubscriptionQueue>,
@@ -161,7 +161,7 @@ impl Drop for Subscription {
             }
             gone
         };
-        // A connection that is gone needs no good-bye, and is not opened again for one.
+        // A lost connection has no subscriptions to end, and is not opened again for this.
         let link = self
             .client
             .last_connection()
@@ -225,13 +225,13 @@ impl RequestIdObserver for SubscriptionQueue {
     }
 }
 
-/// The changes that wait, and how the stream of the server stands.
+/// The queued changes, and the state of the server's stream.
 #[derive(Default)]
 pub(super) struct SubscriptionState {
     changes: IndexSet<Change>,
     error: Option<ClientError>,
     closed: bool,
-    /// Whether the server watches, or has at least once.
+    /// Whether the server has acknowledged the subscription at least once.
     pub(super) established: bool,
     pub(super) acknowledged: Option<()>,
     waker: Option<Waker>,

@@ -52,7 +52,7 @@ pub(super) fn handle_request(
     if requests.inbound.begin(&id, &request.method).is_err() {
         drop(requests);
         let error =
-            RpcError::InvalidRequest("too many questions at once, or one with the id of another".into());
+            RpcError::InvalidRequest("too many requests in flight, or the request id is in use".into());
         link.transport.send_response_detached(link, encode_error(&id, &error, revision));
         return;
     }
@@ -69,7 +69,7 @@ pub(super) fn handle_request(
         drop(paused);
         // It stays open until its response is sent: a server that reads no responses cannot pile them up here.
         if let Err(error) = connection.transport.send_message(&connection, bytes).await {
-            tracing::warn!(error = %ClientError::from(error), method, "an answer could not be sent");
+            tracing::warn!(error = %ClientError::from(error), method, "cannot send a response");
         }
         let mut requests = lock(&connection.inbound_requests);
         requests.tasks.remove(&answered);
@@ -113,7 +113,8 @@ fn encode_error(id: &Id<'_>, error: &RpcError, revision: Revision) -> Vec<u8> {
     bytes
 }
 
-/// Sends `resources/subscribe` for each resource that no other subscription watches. Changes of lists are pushed anyway.
+/// Sends `resources/subscribe` for each resource that no other subscription watches. Changes of lists are pushed
+/// anyway.
 pub(super) async fn subscribe(subscription: &mut Subscription, filter: ChangeFilter) -> Result<()> {
     let client = subscription.client.clone();
     for uri in filter.uris {
@@ -135,7 +136,7 @@ pub(super) async fn restore_subscriptions(client: &Client, link: &Arc<ClientConn
         if let Err(error) = link.call(&request, &Options::default()).await
             && !client.is_closed()
         {
-            tracing::warn!(error = %ClientError::from(error), "a resource is no longer watched");
+            tracing::warn!(error = %ClientError::from(error), "cannot restore the subscription to a resource");
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The two eras of the protocol, as a client behaves in them.
 //!
-//! Up to 2025-11-25 a connection begins with a handshake, the server sends requests and pushes changes (`handshake`). From
-//! 2026-07-28 each request stands alone: it carries its sender in `_meta`, results may be cached, and changes arrive on
-//! `subscriptions/listen` (`stateless`, `listen_stream`). Where the eras differ, callers ask the [`Era`] of their connection,
-//! never the revision. The differences of Streamable HTTP are in `http`.
+//! Up to 2025-11-25 a connection begins with a handshake, the server sends requests and pushes changes (`handshake`).
+//! From 2026-07-28 each request stands alone: it carries its sender in `_meta`, results may be cached, and changes
+//! arrive on `subscriptions/listen` (`stateless`, `listen_stream`). Where the eras differ, callers ask the [`Era`] of
+//! their connection, never the revision. The differences of Streamable HTTP are in `http`.
 
 mod handshake;
 #[cfg(feature = "http")]
@@ -55,8 +55,8 @@ impl Era {
         }
     }
 
-    /// The member to add to forwarded params that can otherwise be sent unchanged; empty if there is none to add. `None`
-    /// if their `_meta` must be rewritten.
+    /// The member to add to forwarded params that can otherwise be sent unchanged; empty if there is none to add.
+    /// `None` if their `_meta` must be rewritten.
     pub(super) fn forwarded_member(
         self,
         sender: &ForwardedSender,
@@ -156,7 +156,7 @@ impl Era {
         }
     }
 
-    /// Tells the server that the roots have changed, where it has not to ask for them anyway.
+    /// Tells the server that the roots have changed, in an era where it does not ask for them with each call.
     pub(super) async fn notify_roots_changed(self, link: &Arc<ClientConnection>) -> Result<()> {
         match self {
             Era::Handshake => handshake::notify_roots_changed(link).await,

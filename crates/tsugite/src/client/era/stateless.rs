@@ -87,7 +87,8 @@ pub(super) fn cancel(link: &Arc<ClientConnection>, id: i64) {
     }
 }
 
-/// Ends a subscription that the server has cancelled; its result may follow or not. Nothing else is cancelled by a server.
+/// Ends a subscription that the server has cancelled; its result may follow or not. Nothing else is cancelled by a
+/// server.
 pub(super) fn handle_cancelled(link: &ClientConnection, id: &Id<'static>) {
     if link.shared.is_subscription(id) {
         link.calls.complete(id, Ok(RawJson::empty_object()));
@@ -96,7 +97,10 @@ pub(super) fn handle_cancelled(link: &ClientConnection, id: &Id<'static>) {
 
 /// Logs a request of the server, which this era does not have, and leaves it unanswered.
 pub(super) fn reject_request(request: &Request<'_>) {
-    tracing::warn!(method = &*request.method, "the server sent a request, which its revision does not have");
+    tracing::warn!(
+        method = &*request.method,
+        "ignored a request of the server, which its revision does not allow"
+    );
 }
 
 /// The subscription named in `_meta`, else the call on whose stream the notification arrived.
