@@ -121,11 +121,11 @@ impl ServersFile {
         let root = jsonc::parse(text)?;
         let list = server_list::find(&root)?;
         let variables = Variables::new(lookup, folders.map(|folders| folders.workspace), list.inputs);
-        let place = EntryContext { variables, folders, sse_fallback: list.sse_fallback };
+        let context = EntryContext { variables, folders, sse_fallback: list.sse_fallback };
         let servers = list.entries.iter().map(|(name, entry)| {
             let field = FieldPath::Member(&list.field, name);
-            let (disabled, way) = entry::read(name, *entry, &field, &place);
-            ServerEntry { name: (*name).to_owned(), disabled, connection: way }
+            let (disabled, connection) = entry::read(name, *entry, &field, &context);
+            ServerEntry { name: (*name).to_owned(), disabled, connection }
         });
         Ok(Self { servers: servers.collect() })
     }
