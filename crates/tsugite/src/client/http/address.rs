@@ -24,31 +24,31 @@ pub(super) struct ServerOrigin {
 
 impl Address {
     pub(super) fn parse(text: &str) -> Result<Self, ClientError> {
-        let unusable =
-            |why: &str| ClientError::config(format!("invalid server URL {:?}: {why}", redacted(text)));
+        let invalid =
+            |reason: &str| ClientError::config(format!("invalid server URL {:?}: {reason}", redacted(text)));
         if !text.contains("://") {
-            return Err(unusable("it must begin with http:// or https://"));
+            return Err(invalid("it must begin with http:// or https://"));
         }
-        let uri: Uri = text.trim().parse().map_err(|_| unusable("it is malformed"))?;
+        let uri: Uri = text.trim().parse().map_err(|_| invalid("it is malformed"))?;
         let secure = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
-            Some(_) => return Err(unusable("only http and https are supported")),
-            None => return Err(unusable("it has no scheme")),
+            Some(_) => return Err(invalid("only http and https are supported")),
+            None => return Err(invalid("it has no scheme")),
         };
         let authority = uri.authority().map(Authority::as_str).unwrap_or_default();
         if authority.contains('@') {
-            return Err(unusable("it must not contain credentials; send a header instead"));
+            return Err(invalid("it must not contain credentials; send a header instead"));
         }
         let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
         if host.is_empty() {
-            return Err(unusable("it has no host"));
+            return Err(invalid("it has no host"));
         }
-        let usual = if secure { 443 } else { 80 };
+        let default_port = if secure { 443 } else { 80 };
         let after_host = authority.rsplit(']').next().unwrap_or_default();
         let port = match after_host.split_once(':') {
-            None => usual,
-            Some((_, port)) => port.parse().map_err(|_| unusable("the port is invalid"))?,
+            None => default_port,
+            Some((_, port)) => port.parse().map_err(|_| invalid("the port is invalid"))?,
         };
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
@@ -67,13 +67,13 @@ impl Address {
         {
             return None;
         }
-        let here = self.path.split('?').next().unwrap_or_default();
+        let current = self.path.split('?').next().unwrap_or_default();
         let path = match reference.chars().next() {
             None => self.path.clone(),
             Some('/') => reference.to_owned(),
-            Some('?') => format!("{here}{reference}"),
+            Some('?') => format!("{current}{reference}"),
             Some(_) => {
-                let folder = here.rfind('/').and_then(|end| here.get(..=end)).unwrap_or("/");
+                let folder = current.rfind('/').and_then(|end| current.get(..=end)).unwrap_or("/");
                 format!("{folder}{reference}")
             }
         };
@@ -85,12 +85,12 @@ impl Address {
 impl ServerOrigin {
     /// The value of the `Host` header.
     pub(super) fn authority(&self) -> String {
-        let usual = if self.secure { 443 } else { 80 };
+        let default_port = if self.secure { 443 } else { 80 };
         let host = match self.host.contains(':') {
             true => format!("[{}]", self.host),
             false => self.host.clone(),
         };
-        if self.port == usual { host } else { format!("{host}:{}", self.port) }
+        if self.port == default_port { host } else { format!("{host}:{}", self.port) }
     }
 }
 
@@ -142,8 +142,8 @@ mod tests {
             "https://u:secret@h/",
         ];
         for text in all {
-            let said = Address::parse(text).unwrap_err().to_string();
-            assert!(!said.contains("secret"), "{said}");
+            let message = Address::parse(text).unwrap_err().to_string();
+            assert!(!message.contains("secret"), "{message}");
         }
     }
 

@@ -26,19 +26,21 @@ pub(super) async fn connect(
     tls: Option<&Tls>,
     limit: Duration,
 ) -> Result<NewConnection, ClientError> {
-    let late = |step: ConnectStep| {
+    let timeout_error = |step: ConnectStep| {
         ClientError::connect(step, format!("no response within {} s", limit.as_secs_f64()))
     };
     let addresses = timeout(limit, lookup_host((origin.host.as_str(), origin.port))).await;
     let addresses: Vec<_> = addresses
-        .map_err(|_| late(ConnectStep::Dns))?
+        .map_err(|_| timeout_error(ConnectStep::Dns))?
         .map_err(|error| ClientError::connect(ConnectStep::Dns, format!("{}: {error}", origin.host)))?
         .collect();
-    let mut failure = ClientError::connect(ConnectStep::Dns, format!("{}: no address found", origin.host));
+    let mut last_error = ClientError::connect(ConnectStep::Dns, format!("{}: no address found", origin.host));
     for address in addresses {
         match timeout(limit, TcpStream::connect(address)).await {
-            Err(_) => failure = late(ConnectStep::Tcp),
-            Ok(Err(error)) => failure = ClientError::connect(ConnectStep::Tcp, format!("{address}: {error}")),
+            Err(_) => last_error = timeout_error(ConnectStep::Tcp),
+            Ok(Err(error)) => {
+                last_error = ClientError::connect(ConnectStep::Tcp, format!("{address}: {error}"))
+            }
             Ok(Ok(socket)) => {
                 // Messages are small and the sender waits for the response, so Nagle's algorithm only adds latency.
                 let _ = socket.set_nodelay(true);
@@ -46,16 +48,17 @@ pub(super) async fn connect(
                     None => http_handshake(TokioIo::new(socket)).await,
                     Some(tls) => {
                         let encrypted = timeout(limit, tls.connect(&origin.host, socket)).await;
-                        let encrypted = encrypted.map_err(|_| late(ConnectStep::Tls))?.map_err(|error| {
-                            ClientError::connect(ConnectStep::Tls, format!("{}: {error}", origin.host))
-                        })?;
+                        let encrypted =
+                            encrypted.map_err(|_| timeout_error(ConnectStep::Tls))?.map_err(|error| {
+                                ClientError::connect(ConnectStep::Tls, format!("{}: {error}", origin.host))
+                            })?;
                         http_handshake(TokioIo::new(encrypted)).await
                     }
                 };
             }
         }
     }
-    Err(failure)
+    Err(last_error)
 }
 
 async fn http_handshake<T: Read + Write + Unpin + Send + 'static>(

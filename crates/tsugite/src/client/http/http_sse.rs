@@ -28,38 +28,42 @@ impl HttpSse {
     /// Opens the stream and waits for its `endpoint` event.
     pub(in crate::client) async fn open(
         shared: &Arc<ClientState>,
-        url: &HttpConfig,
+        config: &HttpConfig,
     ) -> Result<Arc<ClientConnection>, ClientError> {
-        let door = url.endpoint(shared.settings.timeouts.idle_timeout)?;
+        let endpoint = config.endpoint(shared.settings.timeouts.idle_timeout)?;
         let limit = shared.settings.timeouts.idle_timeout;
         let opened = tokio::time::timeout(
             limit,
-            door.send(Method::GET, &door.uri, &|| Ok(stream_headers()), Bytes::new()),
+            endpoint.send(Method::GET, &endpoint.uri, &|| Ok(stream_headers()), Bytes::new()),
         );
-        let reply = opened.await.map_err(|_| ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle })??;
-        if reply.status != StatusCode::OK || !reply.is_stream() {
-            let status = reply.status.as_u16();
-            let said = tokio::time::timeout(limit, reply.read_to_end(super::MAX_ERROR_BODY_BYTES)).await;
-            let said = excerpt(&said.ok().and_then(Result::ok).unwrap_or_default());
-            return Err(ErrorKind::Status { status, body: said }.into());
+        let response = opened.await.map_err(|_| ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle })??;
+        if response.status != StatusCode::OK || !response.is_stream() {
+            let status = response.status.as_u16();
+            let body = tokio::time::timeout(limit, response.read_to_end(super::MAX_ERROR_BODY_BYTES)).await;
+            let body = excerpt(&body.ok().and_then(Result::ok).unwrap_or_default());
+            return Err(ErrorKind::Status { status, body }.into());
         }
-        let link = ClientConnection::new(
+        let connection = ClientConnection::new(
             Arc::clone(shared),
-            Transport::HttpSse(Box::new(HttpSse { endpoint: door, message_uri: Mutex::default() })),
+            Transport::HttpSse(Box::new(HttpSse { endpoint, message_uri: Mutex::default() })),
         );
-        let (told, endpoint) = oneshot::channel();
-        link.register_task(&tokio::spawn(read_events(Arc::clone(&link), reply, told)));
+        let (endpoint_sender, endpoint_event) = oneshot::channel();
+        connection.register_task(&tokio::spawn(read_events(
+            Arc::clone(&connection),
+            response,
+            endpoint_sender,
+        )));
         let limit = shared.settings.probe_timeout;
-        match tokio::time::timeout(limit, endpoint).await {
-            Ok(Ok(Ok(()))) => Ok(link),
+        match tokio::time::timeout(limit, endpoint_event).await {
+            Ok(Ok(Ok(()))) => Ok(connection),
             Ok(Ok(Err(error))) => {
-                link.abort("the stream has no valid `endpoint` event");
+                connection.abort("the stream has no valid `endpoint` event");
                 Err(error)
             }
             Ok(Err(_)) | Err(_) => {
-                link.abort("the stream has no `endpoint` event");
-                let seen = "the server sent no `endpoint` event";
-                Err(ClientError::connect(ConnectStep::Handshake, seen))
+                connection.abort("the stream has no `endpoint` event");
+                let reason = "the server sent no `endpoint` event";
+                Err(ClientError::connect(ConnectStep::Handshake, reason))
             }
         }
     }
@@ -90,31 +94,31 @@ impl HttpSse {
         headers: &(dyn Fn() -> Result<http::HeaderMap, ClientError> + Sync),
         bytes: Vec<u8>,
     ) -> Result<(), CallError> {
-        let Some(endpoint) = lock(&self.message_uri).clone() else {
+        let Some(uri) = lock(&self.message_uri).clone() else {
             return Err(CallError::not_sent("the server has sent no `endpoint` event"));
         };
-        let reply = self.endpoint.send(Method::POST, &endpoint, headers, bytes.into()).await?;
-        if reply.status.is_success() {
-            reply.discard();
+        let response = self.endpoint.send(Method::POST, &uri, headers, bytes.into()).await?;
+        if response.status.is_success() {
+            response.discard();
             return Ok(());
         }
-        let status = reply.status.as_u16();
-        let said = excerpt(&reply.read_to_end(super::MAX_ERROR_BODY_BYTES).await.unwrap_or_default());
-        Err(ErrorKind::Status { status, body: said }.into())
+        let status = response.status.as_u16();
+        let body = excerpt(&response.read_to_end(super::MAX_ERROR_BODY_BYTES).await.unwrap_or_default());
+        Err(ErrorKind::Status { status, body }.into())
     }
 }
 
 /// Reads the stream until it ends, which ends the connection.
 async fn read_events(
-    link: Arc<ClientConnection>,
-    mut reply: ResponseReader,
-    told: oneshot::Sender<Result<(), ClientError>>,
+    connection: Arc<ClientConnection>,
+    mut response: ResponseReader,
+    endpoint_sender: oneshot::Sender<Result<(), ClientError>>,
 ) {
-    let Transport::HttpSse(sse) = &link.transport else { return };
-    let mut told = Some(told);
-    let mut events = SseReader::new(link.limits().max_message_bytes);
-    let seen = 'stream: loop {
-        let chunk = match reply.chunk().await {
+    let Transport::HttpSse(sse) = &connection.transport else { return };
+    let mut endpoint_sender = Some(endpoint_sender);
+    let mut events = SseReader::new(connection.limits().max_message_bytes);
+    let reason = 'stream: loop {
+        let chunk = match response.chunk().await {
             None => break "the server closed the connection".to_owned(),
             Some(Err(error)) => break format!("the connection was lost: {error}"),
             Some(Ok(chunk)) => chunk,
@@ -126,25 +130,24 @@ async fn read_events(
                 Err(error) => break 'stream ClientError::from(event_too_large(error)).to_string(),
             };
             if event.name != "endpoint" {
-                link.receive(event.data, None);
+                connection.receive(event.data, None);
                 continue;
             }
-            let Some(told) = told.take() else { continue };
+            let Some(endpoint_sender) = endpoint_sender.take() else { continue };
             let reference = String::from_utf8_lossy(event.data);
-            let endpoint =
-                sse.endpoint.address.join(&reference).and_then(|address| address.path.parse().ok());
-            let outcome = match &endpoint {
+            let uri = sse.endpoint.address.join(&reference).and_then(|address| address.path.parse().ok());
+            let outcome = match &uri {
                 Some(_) => Ok(()),
                 // Messages may contain credentials, so they are sent only to the same server.
                 None => {
-                    let seen = "the `endpoint` event points to another server";
-                    Err(ClientError::connect(ConnectStep::Handshake, seen))
+                    let reason = "the `endpoint` event points to another server";
+                    Err(ClientError::connect(ConnectStep::Handshake, reason))
                 }
             };
-            *lock(&sse.message_uri) = endpoint;
-            let _ = told.send(outcome);
+            *lock(&sse.message_uri) = uri;
+            let _ = endpoint_sender.send(outcome);
         }
-        link.wait_for_observer().await;
+        connection.wait_for_observer().await;
     };
-    link.mark_disconnected(&seen);
+    connection.mark_disconnected(&reason);
 }

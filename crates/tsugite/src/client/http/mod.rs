@@ -95,7 +95,7 @@ impl HttpConfig {
         }
     }
 
-    fn endpoint(&self, patience: Duration) -> Result<HttpEndpoint, ClientError> {
+    fn endpoint(&self, idle_timeout: Duration) -> Result<HttpEndpoint, ClientError> {
         let address = Address::parse(&self.url)?;
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static(concat!("tsugite/", env!("CARGO_PKG_VERSION"))));
@@ -108,7 +108,7 @@ impl HttpConfig {
             false => None,
         };
         let pool = ConnectionPool::new(address.origin.clone(), tls, self.connect_timeout);
-        HttpEndpoint::new(address, pool, headers, self.authorizer.clone(), patience)
+        HttpEndpoint::new(address, pool, headers, self.authorizer.clone(), idle_timeout)
     }
 }
 
@@ -126,110 +126,110 @@ pub(super) struct ProbeResponse {
 }
 
 impl StreamableHttp {
-    pub(super) fn new(url: &HttpConfig, patience: Duration) -> Result<Self, ClientError> {
-        Ok(Self { endpoint: url.endpoint(patience)?, session_id: Mutex::default() })
+    pub(super) fn new(config: &HttpConfig, idle_timeout: Duration) -> Result<Self, ClientError> {
+        Ok(Self { endpoint: config.endpoint(idle_timeout)?, session_id: Mutex::default() })
     }
 
     /// Sends a request and waits for its response, on this or another stream.
     pub(super) async fn exchange(
         &self,
-        link: &Arc<ClientConnection>,
-        waiting: &Arc<PendingCall>,
+        connection: &Arc<ClientConnection>,
+        call: &Arc<PendingCall>,
         outgoing: EncodedRequest<'_>,
     ) -> Result<ServerReply, CallError> {
         let had_session = lock(&self.session_id).is_some();
-        let (revision, mut outgoing) = (link.revision(), outgoing);
+        let (revision, mut outgoing) = (connection.revision(), outgoing);
         let body = std::mem::take(&mut outgoing.bytes).into();
         let headers = || self.request_headers(revision, &outgoing);
-        let reply = self.endpoint.send(Method::POST, &self.endpoint.uri, &headers, body).await?;
-        match reply.status {
-            StatusCode::OK if reply.is_stream() => {
-                Box::pin(self.read_event_stream(link, waiting, reply)).await
+        let response = self.endpoint.send(Method::POST, &self.endpoint.uri, &headers, body).await?;
+        match response.status {
+            StatusCode::OK if response.is_stream() => {
+                Box::pin(self.read_event_stream(connection, call, response)).await
             }
             StatusCode::OK => {
-                let body = reply.read_to_end(link.limits().max_message_bytes).await?;
-                self.read_json_response(link, waiting, &body).await
+                let body = response.read_to_end(connection.limits().max_message_bytes).await?;
+                self.read_json_response(connection, call, &body).await
             }
             // The response arrives on another stream.
             StatusCode::ACCEPTED | StatusCode::NO_CONTENT => {
-                reply.discard();
-                await_response(waiting).await
+                response.discard();
+                await_response(call).await
             }
-            _ => Box::pin(self.read_error_response(link, waiting, reply, had_session)).await,
+            _ => Box::pin(self.read_error_response(connection, call, response, had_session)).await,
         }
     }
 
     /// Sends a probe or `initialize`, and returns the response without judging it.
     pub(super) async fn probe(
         &self,
-        link: &Arc<ClientConnection>,
+        connection: &Arc<ClientConnection>,
         outgoing: EncodedRequest<'_>,
         revision: Revision,
-        waiting: &Arc<PendingCall>,
+        call: &Arc<PendingCall>,
     ) -> Result<ProbeResponse, CallError> {
-        let opens = outgoing.method == Initialize::NAME;
-        link.shared.trace_message(Direction::Sent, &outgoing.bytes);
+        let is_initialize = outgoing.method == Initialize::NAME;
+        connection.shared.trace_message(Direction::Sent, &outgoing.bytes);
         let mut outgoing = outgoing;
         let body = std::mem::take(&mut outgoing.bytes).into();
-        let headers = || match opens {
+        let headers = || match is_initialize {
             true => Ok(message_headers()),
             false => self.request_headers(revision, &outgoing),
         };
-        let mut reply = self.endpoint.send(Method::POST, &self.endpoint.uri, &headers, body).await?;
-        let status = reply.status.as_u16();
-        if opens && reply.status == StatusCode::OK {
-            *lock(&self.session_id) = reply.headers.get(MCP_SESSION_ID).cloned();
+        let mut response = self.endpoint.send(Method::POST, &self.endpoint.uri, &headers, body).await?;
+        let status = response.status.as_u16();
+        if is_initialize && response.status == StatusCode::OK {
+            *lock(&self.session_id) = response.headers.get(MCP_SESSION_ID).cloned();
         }
-        if reply.status == StatusCode::OK && reply.is_stream() {
-            let body = self.first_response(link, waiting, &mut reply).await?;
-            link.shared.trace_message(Direction::Received, &body);
-            reply.discard();
+        if response.status == StatusCode::OK && response.is_stream() {
+            let body = self.first_response(connection, call, &mut response).await?;
+            connection.shared.trace_message(Direction::Received, &body);
+            response.discard();
             return Ok(ProbeResponse { status, body });
         }
-        let body = reply.read_to_end(link.limits().max_message_bytes).await?;
-        trace_body(link, &body);
+        let body = response.read_to_end(connection.limits().max_message_bytes).await?;
+        trace_body(connection, &body);
         Ok(ProbeResponse { status, body })
     }
 
     /// Sends a notification or a response.
     pub(super) async fn send_message(
         &self,
-        link: &Arc<ClientConnection>,
+        connection: &Arc<ClientConnection>,
         bytes: Vec<u8>,
     ) -> Result<(), CallError> {
         let headers = || {
             let mut headers = message_headers();
-            self.insert_session_headers(&mut headers, link.revision());
+            self.insert_session_headers(&mut headers, connection.revision());
             Ok(headers)
         };
-        let reply = self.endpoint.send(Method::POST, &self.endpoint.uri, &headers, bytes.into()).await?;
-        let status = reply.status;
+        let response = self.endpoint.send(Method::POST, &self.endpoint.uri, &headers, bytes.into()).await?;
+        let status = response.status;
         if status.is_success() {
-            reply.discard();
+            response.discard();
             return Ok(());
         }
         if status == StatusCode::NOT_FOUND && lock(&self.session_id).is_some() {
-            link.mark_disconnected(SESSION_EXPIRED);
+            connection.mark_disconnected(SESSION_EXPIRED);
             return Err(CallError::not_sent(SESSION_EXPIRED));
         }
-        let said = excerpt(&reply.read_to_end(MAX_ERROR_BODY_BYTES).await.unwrap_or_default());
-        Err(ErrorKind::Status { status: status.as_u16(), body: said }.into())
+        let body = excerpt(&response.read_to_end(MAX_ERROR_BODY_BYTES).await.unwrap_or_default());
+        Err(ErrorKind::Status { status: status.as_u16(), body }.into())
     }
 
     /// Ends the session with DELETE.
-    pub(super) async fn close(&self, link: &Arc<ClientConnection>) {
-        if lock(&self.session_id).is_none() || link.disconnect_reason().is_some() {
+    pub(super) async fn close(&self, connection: &Arc<ClientConnection>) {
+        if lock(&self.session_id).is_none() || connection.disconnect_reason().is_some() {
             return;
         }
         let headers = || {
             let mut headers = HeaderMap::new();
-            self.insert_session_headers(&mut headers, link.revision());
+            self.insert_session_headers(&mut headers, connection.revision());
             Ok(headers)
         };
-        let ended = self.endpoint.send(Method::DELETE, &self.endpoint.uri, &headers, Bytes::new());
+        let request = self.endpoint.send(Method::DELETE, &self.endpoint.uri, &headers, Bytes::new());
         // 405 is normal: a server need not allow clients to end sessions (Streamable HTTP, "Session Management").
-        if let Ok(Ok(reply)) = tokio::time::timeout(SESSION_DELETE_TIMEOUT, ended).await {
-            reply.discard();
+        if let Ok(Ok(response)) = tokio::time::timeout(SESSION_DELETE_TIMEOUT, request).await {
+            response.discard();
         }
     }
 
@@ -272,31 +272,31 @@ impl StreamableHttp {
     /// Reads the response from a JSON body. Other messages in the body are dispatched.
     async fn read_json_response(
         &self,
-        link: &Arc<ClientConnection>,
-        waiting: &Arc<PendingCall>,
+        connection: &Arc<ClientConnection>,
+        call: &Arc<PendingCall>,
         body: &[u8],
     ) -> Result<ServerReply, CallError> {
-        trace_body(link, body);
-        match parse(body, link.limits()) {
+        trace_body(connection, body);
+        match parse(body, connection.limits()) {
             Ok(Incoming::Single(Message::Response(response)))
-                if response.id.as_ref().is_none_or(|id| *id == Id::from(waiting.id())) =>
+                if response.id.as_ref().is_none_or(|id| *id == Id::from(call.id())) =>
             {
                 Ok(response.outcome.map(|result| result.to_owned()))
             }
             Ok(Incoming::Single(_) | Incoming::Batch(_)) => {
-                link.dispatch(body, Some(waiting));
-                match waiting.is_complete() {
-                    true => await_response(waiting).await,
+                connection.dispatch(body, Some(call));
+                match call.is_complete() {
+                    true => await_response(call).await,
                     false => Err(ErrorKind::Protocol(
                         "the server's response does not answer the request".to_owned(),
                     )
                     .into()),
                 }
             }
-            Err(fault) => {
-                let seen =
-                    format!("the server's response is not a message: {:?}: {}", fault.kind, excerpt(body));
-                Err(ErrorKind::Protocol(seen).into())
+            Err(error) => {
+                let message =
+                    format!("the server's response is not a message: {:?}: {}", error.kind, excerpt(body));
+                Err(ErrorKind::Protocol(message).into())
             }
         }
     }
@@ -304,19 +304,19 @@ impl StreamableHttp {
     /// Reads a response whose status is not a success: a JSON-RPC error, a lost session, or an HTTP error.
     async fn read_error_response(
         &self,
-        link: &Arc<ClientConnection>,
-        waiting: &Arc<PendingCall>,
-        reply: ResponseReader,
+        connection: &Arc<ClientConnection>,
+        call: &Arc<PendingCall>,
+        response: ResponseReader,
         had_session: bool,
     ) -> Result<ServerReply, CallError> {
-        let status = reply.status;
+        let status = response.status;
         // The status is enough: a body that is too long or cut off must not hide it.
-        let body = reply.read_to_end(MAX_ERROR_BODY_BYTES).await.unwrap_or_default();
-        trace_body(link, &body);
-        let error = parse_error_response(&body, link, waiting);
-        let in_session = had_session && link.era().has_sessions();
+        let body = response.read_to_end(MAX_ERROR_BODY_BYTES).await.unwrap_or_default();
+        trace_body(connection, &body);
+        let error = parse_error_response(&body, connection, call);
+        let in_session = had_session && connection.era().has_sessions();
         if in_session && (status == StatusCode::NOT_FOUND || is_session_expired(status, error.as_ref())) {
-            link.mark_disconnected(SESSION_EXPIRED);
+            connection.mark_disconnected(SESSION_EXPIRED);
             return Err(CallError::not_sent(SESSION_EXPIRED));
         }
         match error {
@@ -327,22 +327,26 @@ impl StreamableHttp {
 }
 
 /// Reports a received body to the wire callback, unless it is empty.
-fn trace_body(link: &ClientConnection, body: &[u8]) {
+fn trace_body(connection: &ClientConnection, body: &[u8]) {
     if !body.trim_ascii().is_empty() {
-        link.shared.trace_message(Direction::Received, body);
+        connection.shared.trace_message(Direction::Received, body);
     }
 }
 
 /// Waits for a response that arrives on another stream.
-async fn await_response(waiting: &PendingCall) -> Result<ServerReply, CallError> {
-    transport::into_rpc_result(waiting.outcome().await)
+async fn await_response(call: &PendingCall) -> Result<ServerReply, CallError> {
+    transport::into_rpc_result(call.outcome().await)
 }
 
 /// The JSON-RPC error in a body, if its id is missing or that of this call.
-fn parse_error_response(body: &[u8], link: &ClientConnection, waiting: &PendingCall) -> Option<ErrorObject> {
-    match parse(body, link.limits()) {
+fn parse_error_response(
+    body: &[u8],
+    connection: &ClientConnection,
+    call: &PendingCall,
+) -> Option<ErrorObject> {
+    match parse(body, connection.limits()) {
         Ok(Incoming::Single(Message::Response(response)))
-            if response.id.as_ref().is_none_or(|id| *id == Id::from(waiting.id())) =>
+            if response.id.as_ref().is_none_or(|id| *id == Id::from(call.id())) =>
         {
             response.outcome.err()
         }

@@ -50,18 +50,18 @@ impl ConnectionPool {
         request: Request<FullBody>,
     ) -> Result<(Response<Incoming>, PooledConnection), CallError> {
         let mut request = request;
-        while let Some(mut lease) = self.take_idle() {
-            match lease.send(request).await {
-                Ok(response) => return Ok((response, lease)),
+        while let Some(mut connection) = self.take_idle() {
+            match connection.send(request).await {
+                Ok(response) => return Ok((response, connection)),
                 Err(RequestSendError::NotSent(unsent)) => request = *unsent,
                 Err(RequestSendError::MaybeSent(error)) => return Err(connection_lost(&error)),
             }
         }
-        let dialled = Box::pin(connect(&self.origin, self.tls.as_ref(), self.connect_timeout)).await?;
-        let NewConnection { sender, task } = dialled;
-        let mut lease = PooledConnection { sender: Some(sender), task, idle: Arc::clone(&self.idle) };
-        match lease.send(request).await {
-            Ok(response) => Ok((response, lease)),
+        let opened = Box::pin(connect(&self.origin, self.tls.as_ref(), self.connect_timeout)).await?;
+        let NewConnection { sender, task } = opened;
+        let mut connection = PooledConnection { sender: Some(sender), task, idle: Arc::clone(&self.idle) };
+        match connection.send(request).await {
+            Ok(response) => Ok((response, connection)),
             Err(RequestSendError::NotSent(_)) => Err(CallError::not_sent("the server closed the connection")),
             Err(RequestSendError::MaybeSent(error)) => Err(connection_lost(&error)),
         }
@@ -78,12 +78,12 @@ impl ConnectionPool {
         let mut all = lock(&self.idle);
         while let Some(idle) = all.pop() {
             if idle.since.elapsed() < IDLE_TIMEOUT && !idle.sender.is_closed() {
-                let lease = PooledConnection {
+                let connection = PooledConnection {
                     sender: Some(idle.sender),
                     task: idle.task,
                     idle: Arc::clone(&self.idle),
                 };
-                return Some(lease);
+                return Some(connection);
             }
             idle.task.abort();
         }

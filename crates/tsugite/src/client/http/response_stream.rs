@@ -33,37 +33,37 @@ impl StreamableHttp {
     /// that.
     pub(super) async fn read_event_stream(
         &self,
-        link: &Arc<ClientConnection>,
-        waiting: &Arc<PendingCall>,
-        reply: ResponseReader,
+        connection: &Arc<ClientConnection>,
+        call: &Arc<PendingCall>,
+        response: ResponseReader,
     ) -> Result<ServerReply, CallError> {
-        let mut events = SseReader::new(link.limits().max_message_bytes);
-        let mut reply = reply;
-        let mut in_vain = 0;
+        let mut events = SseReader::new(connection.limits().max_message_bytes);
+        let mut response = response;
+        let mut empty_resumes = 0;
         loop {
-            let end = read_events(link, Some(waiting), &mut events, reply).await?;
-            let StreamEnd::Ended { received_events: heard, reason: seen } = end else {
-                return await_response(waiting).await;
+            let end = read_events(connection, Some(call), &mut events, response).await?;
+            let StreamEnd::Ended { received_events: received, reason } = end else {
+                return await_response(call).await;
             };
-            if let Err(why) = link.era().check_resumable(&events) {
-                return Err(CallError::disconnected(format!("{seen} {why}")));
+            if let Err(detail) = connection.era().check_resumable(&events) {
+                return Err(CallError::disconnected(format!("{reason} {detail}")));
             }
-            in_vain = if heard { 0 } else { in_vain + 1 };
-            if in_vain > MAX_EMPTY_RESUMES {
+            empty_resumes = if received { 0 } else { empty_resumes + 1 };
+            if empty_resumes > MAX_EMPTY_RESUMES {
                 return Err(CallError::disconnected(format!(
-                    "{seen} {MAX_EMPTY_RESUMES} times without the response"
+                    "{reason} {MAX_EMPTY_RESUMES} times without the response"
                 )));
             }
-            let wait = events.retry().unwrap_or(DEFAULT_RETRY_INTERVAL).max(MIN_RETRY_INTERVAL);
+            let delay = events.retry().unwrap_or(DEFAULT_RETRY_INTERVAL).max(MIN_RETRY_INTERVAL);
             // The response may arrive on another stream meanwhile.
             tokio::select! {
-                answer = await_response(waiting) => return answer,
-                () = tokio::time::sleep(wait) => {}
+                answer = await_response(call) => return answer,
+                () = tokio::time::sleep(delay) => {}
             }
             // The call was sent, so it may have run even if its stream cannot be resumed.
-            reply = self.resume(link, &events).await.map_err(|trouble| match trouble {
+            response = self.resume(connection, &events).await.map_err(|error| match error {
                 CallError::Fatal(error) => {
-                    CallError::disconnected(format!("{seen}, and cannot be resumed: {error}"))
+                    CallError::disconnected(format!("{reason}, and cannot be resumed: {error}"))
                 }
                 lost => lost,
             })?;
@@ -74,37 +74,38 @@ impl StreamableHttp {
     /// Resumes a broken stream after its last event.
     async fn resume(
         &self,
-        link: &Arc<ClientConnection>,
+        connection: &Arc<ClientConnection>,
         events: &SseReader,
     ) -> Result<ResponseReader, CallError> {
-        let reply = self.open_stream(link, events.last_event_id()).await?;
-        let gone = match reply.status {
-            StatusCode::OK if reply.is_stream() => return Ok(reply),
+        let response = self.open_stream(connection, events.last_event_id()).await?;
+        let reason = match response.status {
+            StatusCode::OK if response.is_stream() => return Ok(response),
             StatusCode::NOT_FOUND => {
-                link.mark_disconnected(super::SESSION_EXPIRED);
+                connection.mark_disconnected(super::SESSION_EXPIRED);
                 super::SESSION_EXPIRED.to_owned()
             }
             status => format!("the broken stream cannot be resumed (HTTP status {})", status.as_u16()),
         };
-        reply.discard();
-        Err(CallError::disconnected(gone))
+        response.discard();
+        Err(CallError::disconnected(reason))
     }
 
-    /// Requests an event stream, after the event `last`.
+    /// Requests an event stream, after the event `last_event_id`.
     pub(super) async fn open_stream(
         &self,
-        link: &Arc<ClientConnection>,
-        last: Option<&str>,
+        connection: &Arc<ClientConnection>,
+        last_event_id: Option<&str>,
     ) -> Result<ResponseReader, CallError> {
-        let last = last.map(|last| HeaderValue::from_bytes(last.as_bytes())).transpose();
-        let last = last.map_err(|_| {
+        let last_event_id =
+            last_event_id.map(|last_event_id| HeaderValue::from_bytes(last_event_id.as_bytes())).transpose();
+        let last_event_id = last_event_id.map_err(|_| {
             CallError::disconnected("the stream broke, and its last event id is not a valid header")
         })?;
         let headers = || {
             let mut headers = stream_headers();
-            self.insert_session_headers(&mut headers, link.revision());
-            if let Some(last) = &last {
-                headers.insert(LAST_EVENT_ID, last.clone());
+            self.insert_session_headers(&mut headers, connection.revision());
+            if let Some(last_event_id) = &last_event_id {
+                headers.insert(LAST_EVENT_ID, last_event_id.clone());
             }
             Ok(headers)
         };
@@ -114,48 +115,48 @@ impl StreamableHttp {
     /// Reads events until a response arrives, and returns that message.
     pub(super) async fn first_response(
         &self,
-        link: &Arc<ClientConnection>,
-        waiting: &Arc<PendingCall>,
-        reply: &mut ResponseReader,
+        connection: &Arc<ClientConnection>,
+        call: &Arc<PendingCall>,
+        response: &mut ResponseReader,
     ) -> Result<Bytes, CallError> {
         use tsugite_core::jsonrpc::{Incoming, Message, parse};
 
-        let mut events = SseReader::new(link.limits().max_message_bytes);
-        while let Some(chunk) = reply.chunk().await {
+        let mut events = SseReader::new(connection.limits().max_message_bytes);
+        while let Some(chunk) = response.chunk().await {
             let chunk = chunk
                 .map_err(|error| CallError::disconnected(format!("the connection was lost: {error}")))?;
             events.push(&chunk);
             while let Some(event) = events.next_event() {
                 let event = event.map_err(event_too_large)?;
-                if let Ok(Incoming::Single(Message::Response(_))) = parse(event.data, link.limits()) {
+                if let Ok(Incoming::Single(Message::Response(_))) = parse(event.data, connection.limits()) {
                     return Ok(Bytes::copy_from_slice(event.data));
                 }
-                link.receive(event.data, Some(waiting));
+                connection.receive(event.data, Some(call));
             }
         }
         Err(CallError::disconnected("the stream ended before the response arrived"))
     }
 }
 
-/// Dispatches the events of a stream until it ends, or until the response to `waiting` arrives.
+/// Dispatches the events of a stream until it ends, or until the response to `call` arrives.
 pub(super) async fn read_events(
-    link: &Arc<ClientConnection>,
-    waiting: Option<&Arc<PendingCall>>,
+    connection: &Arc<ClientConnection>,
+    call: Option<&Arc<PendingCall>>,
     events: &mut SseReader,
-    mut reply: ResponseReader,
+    mut response: ResponseReader,
 ) -> Result<StreamEnd, CallError> {
-    let mut heard = false;
+    let mut received = false;
     loop {
-        let chunk = match reply.chunk().await {
+        let chunk = match response.chunk().await {
             None => {
                 return Ok(StreamEnd::Ended {
-                    received_events: heard,
+                    received_events: received,
                     reason: "the stream ended".to_owned(),
                 });
             }
             Some(Err(error)) => {
                 return Ok(StreamEnd::Ended {
-                    received_events: heard,
+                    received_events: received,
                     reason: format!("the stream broke ({error})"),
                 });
             }
@@ -166,13 +167,13 @@ pub(super) async fn read_events(
             let event = event.map_err(event_too_large)?;
             // An event without data carries only an id to resume from.
             if !event.data.is_empty() {
-                heard = true;
-                link.receive(event.data, waiting);
+                received = true;
+                connection.receive(event.data, call);
             }
         }
-        link.wait_for_observer().await;
-        if waiting.is_some_and(|waiting| waiting.is_complete()) {
-            reply.discard();
+        connection.wait_for_observer().await;
+        if call.is_some_and(|call| call.is_complete()) {
+            response.discard();
             return Ok(StreamEnd::ResponseReceived);
         }
     }
