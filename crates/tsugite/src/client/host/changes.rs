@@ -79,17 +79,17 @@ impl HostChangeFeed {
         lock(&self.state).pending_servers += 1;
         let (feed, name, client) = (Arc::downgrade(self), name.to_owned(), client.clone());
         let task = tokio::spawn(async move {
-            let listening = client.listen(ChangeFilter::lists()).await;
+            let subscription = client.listen(ChangeFilter::lists()).await;
             if let Some(feed) = feed.upgrade() {
                 feed.mark_server_ready();
             }
-            let mut listening = match listening {
-                Ok(listening) => listening,
+            let mut subscription = match subscription {
+                Ok(subscription) => subscription,
                 Err(error) => return tracing::debug!(server = name, %error, "cannot subscribe to changes"),
             };
             // The subscription keeps the client alive until the host drops the feed.
             drop(client);
-            while let Some(change) = listening.next().await {
+            while let Some(change) = subscription.next().await {
                 let Some(feed) = feed.upgrade() else { return };
                 match change {
                     Ok(change) => feed.push(ServerChange { server: name.clone(), change }),

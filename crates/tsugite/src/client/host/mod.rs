@@ -21,8 +21,7 @@ pub use permissions::Permissions;
 use super::servers::{ConnectionConfig, ServersFile, ServersFileError, UrlTransport};
 use super::{Client, ClientBuilder, ClientError, Command, ErrorKind, Paginated, Paginator, Result};
 use crate::lock::lock;
-use crate::shared::list_kind::ListKind as Of;
-use crate::shared::list_kind::{inner_name, outer_name};
+use crate::shared::list_kind::{ListKind, inner_name, outer_name};
 use changes::HostChangeFeed;
 
 /// An application with one client per server. Each client has its own revision, capabilities and permissions. Cheap to
@@ -127,18 +126,18 @@ struct HostServerBuilder {
 
 impl HostBuilder {
     /// Adds a server.
-    pub fn server(self, name: impl Into<String>, connecting: ClientBuilder) -> Self {
-        self.server_with(name, connecting, Permissions::new())
+    pub fn server(self, name: impl Into<String>, builder: ClientBuilder) -> Self {
+        self.server_with(name, builder, Permissions::new())
     }
 
     /// Adds a server with permissions.
     pub fn server_with(
         mut self,
         name: impl Into<String>,
-        connecting: ClientBuilder,
+        builder: ClientBuilder,
         permissions: Permissions,
     ) -> Self {
-        self.servers.push(HostServerBuilder { name: name.into(), client: connecting, permissions });
+        self.servers.push(HostServerBuilder { name: name.into(), client: builder, permissions });
         self
     }
 
@@ -152,12 +151,12 @@ impl HostBuilder {
 
     /// Adds the servers of a configuration file that was already read.
     pub fn servers_file(mut self, file: ServersFile) -> Self {
-        for listed in file.servers.into_iter().filter(|listed| !listed.disabled) {
-            match listed.connection {
-                Ok(way) => self = self.server(listed.name, client_builder(way)),
-                Err(wrong) => {
-                    let error = Arc::new(ClientError::config(wrong.to_string()));
-                    self.failures.push(ServerFailure { server: listed.name, error });
+        for entry in file.servers.into_iter().filter(|entry| !entry.disabled) {
+            match entry.connection {
+                Ok(config) => self = self.server(entry.name, client_builder(config)),
+                Err(error) => {
+                    let error = Arc::new(ClientError::config(error.to_string()));
+                    self.failures.push(ServerFailure { server: entry.name, error });
                 }
             }
         }
@@ -181,27 +180,27 @@ impl HostBuilder {
             change_feeds: Mutex::default(),
         };
         let host = Host { inner: Arc::new(inner) };
-        let mut connecting = JoinSet::new();
-        for (place, planned) in self.servers.into_iter().enumerate() {
-            let HostServerBuilder { name, client: how, permissions } = planned;
-            let how = match &self.configure {
-                Some(set) => set(&name, how),
-                None => how,
+        let mut tasks = JoinSet::new();
+        for (index, entry) in self.servers.into_iter().enumerate() {
+            let HostServerBuilder { name, client: builder, permissions } = entry;
+            let builder = match &self.configure {
+                Some(configure) => configure(&name, builder),
+                None => builder,
             };
-            connecting.spawn(async move {
+            tasks.spawn(async move {
                 // A panic while connecting counts as a failure of that server.
-                let client = tokio::spawn(how.into_future()).await;
+                let client = tokio::spawn(builder.into_future()).await;
                 let client = client.unwrap_or_else(|_| {
                     Err(ClientError::config("the task that connects to the server panicked"))
                 });
-                (place, name, permissions, client)
+                (index, name, permissions, client)
             });
         }
         let mut connected = Vec::new();
-        while let Some(done) = connecting.join_next().await {
+        while let Some(done) = tasks.join_next().await {
             connected.extend(done);
         }
-        connected.sort_by_key(|(place, ..)| *place);
+        connected.sort_by_key(|(index, ..)| *index);
         for (_, name, permissions, client) in connected {
             match client {
                 Ok(client) => {
@@ -228,14 +227,14 @@ impl Host {
     pub async fn add(
         &self,
         name: impl Into<String>,
-        connecting: ClientBuilder,
+        builder: ClientBuilder,
         permissions: Permissions,
     ) -> Result<Client> {
         let name = name.into();
         if self.client(&name).is_some() {
             return Err(duplicate_name_error(&name));
         }
-        let client = connecting.await?;
+        let client = builder.await?;
         self.register(name.clone(), client.clone(), permissions)?;
         lock(&self.inner.failures).retain(|failure| failure.server != name);
         Ok(client)
@@ -243,14 +242,14 @@ impl Host {
 
     /// Removes a server and closes its connection gracefully. Returns false if there is none of that name.
     pub async fn remove(&self, name: &str) -> bool {
-        let member = {
-            let mut members = lock(&self.inner.servers);
-            let place = members.iter().position(|member| member.name == name);
-            place.map(|place| members.remove(place))
+        let server = {
+            let mut servers = lock(&self.inner.servers);
+            let index = servers.iter().position(|server| server.name == name);
+            index.map(|index| servers.remove(index))
         };
-        match member {
-            Some(member) => {
-                member.client.close().await;
+        match server {
+            Some(server) => {
+                server.client.close().await;
                 true
             }
             None => false,
@@ -259,12 +258,12 @@ impl Host {
 
     /// The names of the servers, in the order in which they were added.
     pub fn servers(&self) -> Vec<String> {
-        self.connected_servers().iter().map(|member| member.name.clone()).collect()
+        self.connected_servers().iter().map(|server| server.name.clone()).collect()
     }
 
     /// The client of a server. It is not limited by the host's permissions.
     pub fn client(&self, name: &str) -> Option<Client> {
-        self.connected_servers().iter().find(|member| member.name == name).map(|member| member.client.clone())
+        self.connected_servers().iter().find(|server| server.name == name).map(|server| server.client.clone())
     }
 
     /// The servers that could not be connected.
@@ -274,11 +273,11 @@ impl Host {
 
     /// Lists the tools of all servers.
     pub async fn list_tools(&self) -> MergedList<Tool> {
-        self.list(Client::list_tools, |member, tool| {
-            if !member.permissions.allows_tool(&tool.name) {
+        self.list(Client::list_tools, |server, tool| {
+            if !server.permissions.allows_tool(&tool.name) {
                 return false;
             }
-            tool.name = outer_name(Of::Tool, &member.prefix, &tool.name);
+            tool.name = outer_name(ListKind::Tool, &server.prefix, &tool.name);
             true
         })
         .await
@@ -286,27 +285,27 @@ impl Host {
 
     /// Lists the prompts of all servers.
     pub async fn list_prompts(&self) -> MergedList<Prompt> {
-        self.list(Client::list_prompts, |member, prompt| {
-            prompt.name = outer_name(Of::Prompt, &member.prefix, &prompt.name);
-            member.permissions.allows_prompts()
+        self.list(Client::list_prompts, |server, prompt| {
+            prompt.name = outer_name(ListKind::Prompt, &server.prefix, &prompt.name);
+            server.permissions.allows_prompts()
         })
         .await
     }
 
     /// Lists the resources of all servers.
     pub async fn list_resources(&self) -> MergedList<Resource> {
-        self.list(Client::list_resources, |member, resource| {
-            resource.uri = outer_name(Of::Resource, &member.prefix, &resource.uri);
-            member.permissions.allows_resources()
+        self.list(Client::list_resources, |server, resource| {
+            resource.uri = outer_name(ListKind::Resource, &server.prefix, &resource.uri);
+            server.permissions.allows_resources()
         })
         .await
     }
 
     /// Lists the resource templates of all servers.
     pub async fn list_resource_templates(&self) -> MergedList<ResourceTemplate> {
-        self.list(Client::list_resource_templates, |member, template| {
-            template.uri_template = outer_name(Of::Resource, &member.prefix, &template.uri_template);
-            member.permissions.allows_resources()
+        self.list(Client::list_resource_templates, |server, template| {
+            template.uri_template = outer_name(ListKind::Resource, &server.prefix, &template.uri_template);
+            server.permissions.allows_resources()
         })
         .await
     }
@@ -329,22 +328,22 @@ impl Host {
 
     /// Gets a prompt by its prefixed name.
     pub async fn get_prompt(&self, name: &str, arguments: impl Serialize) -> Result<GetResult> {
-        let (member, name) = self.resolve(Of::Prompt, name)?;
-        match member.permissions.allows_prompts() {
-            true => member.client.get_prompt(name, arguments).await,
-            false => Err(forbidden_error(&member.name, "prompts")),
+        let (server, name) = self.resolve(ListKind::Prompt, name)?;
+        match server.permissions.allows_prompts() {
+            true => server.client.get_prompt(name, arguments).await,
+            false => Err(forbidden_error(&server.name, "prompts")),
         }
     }
 
     /// Reads a resource by its prefixed URI.
     pub async fn read_resource(&self, uri: &str) -> Result<ReadResult> {
-        let (member, uri) = self.resolve(Of::Resource, uri)?;
-        if !member.permissions.allows_resources() {
-            return Err(forbidden_error(&member.name, "resources"));
+        let (server, uri) = self.resolve(ListKind::Resource, uri)?;
+        if !server.permissions.allows_resources() {
+            return Err(forbidden_error(&server.name, "resources"));
         }
-        let mut read = member.client.read_resource(uri).await?;
+        let mut read = server.client.read_resource(uri).await?;
         for contents in &mut read.contents {
-            contents.uri = outer_name(Of::Resource, &member.prefix, &contents.uri);
+            contents.uri = outer_name(ListKind::Resource, &server.prefix, &contents.uri);
         }
         Ok(read)
     }
@@ -353,10 +352,10 @@ impl Host {
     ///
     /// Fails if no server has the prefix of the name, or if the permissions of the server forbid the tool.
     pub fn find_tool(&self, name: &str) -> Result<HostTool> {
-        let (member, name) = self.resolve(Of::Tool, name)?;
-        match member.permissions.allows_tool(&name) {
-            true => Ok(HostTool { client: member.client.clone(), name }),
-            false => Err(forbidden_error(&member.name, "this tool")),
+        let (server, name) = self.resolve(ListKind::Tool, name)?;
+        match server.permissions.allows_tool(&name) {
+            true => Ok(HostTool { client: server.client.clone(), name }),
+            false => Err(forbidden_error(&server.name, "this tool")),
         }
     }
 
@@ -368,18 +367,18 @@ impl Host {
             feeds.retain(|feed| feed.strong_count() > 0);
             feeds.push(Arc::downgrade(&feed));
         }
-        for member in self.connected_servers() {
-            feed.add_server(&member.name, &member.client);
+        for server in self.connected_servers() {
+            feed.add_server(&server.name, &server.client);
         }
         HostChanges::new(self.clone(), feed)
     }
 
     /// Closes the connections of all servers gracefully and concurrently.
     pub async fn close(&self) {
-        let members = std::mem::take(&mut *lock(&self.inner.servers));
+        let servers = std::mem::take(&mut *lock(&self.inner.servers));
         let mut closing = JoinSet::new();
-        for member in members {
-            closing.spawn(async move { member.client.close().await });
+        for server in servers {
+            closing.spawn(async move { server.client.close().await });
         }
         while closing.join_next().await.is_some() {}
         for feed in lock(&self.inner.change_feeds).drain(..).filter_map(|feed| feed.upgrade()) {
@@ -393,24 +392,24 @@ impl Host {
 
     /// Adds a connected server.
     fn register(&self, name: String, client: Client, permissions: Permissions) -> Result<()> {
-        let mut members = lock(&self.inner.servers);
-        if members.iter().any(|member| member.name == name) {
+        let mut servers = lock(&self.inner.servers);
+        if servers.iter().any(|server| server.name == name) {
             return Err(duplicate_name_error(&name));
         }
         let plain = sanitize_prefix(&name);
         let mut prefix = plain.clone();
         let mut number = 2;
-        while members.iter().any(|member| member.prefix == prefix) {
+        while servers.iter().any(|server| server.prefix == prefix) {
             prefix = format!("{plain}-{number}");
             number += 1;
         }
-        members.push(Arc::new(HostServer {
+        servers.push(Arc::new(HostServer {
             name: name.clone(),
             prefix,
             client: client.clone(),
             permissions,
         }));
-        drop(members);
+        drop(servers);
         for feed in lock(&self.inner.change_feeds).iter().filter_map(std::sync::Weak::upgrade) {
             feed.add_server(&name, &client);
         }
@@ -423,20 +422,20 @@ impl Host {
 
     /// Finds the server of a prefixed name, and the name there. Where prefixes overlap (`a` and `a_b`), a server that
     /// has listed the tool wins, else the longest prefix.
-    fn resolve(&self, of: Of, name: &str) -> Result<(Arc<HostServer>, String)> {
-        let mut found: Vec<_> = self
+    fn resolve(&self, kind: ListKind, name: &str) -> Result<(Arc<HostServer>, String)> {
+        let mut candidates: Vec<_> = self
             .connected_servers()
             .into_iter()
-            .filter_map(|member| Some((inner_name(of, &member.prefix, name)?, member)))
-            .map(|(inner, member)| (member, inner))
+            .filter_map(|server| Some((inner_name(kind, &server.prefix, name)?, server)))
+            .map(|(inner, server)| (server, inner))
             .collect();
-        found.sort_by_key(|(member, _)| std::cmp::Reverse(member.prefix.len()));
-        let shown = found
-            .iter()
-            .position(|(member, inner)| of == Of::Tool && member.client.inner.shared.tools.contains(inner));
-        let place = shown.unwrap_or(0);
-        match place < found.len() {
-            true => Ok(found.swap_remove(place)),
+        candidates.sort_by_key(|(server, _)| std::cmp::Reverse(server.prefix.len()));
+        let listed_by = candidates.iter().position(|(server, inner)| {
+            kind == ListKind::Tool && server.client.inner.shared.tools.contains(inner)
+        });
+        let index = listed_by.unwrap_or(0);
+        match index < candidates.len() {
+            true => Ok(candidates.swap_remove(index)),
             false => Err(ClientError::config(format!(
                 "no server has a prefix that matches {:?}",
                 super::client_error::truncate(name, 200)
@@ -448,55 +447,55 @@ impl Host {
     async fn list<M: Paginated>(
         &self,
         list: fn(&Client) -> Paginator<M>,
-        admit: fn(&HostServer, &mut M::Item) -> bool,
+        accept: fn(&HostServer, &mut M::Item) -> bool,
     ) -> MergedList<M::Item> {
-        let mut asking = JoinSet::new();
-        for (place, member) in self.connected_servers().into_iter().enumerate() {
-            asking.spawn(async move {
-                let items = match member.supports_list::<M>() {
-                    true => list(&member.client).await,
+        let mut tasks = JoinSet::new();
+        for (index, server) in self.connected_servers().into_iter().enumerate() {
+            tasks.spawn(async move {
+                let items = match server.supports_list::<M>() {
+                    true => list(&server.client).await,
                     false => Ok(Vec::new()),
                 };
-                (place, member, items)
+                (index, server, items)
             });
         }
-        let mut answers = HashMap::new();
-        while let Some(answer) = asking.join_next().await {
-            if let Ok((place, member, items)) = answer {
-                answers.insert(place, (member, items));
+        let mut results = HashMap::new();
+        while let Some(result) = tasks.join_next().await {
+            if let Ok((index, server, items)) = result {
+                results.insert(index, (server, items));
             }
         }
-        let mut answers: Vec<_> = answers.into_iter().collect();
-        answers.sort_by_key(|(place, _)| *place);
-        let mut offers = MergedList { items: Vec::new(), failures: Vec::new() };
-        for (_, (member, items)) in answers {
+        let mut results: Vec<_> = results.into_iter().collect();
+        results.sort_by_key(|(index, _)| *index);
+        let mut merged = MergedList { items: Vec::new(), failures: Vec::new() };
+        for (_, (server, items)) in results {
             match items {
                 Ok(items) => {
                     for mut item in items {
-                        if admit(&member, &mut item) {
-                            offers.items.push(ServerItem { server: member.name.clone(), item });
+                        if accept(&server, &mut item) {
+                            merged.items.push(ServerItem { server: server.name.clone(), item });
                         }
                     }
                 }
                 Err(error) => {
-                    offers
+                    merged
                         .failures
-                        .push(ServerFailure { server: member.name.clone(), error: Arc::new(error) });
+                        .push(ServerFailure { server: server.name.clone(), error: Arc::new(error) });
                 }
             }
         }
-        offers
+        merged
     }
 }
 
 impl HostServer {
     /// Whether the server declares such a list. A server with unknown capabilities is asked.
     fn supports_list<M: Paginated>(&self) -> bool {
-        let Some(offered) = self.client.server_capabilities() else { return true };
+        let Some(capabilities) = self.client.server_capabilities() else { return true };
         match M::NAME.split('/').next() {
-            Some("tools") => offered.tools.is_some(),
-            Some("prompts") => offered.prompts.is_some(),
-            Some("resources") => offered.resources.is_some(),
+            Some("tools") => capabilities.tools.is_some(),
+            Some("prompts") => capabilities.prompts.is_some(),
+            Some("resources") => capabilities.resources.is_some(),
             _ => true,
         }
     }
@@ -509,8 +508,8 @@ impl std::fmt::Debug for Host {
 }
 
 /// The client builder for an entry of a configuration file.
-pub(crate) fn client_builder(way: ConnectionConfig) -> ClientBuilder {
-    match way {
+pub(crate) fn client_builder(config: ConnectionConfig) -> ClientBuilder {
+    match config {
         ConnectionConfig::Command { program, args, env, unset, cwd } => {
             let mut command = Command::new(program).args(args);
             for name in unset {
@@ -523,14 +522,14 @@ pub(crate) fn client_builder(way: ConnectionConfig) -> ClientBuilder {
             Client::spawn(command)
         }
         ConnectionConfig::Url { url, headers, transport } => {
-            let mut connecting = Client::connect(url);
+            let mut builder = Client::connect(url);
             for (name, value) in headers {
-                connecting = connecting.header(name, value);
+                builder = builder.header(name, value);
             }
             match transport {
-                UrlTransport::Sse => connecting.http_sse(),
-                UrlTransport::StreamableHttp => connecting.streamable_http(),
-                _ => connecting,
+                UrlTransport::Sse => builder.http_sse(),
+                UrlTransport::StreamableHttp => builder.streamable_http(),
+                _ => builder,
             }
         }
     }
@@ -538,8 +537,8 @@ pub(crate) fn client_builder(way: ConnectionConfig) -> ClientBuilder {
 
 /// The name with each character that a prefix cannot contain replaced by `_`.
 fn sanitize_prefix(name: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
-    let plain: String = name.chars().map(|letter| if plain(letter) { letter } else { '_' }).collect();
+    let allowed = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-' | '.');
+    let plain: String = name.chars().map(|letter| if allowed(letter) { letter } else { '_' }).collect();
     if plain.is_empty() { "server".to_owned() } else { plain }
 }
 
@@ -558,10 +557,10 @@ mod tests {
     use super::*;
     use crate::prelude::{Resource as Served, Server, Tool as ServedTool};
 
-    fn server(tool: &str, says: &'static str) -> Server {
+    fn server(tool: &str, output: &'static str) -> Server {
         Server::new("s", "1")
-            .tool(ServedTool::new(tool).handler(move || async move { says }))
-            .resource(Served::text("notes://today", says))
+            .tool(ServedTool::new(tool).handler(move || async move { output }))
+            .resource(Served::text("notes://today", output))
     }
 
     #[tokio::test]
