@@ -78,28 +78,28 @@ impl ClientBuilder {
     }
 
     /// Sets the revisions to choose from; all of them by default. The server is probed for the newest common one.
-    pub fn revisions(mut self, spoken: Revisions) -> Self {
-        self.settings.revisions = spoken;
+    pub fn revisions(mut self, revisions: Revisions) -> Self {
+        self.settings.revisions = revisions;
         self.settings.pinned = false;
         self
     }
 
     /// Uses only revisions without a handshake.
     pub fn stateless_only(self) -> Self {
-        let spoken = self.settings.revisions.stateless();
-        self.revisions(spoken)
+        let revisions = self.settings.revisions.stateless();
+        self.revisions(revisions)
     }
 
     /// Uses only revisions with a handshake, without probing the server.
     pub fn handshake_only(self) -> Self {
-        let spoken = self.settings.revisions.handshake();
-        self.revisions(spoken)
+        let revisions = self.settings.revisions.handshake();
+        self.revisions(revisions)
     }
 
     /// Sets the probe result of an earlier client for the same server. While it is valid the server is not probed
     /// again.
-    pub fn probe_record(mut self, verdict: ProbeRecord) -> Self {
-        self.probe_record = Some(verdict);
+    pub fn probe_record(mut self, record: ProbeRecord) -> Self {
+        self.probe_record = Some(record);
         self
     }
 
@@ -111,11 +111,11 @@ impl ClientBuilder {
     }
 
     /// Sets how long a call waits without a response or progress; 30 seconds by default.
-    pub fn timeout(mut self, silence: Duration) -> Self {
-        let patience = &mut self.settings.timeouts;
-        patience.idle_timeout = silence;
+    pub fn timeout(mut self, idle_timeout: Duration) -> Self {
+        let timeouts = &mut self.settings.timeouts;
+        timeouts.idle_timeout = idle_timeout;
         // A longer idle timeout also extends the total timeout, which could otherwise never be reached.
-        patience.total_timeout = patience.total_timeout.map(|total| total.max(silence));
+        timeouts.total_timeout = timeouts.total_timeout.map(|total| total.max(idle_timeout));
         self
     }
 
@@ -146,8 +146,8 @@ impl ClientBuilder {
 
     /// Sets whether the standalone stream for messages outside of calls is opened over HTTP, up to 2025-11-25; true by
     /// default.
-    pub fn standalone_stream(mut self, hears: bool) -> Self {
-        self.settings.standalone_stream = hears;
+    pub fn standalone_stream(mut self, enabled: bool) -> Self {
+        self.settings.standalone_stream = enabled;
         self
     }
 
@@ -188,7 +188,7 @@ impl ClientBuilder {
     /// Sends a header with every HTTP request. Its value appears in no log and no error.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         match &mut self.target {
-            ConnectTarget::Http(url) => url.headers.push((name.into(), value.into())),
+            ConnectTarget::Http(config) => config.headers.push((name.into(), value.into())),
             _ => self.set_config_error(http_only_error),
         }
         self
@@ -202,7 +202,7 @@ impl ClientBuilder {
     /// Sets where credentials for HTTP requests come from.
     pub fn authorizer(mut self, authorizer: impl Authorizer) -> Self {
         match &mut self.target {
-            ConnectTarget::Http(url) => url.authorizer = Some(Arc::new(authorizer)),
+            ConnectTarget::Http(config) => config.authorizer = Some(Arc::new(authorizer)),
             _ => self.set_config_error(http_only_error),
         }
         self
@@ -211,7 +211,7 @@ impl ClientBuilder {
     /// Sets the principal that a server in this process sees as authenticated, in handlers and visibility rules.
     pub fn principal(mut self, principal: Principal) -> Self {
         match &mut self.target {
-            ConnectTarget::InProcess(_, who) => *who = Some(principal),
+            ConnectTarget::InProcess(_, current) => *current = Some(principal),
             _ => self.set_config_error(|| {
                 ClientError::config("a principal can be set only for a server in this process")
             }),
@@ -222,7 +222,7 @@ impl ClientBuilder {
     /// Trusts the certificates of a PEM file, in addition to the certificates this machine trusts.
     pub fn add_root_certificate(mut self, file: impl Into<PathBuf>) -> Self {
         match &mut self.target {
-            ConnectTarget::Http(url) => url.root_certificates.push(file.into()),
+            ConnectTarget::Http(config) => config.root_certificates.push(file.into()),
             _ => self.set_config_error(http_only_error),
         }
         self
@@ -231,7 +231,7 @@ impl ClientBuilder {
     /// Sets the timeout of each step of an HTTP connection (DNS, TCP, TLS); 10 seconds by default.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         match &mut self.target {
-            ConnectTarget::Http(url) => url.connect_timeout = limit,
+            ConnectTarget::Http(config) => config.connect_timeout = limit,
             _ => self.set_config_error(http_only_error),
         }
         self
@@ -240,7 +240,7 @@ impl ClientBuilder {
     /// Uses HTTP+SSE of 2024-11-05 only.
     pub fn http_sse(mut self) -> Self {
         match &mut self.target {
-            ConnectTarget::Http(url) => (url.sse_only, url.streamable_only) = (true, false),
+            ConnectTarget::Http(config) => (config.sse_only, config.streamable_only) = (true, false),
             _ => self.set_config_error(http_only_error),
         }
         self
@@ -249,7 +249,7 @@ impl ClientBuilder {
     /// Uses Streamable HTTP only, without a fallback to HTTP+SSE.
     pub fn streamable_http(mut self) -> Self {
         match &mut self.target {
-            ConnectTarget::Http(url) => (url.sse_only, url.streamable_only) = (false, true),
+            ConnectTarget::Http(config) => (config.sse_only, config.streamable_only) = (false, true),
             _ => self.set_config_error(http_only_error),
         }
         self
@@ -262,32 +262,32 @@ impl ClientBuilder {
     }
 
     /// Sets the callback that lets the user fill in forms.
-    pub fn on_elicit_form<F, A>(mut self, ask: F) -> Self
+    pub fn on_elicit_form<F, A>(mut self, callback: F) -> Self
     where
         F: Fn(FormParams) -> A + Send + Sync + 'static,
         A: Future<Output = FormResponse> + Send + 'static,
     {
-        self.settings.handlers.form = Some(request_callback(ask));
+        self.settings.handlers.form = Some(request_callback(callback));
         self
     }
 
     /// Sets the callback that opens web pages, with the user's consent.
-    pub fn on_elicit_url<F, A>(mut self, ask: F) -> Self
+    pub fn on_elicit_url<F, A>(mut self, callback: F) -> Self
     where
         F: Fn(UrlParams) -> A + Send + Sync + 'static,
         A: Future<Output = UrlResponse> + Send + 'static,
     {
-        self.settings.handlers.url = Some(request_callback(ask));
+        self.settings.handlers.url = Some(request_callback(callback));
         self
     }
 
     /// Sets the callback that asks the model.
-    pub fn on_sample<F, A>(mut self, ask: F) -> Self
+    pub fn on_sample<F, A>(mut self, callback: F) -> Self
     where
         F: Fn(CreateMessageParams) -> A + Send + Sync + 'static,
         A: Future<Output = Result<CreateMessageResult, RpcError>> + Send + 'static,
     {
-        self.settings.handlers.sample = Some(request_callback(ask));
+        self.settings.handlers.sample = Some(request_callback(callback));
         self
     }
 
@@ -307,30 +307,30 @@ impl ClientBuilder {
     }
 
     /// Sets the callback that returns the roots, each time the server asks.
-    pub fn on_roots<F, A>(mut self, ask: F) -> Self
+    pub fn on_roots<F, A>(mut self, callback: F) -> Self
     where
         F: Fn() -> A + Send + Sync + 'static,
         A: Future<Output = Vec<Root>> + Send + 'static,
     {
-        self.settings.handlers.roots = Some(request_callback(move |()| ask()));
+        self.settings.handlers.roots = Some(request_callback(move |()| callback()));
         self
     }
 
     /// Sets the callback for log messages.
-    pub fn on_log(mut self, told: impl Fn(LogParams) + Send + Sync + 'static) -> Self {
-        self.settings.handlers.log = Some(Arc::new(told));
+    pub fn on_log(mut self, callback: impl Fn(LogParams) + Send + Sync + 'static) -> Self {
+        self.settings.handlers.log = Some(Arc::new(callback));
         self
     }
 
     /// Sets the callback for the progress of calls that have no callback of their own.
-    pub fn on_progress(mut self, told: impl Fn(ProgressParams) + Send + Sync + 'static) -> Self {
-        self.settings.handlers.progress = Some(Arc::new(told));
+    pub fn on_progress(mut self, callback: impl Fn(ProgressParams) + Send + Sync + 'static) -> Self {
+        self.settings.handlers.progress = Some(Arc::new(callback));
         self
     }
 
     /// Sets the callback for changes at the server. On 2026-07-28 this keeps a stream open for changes of its lists.
-    pub fn on_change(mut self, told: impl Fn(Change) + Send + Sync + 'static) -> Self {
-        self.settings.handlers.change = Some(Arc::new(told));
+    pub fn on_change(mut self, callback: impl Fn(Change) + Send + Sync + 'static) -> Self {
+        self.settings.handlers.change = Some(Arc::new(callback));
         self
     }
 
@@ -353,31 +353,31 @@ impl ClientBuilder {
     ///     .await?;
     /// # let _ = client; Ok(()) }
     /// ```
-    pub fn on_wire(mut self, told: impl Fn(Direction, &str) + Send + Sync + 'static) -> Self {
-        self.settings.on_wire = Some(Arc::new(told));
+    pub fn on_wire(mut self, callback: impl Fn(Direction, &str) + Send + Sync + 'static) -> Self {
+        self.settings.on_wire = Some(Arc::new(callback));
         self
     }
 
     /// Reports the server's messages to an observer, and presents the client as `info` with `capabilities`.
     pub(crate) fn with_observer(
         mut self,
-        tap: Arc<dyn UpstreamObserver>,
+        observer: Arc<dyn UpstreamObserver>,
         info: Implementation,
-        face: ClientCapabilities,
+        capabilities: ClientCapabilities,
     ) -> Self {
-        self.settings.observer = Some(tap);
+        self.settings.observer = Some(observer);
         self.settings.info = info;
-        self.settings.declared_capabilities = Some(face);
+        self.settings.declared_capabilities = Some(capabilities);
         self
     }
 
-    fn set_config_error(&mut self, mistake: impl FnOnce() -> ClientError) {
-        self.config_error.get_or_insert_with(mistake);
+    fn set_config_error(&mut self, error: impl FnOnce() -> ClientError) {
+        self.config_error.get_or_insert_with(error);
     }
 
     async fn connect(self) -> Result<Client> {
-        if let Some(mistake) = self.config_error {
-            return Err(mistake);
+        if let Some(error) = self.config_error {
+            return Err(error);
         }
         let inner = ClientInner {
             shared: ClientState::new(self.settings),

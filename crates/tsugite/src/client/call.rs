@@ -82,8 +82,8 @@ impl<M: ClientMethod, T> Call<M, T> {
     /// Sets how long to wait without a response or progress; by default the client's timeout of 30 seconds.
     ///
     /// Progress restarts the timeout, and it pauses while the client answers a request of the server.
-    pub fn timeout(mut self, silence: Duration) -> Self {
-        self.options.idle_timeout = Some(silence);
+    pub fn timeout(mut self, idle_timeout: Duration) -> Self {
+        self.options.idle_timeout = Some(idle_timeout);
         self
     }
 
@@ -94,8 +94,8 @@ impl<M: ClientMethod, T> Call<M, T> {
     }
 
     /// Asks for progress and sets the callback that receives it.
-    pub fn on_progress(mut self, told: impl Fn(ProgressParams) + Send + Sync + 'static) -> Self {
-        self.options.on_progress = Some(Arc::new(told));
+    pub fn on_progress(mut self, callback: impl Fn(ProgressParams) + Send + Sync + 'static) -> Self {
+        self.options.on_progress = Some(Arc::new(callback));
         self
     }
 
@@ -154,7 +154,11 @@ pub(super) trait MultiRoundMethod: ClientMethod {
     fn into_complete(output: Self::Output) -> Result<Self::Done, IncompleteResult>;
 
     /// Puts the responses and the state into the params of the next round.
-    fn set_input_responses(params: &mut Self::Params, answers: Option<InputResponses>, state: Option<String>);
+    fn set_input_responses(
+        params: &mut Self::Params,
+        responses: Option<InputResponses>,
+        state: Option<String>,
+    );
 }
 
 /// A result that is not complete.
@@ -169,17 +173,17 @@ impl MultiRoundMethod for tools::Call {
     fn into_complete(output: tools::CallOutput) -> Result<tools::CallResult, IncompleteResult> {
         match output {
             tools::CallOutput::Complete(result) => Ok(result),
-            tools::CallOutput::InputRequired(asked) => Err(IncompleteResult::InputRequired(asked)),
+            tools::CallOutput::InputRequired(input) => Err(IncompleteResult::InputRequired(input)),
             _ => Err(IncompleteResult::Task),
         }
     }
 
     fn set_input_responses(
         params: &mut tools::CallParams,
-        answers: Option<InputResponses>,
+        responses: Option<InputResponses>,
         state: Option<String>,
     ) {
-        params.input_responses = answers;
+        params.input_responses = responses;
         params.request_state = state;
     }
 }
@@ -195,10 +199,10 @@ impl MultiRoundMethod for prompts::Get {
 
     fn set_input_responses(
         params: &mut prompts::GetParams,
-        answers: Option<InputResponses>,
+        responses: Option<InputResponses>,
         state: Option<String>,
     ) {
-        params.input_responses = answers;
+        params.input_responses = responses;
         params.request_state = state;
     }
 }
@@ -214,10 +218,10 @@ impl MultiRoundMethod for resources::Read {
 
     fn set_input_responses(
         params: &mut resources::ReadParams,
-        answers: Option<InputResponses>,
+        responses: Option<InputResponses>,
         state: Option<String>,
     ) {
-        params.input_responses = answers;
+        params.input_responses = responses;
         params.request_state = state;
     }
 }
@@ -225,7 +229,7 @@ impl MultiRoundMethod for resources::Read {
 fn complete_or_incomplete<T>(output: MaybeInputRequired<T>) -> Result<T, IncompleteResult> {
     match output {
         MaybeInputRequired::Complete(result) => Ok(result),
-        MaybeInputRequired::InputRequired(asked) => Err(IncompleteResult::InputRequired(asked)),
+        MaybeInputRequired::InputRequired(input) => Err(IncompleteResult::InputRequired(input)),
         _ => Err(IncompleteResult::Task),
     }
 }
@@ -249,15 +253,15 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
     let rounds = client.inner.shared.settings.max_rounds;
     let total = options.timeouts(&client.inner.shared.settings).total_timeout;
     let (mut params, mut options) = (params, options);
-    let mut pages_shown = false;
+    let mut pages_opened = false;
     let mut spent = Duration::ZERO;
     for round in 0..=rounds {
         // The total timeout covers all rounds, without the time in which the user answers.
         options.total_timeout = total.map(|total| total.saturating_sub(spent));
         let start = Instant::now();
-        let asked = client.send_request::<M>(&params, &options).await;
+        let sent = client.send_request::<M>(&params, &options).await;
         spent += start.elapsed();
-        let output = match asked {
+        let output = match sent {
             Ok(output) => output,
             Err(error) if total.is_some_and(|total| spent >= total) && error.is_timeout() => {
                 let limit = total.unwrap_or_default();
@@ -265,11 +269,11 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
             }
             Err(error) => {
                 // 2025-11-25: the user has to visit web pages first.
-                let left = options.total_timeout.unwrap_or(Duration::MAX);
-                if pages_shown || !Box::pin(client.elicit_required_urls(&error, left)).await? {
+                let remaining = options.total_timeout.unwrap_or(Duration::MAX);
+                if pages_opened || !Box::pin(client.elicit_required_urls(&error, remaining)).await? {
                     return Err(error);
                 }
-                pages_shown = true;
+                pages_opened = true;
                 continue;
             }
         };
@@ -279,16 +283,16 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
                 let text = "the server returned a task, which the client did not request";
                 return Err(ErrorKind::InputRequired(text.to_owned()).into());
             }
-            Err(IncompleteResult::InputRequired(asked)) => {
-                let answers = match asked.input_requests {
-                    Some(asked) => Some(Box::pin(client.handle_input_requests(asked)).await?),
+            Err(IncompleteResult::InputRequired(input)) => {
+                let responses = match input.input_requests {
+                    Some(input) => Some(Box::pin(client.handle_input_requests(input)).await?),
                     // The server asks for no input: it expects its state back after a delay.
                     None => {
                         tokio::time::sleep(INITIAL_RETRY_DELAY * 2_u32.pow((round as u32).min(5))).await;
                         None
                     }
                 };
-                M::set_input_responses(&mut params, answers, asked.request_state);
+                M::set_input_responses(&mut params, responses, input.request_state);
             }
         }
     }
@@ -326,22 +330,22 @@ impl<M: ClientMethod> OutboundRequest for TypedRequest<'_, M> {
         &self,
         out: &mut Vec<u8>,
         id: &Id<'_>,
-        link: &ClientConnection,
+        connection: &ClientConnection,
         options: &Options,
     ) -> Result<()> {
         let mut params = self.params.clone();
         if params.meta().is_none() && options.meta.is_none() {
-            let stamp = link.request_meta_json(id, options);
-            return Ok(write_request_with_meta::<M>(out, id, params, link.revision(), &stamp)?);
+            let meta = connection.request_meta_json(id, options);
+            return Ok(write_request_with_meta::<M>(out, id, params, connection.revision(), &meta)?);
         }
-        link.add_request_meta(params.meta_mut(), id, options);
-        Ok(write_request::<M>(out, id, params, link.revision())?)
+        connection.add_request_meta(params.meta_mut(), id, options);
+        Ok(write_request::<M>(out, id, params, connection.revision())?)
     }
 
-    fn param_headers(&self, link: &ClientConnection) -> Vec<(String, String)> {
+    fn param_headers(&self, connection: &ClientConnection) -> Vec<(String, String)> {
         match M::tool_call(self.params) {
-            Some(call) if link.era().mirrors_headers() => {
-                link.shared.tools.param_headers(&call.name, call.arguments.as_ref().map(RawJson::text))
+            Some(call) if connection.era().mirrors_headers() => {
+                connection.shared.tools.param_headers(&call.name, call.arguments.as_ref().map(RawJson::text))
             }
             _ => Vec::new(),
         }
@@ -356,5 +360,5 @@ pub(super) fn decode_result<M: ClientMethod>(
 where
     M::Output: Output,
 {
-    read_result::<M>(result.into(), from).map_err(|what| ClientError::malformed_result(M::NAME, what))
+    read_result::<M>(result.into(), from).map_err(|error| ClientError::malformed_result(M::NAME, error))
 }

@@ -161,7 +161,7 @@ impl ClientError {
     /// The server's error, if it responded with one.
     pub fn as_rpc_error(&self) -> Option<&RpcError> {
         match &*self.0 {
-            ErrorKind::ErrorResponse { rpc_error: refusal, .. } => Some(refusal),
+            ErrorKind::ErrorResponse { rpc_error, .. } => Some(rpc_error),
             _ => None,
         }
     }
@@ -183,20 +183,20 @@ impl ClientError {
     }
 
     pub(super) fn from_error_response(error: ErrorObject, method: &str, from: Revision) -> Self {
-        let refusal = Box::new(RpcError::from_error_object(error.clone(), method, from));
-        ErrorKind::ErrorResponse { error, rpc_error: refusal }.into()
+        let rpc_error = Box::new(RpcError::from_error_object(error.clone(), method, from));
+        ErrorKind::ErrorResponse { error, rpc_error }.into()
     }
 
-    pub(super) fn connect(step: ConnectStep, seen: impl fmt::Display) -> Self {
-        ErrorKind::Connect { step, reason: seen.to_string() }.into()
+    pub(super) fn connect(step: ConnectStep, reason: impl fmt::Display) -> Self {
+        ErrorKind::Connect { step, reason: reason.to_string() }.into()
     }
 
-    pub(super) fn config(what: impl Into<String>) -> Self {
-        ErrorKind::Config(what.into()).into()
+    pub(super) fn config(message: impl Into<String>) -> Self {
+        ErrorKind::Config(message.into()).into()
     }
 
-    pub(super) fn malformed_result(method: &str, what: JsonError) -> Self {
-        ErrorKind::MalformedResult { method: method.to_owned(), error: what }.into()
+    pub(super) fn malformed_result(method: &str, error: JsonError) -> Self {
+        ErrorKind::MalformedResult { method: method.to_owned(), error }.into()
     }
 }
 
@@ -207,8 +207,8 @@ impl From<ErrorKind> for ClientError {
 }
 
 impl From<UnsupportedByRevisionError> for ClientError {
-    fn from(unsayable: UnsupportedByRevisionError) -> Self {
-        ErrorKind::UnsupportedByRevision(unsayable).into()
+    fn from(error: UnsupportedByRevisionError) -> Self {
+        ErrorKind::UnsupportedByRevision(error).into()
     }
 }
 
@@ -249,44 +249,44 @@ impl fmt::Debug for ClientError {
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
-            ErrorKind::Config(what) => f.write_str(what),
-            ErrorKind::Connect { step, reason: seen } => {
-                write!(f, "cannot reach the server: {step} failed: {seen}")
+            ErrorKind::Config(message) => f.write_str(message),
+            ErrorKind::Connect { step, reason } => {
+                write!(f, "cannot reach the server: {step} failed: {reason}")
             }
             ErrorKind::Unauthorized(challenge) if challenge.status == 403 => {
                 write!(f, "the server denied access (403 from {})", challenge.url)
             }
             ErrorKind::Unauthorized(challenge) => {
                 write!(f, "the server requires credentials ({} from {})", challenge.status, challenge.url)?;
-                challenge.www_authenticate.iter().try_for_each(|wanted| write!(f, "; {wanted}"))
+                challenge.www_authenticate.iter().try_for_each(|value| write!(f, "; {value}"))
             }
-            ErrorKind::Status { status, body: said } if said.is_empty() => {
+            ErrorKind::Status { status, body } if body.is_empty() => {
                 write!(f, "the server answered with HTTP status {status}")
             }
-            ErrorKind::Status { status, body: said } => {
-                write!(f, "the server answered with HTTP status {status}: {said}")
+            ErrorKind::Status { status, body } => {
+                write!(f, "the server answered with HTTP status {status}: {body}")
             }
-            ErrorKind::Protocol(what)
-            | ErrorKind::InputRequired(what)
-            | ErrorKind::TooLarge(what)
-            | ErrorKind::Forbidden(what) => f.write_str(what),
+            ErrorKind::Protocol(message)
+            | ErrorKind::InputRequired(message)
+            | ErrorKind::TooLarge(message)
+            | ErrorKind::Forbidden(message) => f.write_str(message),
             ErrorKind::ErrorResponse { error, .. } => write!(f, "{} ({})", error.message, error.code),
             ErrorKind::ToolFailed(result) => write!(f, "the tool failed: {}", result_text(result)),
-            ErrorKind::MalformedResult { method, error: what } => {
-                write!(f, "the result of `{method}` is malformed: {what}")
+            ErrorKind::MalformedResult { method, error } => {
+                write!(f, "the result of `{method}` is malformed: {error}")
             }
-            ErrorKind::UnsupportedByRevision(unsayable) => unsayable.fmt(f),
+            ErrorKind::UnsupportedByRevision(error) => error.fmt(f),
             ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle } => {
                 write!(f, "no response or progress for {}", Seconds(*limit))
             }
             ErrorKind::TimedOut { limit, kind: TimeoutKind::Total } => {
                 write!(f, "not complete after {}", Seconds(*limit))
             }
-            ErrorKind::ConnectionLost { may_have_run: true, reason: seen } => {
-                write!(f, "{seen}; the call may have run")
+            ErrorKind::ConnectionLost { may_have_run: true, reason } => {
+                write!(f, "{reason}; the call may have run")
             }
-            ErrorKind::ConnectionLost { may_have_run: false, reason: seen } => {
-                write!(f, "{seen}; the call did not run")
+            ErrorKind::ConnectionLost { may_have_run: false, reason } => {
+                write!(f, "{reason}; the call did not run")
             }
             ErrorKind::Closed => f.write_str("the client is closed"),
         }

@@ -106,7 +106,7 @@ pub struct HandlerCapabilities {
     pub changes: bool,
 }
 
-macro_rules! offers {
+macro_rules! flags {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
         $(#[$doc])*
         #[must_use]
@@ -123,7 +123,7 @@ impl HandlerCapabilities {
         Self::default()
     }
 
-    offers! {
+    flags! {
         /// Adds forms.
         forms,
         /// Adds web pages.
@@ -233,31 +233,31 @@ pub(super) struct ClientHandlers {
 impl ClientHandlers {
     /// Sets the callbacks for all capabilities of `handler`.
     pub(super) fn set_handler<H: ClientHandler>(&mut self, handler: H) {
-        let offers = handler.capabilities();
+        let capabilities = handler.capabilities();
         let handler = Arc::new(handler);
-        macro_rules! asked {
-            ($offered:ident, $place:ident, |$handler:ident, $params:pat_param| $ask:expr) => {
-                if offers.$offered {
-                    let kept = Arc::clone(&handler);
-                    self.$place = Some(Arc::new(move |$params| {
-                        let $handler = Arc::clone(&kept);
-                        Box::pin(async move { $ask.await })
+        macro_rules! set_callback {
+            ($capability:ident, $field:ident, |$handler:ident, $params:pat_param| $future:expr) => {
+                if capabilities.$capability {
+                    let shared = Arc::clone(&handler);
+                    self.$field = Some(Arc::new(move |$params| {
+                        let $handler = Arc::clone(&shared);
+                        Box::pin(async move { $future.await })
                     }));
                 }
             };
         }
-        asked!(forms, form, |handler, form| handler.elicit_form(form));
-        asked!(urls, url, |handler, url| handler.elicit_url(url));
-        asked!(sampling, sample, |handler, request| handler.sample(request));
-        asked!(roots, roots, |handler, ()| handler.roots());
-        self.sampling_tools |= offers.sampling_tools;
-        if offers.logs {
-            let kept = Arc::clone(&handler);
-            self.log = Some(Arc::new(move |log| kept.log(log)));
+        set_callback!(forms, form, |handler, form| handler.elicit_form(form));
+        set_callback!(urls, url, |handler, url| handler.elicit_url(url));
+        set_callback!(sampling, sample, |handler, request| handler.sample(request));
+        set_callback!(roots, roots, |handler, ()| handler.roots());
+        self.sampling_tools |= capabilities.sampling_tools;
+        if capabilities.logs {
+            let shared = Arc::clone(&handler);
+            self.log = Some(Arc::new(move |log| shared.log(log)));
         }
-        if offers.changes {
-            let kept = Arc::clone(&handler);
-            self.change = Some(Arc::new(move |change| kept.changed(change)));
+        if capabilities.changes {
+            let shared = Arc::clone(&handler);
+            self.change = Some(Arc::new(move |change| shared.changed(change)));
         }
         self.progress = Some(Arc::new(move |progress| handler.progress(progress)));
     }
@@ -290,19 +290,19 @@ impl ClientHandlers {
 }
 
 /// Calls a callback of the user. A panic in it is logged and does not end the connection.
-pub(super) fn invoke_callback<P>(told: &(dyn Fn(P) + Send + Sync), what: P) {
-    if catch_unwind(AssertUnwindSafe(|| told(what))).is_err() {
+pub(super) fn invoke_callback<P>(callback: &(dyn Fn(P) + Send + Sync), params: P) {
+    if catch_unwind(AssertUnwindSafe(|| callback(params))).is_err() {
         tracing::error!("a client callback panicked");
     }
 }
 
 /// Boxes the future of a callback.
-pub(super) fn request_callback<P, T, F, A>(ask: F) -> RequestCallback<P, T>
+pub(super) fn request_callback<P, T, F, A>(callback: F) -> RequestCallback<P, T>
 where
     F: Fn(P) -> A + Send + Sync + 'static,
     A: Future<Output = T> + Send + 'static,
 {
-    Arc::new(move |params| Box::pin(ask(params)))
+    Arc::new(move |params| Box::pin(callback(params)))
 }
 
 #[cfg(test)]

@@ -83,8 +83,8 @@ impl Default for ClientSettings {
 impl ClientSettings {
     /// The capabilities to declare to the server.
     pub(super) fn capabilities(&self) -> ClientCapabilities {
-        if let Some(face) = &self.declared_capabilities {
-            return face.clone();
+        if let Some(declared) = &self.declared_capabilities {
+            return declared.clone();
         }
         let mut capabilities = self.handlers.capabilities();
         capabilities.extensions.clone_from(&self.extensions);

@@ -154,7 +154,7 @@ impl Client {
 
     /// The negotiated revision.
     pub fn revision(&self) -> Revision {
-        self.last_connection().map_or(Revision::NEWEST, |link| link.revision())
+        self.last_connection().map_or(Revision::NEWEST, |connection| connection.revision())
     }
 
     /// The name and version of the server, if it reported them.
@@ -181,7 +181,7 @@ impl Client {
 
     /// The end of a child's standard error output; empty for other servers.
     pub fn stderr(&self) -> String {
-        match self.last_connection().as_deref().map(|link| &link.transport) {
+        match self.last_connection().as_deref().map(|connection| &connection.transport) {
             Some(Transport::Child(pipe)) => pipe.child.stderr(),
             _ => String::new(),
         }
@@ -189,7 +189,7 @@ impl Client {
 
     /// The process id of the child that was started last, which may have ended.
     pub fn process_id(&self) -> Option<u32> {
-        match self.last_connection().as_deref().map(|link| &link.transport) {
+        match self.last_connection().as_deref().map(|connection| &connection.transport) {
             Some(Transport::Child(pipe)) => Some(pipe.child.id()),
             _ => None,
         }
@@ -205,16 +205,16 @@ impl Client {
     /// Every later call fails with [`ErrorKind::Closed`].
     pub async fn close(&self) {
         self.inner.closed.store(true, Ordering::Release);
-        let link = self.last_connection();
-        if let Some(link) = &link {
-            link.begin_close();
+        let connection = self.last_connection();
+        if let Some(connection) = &connection {
+            connection.begin_close();
         }
-        if let Some(listening) = lock(&self.inner.listen_task).take() {
-            listening.abort();
+        if let Some(task) = lock(&self.inner.listen_task).take() {
+            task.abort();
         }
         self.inner.shared.close_subscriptions();
-        if let Some(link) = link {
-            link.close().await;
+        if let Some(connection) = connection {
+            connection.close().await;
         }
     }
 
@@ -224,8 +224,8 @@ impl Client {
     }
 
     /// Answers the input requests of a result with the client's handlers, for a caller that runs the rounds itself.
-    pub async fn handle_input_requests(&self, asked: InputRequests) -> Result<InputResponses> {
-        server_requests::handle_input_requests(self.handlers(), asked).await
+    pub async fn handle_input_requests(&self, requests: InputRequests) -> Result<InputResponses> {
+        server_requests::handle_input_requests(self.handlers(), requests).await
     }
 
     fn handlers(&self) -> &ClientHandlers {
@@ -242,26 +242,26 @@ impl Client {
 
     /// The connection; opened again if it was lost, within the timeout of the call.
     async fn connection_with_timeout(&self, options: &Options) -> Result<Arc<ClientConnection>> {
-        if let Some(link) = self.live_connection()? {
-            return Ok(link);
+        if let Some(connection) = self.live_connection()? {
+            return Ok(connection);
         }
         let limit = options.timeouts(&self.inner.shared.settings).idle_timeout;
         match tokio::time::timeout(limit, self.connection()).await {
-            Ok(link) => link,
+            Ok(connection) => connection,
             Err(_) => Err(ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle }.into()),
         }
     }
 
     /// The connection; opened again if it was lost.
     async fn connection(&self) -> Result<Arc<ClientConnection>> {
-        if let Some(link) = self.live_connection()? {
-            return Ok(link);
+        if let Some(connection) = self.live_connection()? {
+            return Ok(connection);
         }
         let attempts = self.inner.connect_attempts.load(Ordering::Acquire);
         let mut last_failure = self.inner.connect_lock.lock().await;
         // Another task may have opened it meanwhile, or failed to.
-        if let Some(link) = self.live_connection()? {
-            return Ok(link);
+        if let Some(connection) = self.live_connection()? {
+            return Ok(connection);
         }
         if let (Some(failure), true) =
             (&*last_failure, self.inner.connect_attempts.load(Ordering::Acquire) > attempts)
@@ -282,37 +282,37 @@ impl Client {
             old.retire("the connection was lost");
         }
         let known = self.probe_record();
-        let (link, verdict) = negotiate::connect(&self.inner.target, &self.inner.shared, known).await?;
-        *lock(&self.inner.probe_record) = verdict;
-        *lock(&self.inner.connection) = Some(Arc::clone(&link));
+        let (connection, record) = negotiate::connect(&self.inner.target, &self.inner.shared, known).await?;
+        *lock(&self.inner.probe_record) = record;
+        *lock(&self.inner.connection) = Some(Arc::clone(&connection));
         if self.inner.closed.load(Ordering::Acquire) {
-            link.abort("the client is closed");
+            connection.abort("the client is closed");
             return Err(ErrorKind::Closed.into());
         }
         if old.is_some() {
-            self.after_reconnect(&link).await;
+            self.after_reconnect(&connection).await;
         }
-        let mut listening = lock(&self.inner.listen_task);
-        if listening.as_ref().is_none_or(AbortHandle::is_finished) {
-            *listening = link.era().listen_for_handler(self, &link);
+        let mut task = lock(&self.inner.listen_task);
+        if task.as_ref().is_none_or(AbortHandle::is_finished) {
+            *task = connection.era().listen_for_handler(self, &connection);
         }
-        Ok(link)
+        Ok(connection)
     }
 
     fn live_connection(&self) -> Result<Option<Arc<ClientConnection>>> {
         if self.inner.closed.load(Ordering::Acquire) {
             return Err(ErrorKind::Closed.into());
         }
-        Ok(self.last_connection().filter(|link| link.disconnect_reason().is_none()))
+        Ok(self.last_connection().filter(|connection| connection.disconnect_reason().is_none()))
     }
 
     /// Reports that everything may have changed, and subscribes again where the server has forgotten.
-    async fn after_reconnect(&self, link: &Arc<ClientConnection>) {
-        self.inner.shared.notify_change(Change::All, None, link.era());
-        if let Some(tap) = &self.inner.shared.settings.observer {
-            tap.on_reconnect();
+    async fn after_reconnect(&self, connection: &Arc<ClientConnection>) {
+        self.inner.shared.notify_change(Change::All, None, connection.era());
+        if let Some(observer) = &self.inner.shared.settings.observer {
+            observer.on_reconnect();
         }
-        link.era().restore_subscriptions(self, link).await;
+        connection.era().restore_subscriptions(self, connection).await;
     }
 
     /// Sends a request and reads its result, or takes the result from the cache.
@@ -323,20 +323,20 @@ impl Client {
     ) -> Result<M::Output> {
         let shared = &self.inner.shared;
         // A header of one call may identify the caller, so its result must not be cached for others.
-        let cached = M::cache_subject(params).filter(|_| options.headers.is_empty());
+        let cache_subject = M::cache_subject(params).filter(|_| options.headers.is_empty());
         self.live_connection()?;
-        if let (Some(key), Caching::Use) = (cached, options.caching)
-            && self.last_connection().is_some_and(|link| link.era().caches_results())
-            && let Some(result) = shared.cache.get(M::NAME, key)
+        if let (Some(subject), Caching::Use) = (cache_subject, options.caching)
+            && self.last_connection().is_some_and(|connection| connection.era().caches_results())
+            && let Some(result) = shared.cache.get(M::NAME, subject)
         {
             return self.decode_result::<M>(&result, Revision::NEWEST);
         }
-        let asked = shared.cache.generation();
+        let generation = shared.cache.generation();
         let (result, revision) = self.send_with_retry(&TypedRequest::<M>::new(params), options).await?;
-        if let (Some(key), Caching::Use | Caching::Refresh) = (cached, options.caching)
+        if let (Some(subject), Caching::Use | Caching::Refresh) = (cache_subject, options.caching)
             && Era::from(revision).caches_results()
         {
-            shared.cache.insert(M::NAME, key, &result, asked);
+            shared.cache.insert(M::NAME, subject, &result, generation);
         }
         self.decode_result::<M>(&result, revision)
     }
@@ -363,36 +363,38 @@ impl Client {
     ) -> Result<(RawJson, Revision)> {
         let (mut repeats, mut attempts) = (0, Attempts::default());
         loop {
-            let link = self.connection_with_timeout(options).await?;
-            let error = match link.call(request, options).await {
+            let connection = self.connection_with_timeout(options).await?;
+            let error = match connection.call(request, options).await {
                 Ok(Ok(result)) => {
-                    link.take_revision_unverified();
-                    return Ok((result, link.revision()));
+                    connection.take_revision_unverified();
+                    return Ok((result, connection.revision()));
                 }
-                Ok(Err(error)) => ClientError::from_error_response(error, request.method(), link.revision()),
+                Ok(Err(error)) => {
+                    ClientError::from_error_response(error, request.method(), connection.revision())
+                }
                 Err(CallError::Fatal(error)) => error,
-                Err(CallError::Disconnected { may_have_run, reason: seen }) => {
+                Err(CallError::Disconnected { may_have_run, reason }) => {
                     let safe = !may_have_run || options.idempotent || self.is_idempotent(request);
                     if !safe || repeats >= MAX_RETRIES || self.inner.closed.load(Ordering::Acquire) {
-                        return Err(CallError::Disconnected { may_have_run, reason: seen }.into());
+                        return Err(CallError::Disconnected { may_have_run, reason }.into());
                     }
                     repeats += 1;
                     tracing::debug!(
                         method = request.method(),
-                        seen,
+                        reason,
                         "sending the call again after the connection was lost"
                     );
                     continue;
                 }
             };
-            match link.era().recover(&link, request, &error, &mut attempts) {
+            match connection.era().recover(&connection, request, &error, &mut attempts) {
                 Recovery::Fail => return Err(error),
                 Recovery::Resend => {}
                 Recovery::RefreshTools => Box::pin(self.refresh_tools()).await?,
                 Recovery::Renegotiate => {
                     *lock(&self.inner.probe_record) = None;
-                    link.abort("the revision is negotiated again");
-                    if self.connection().await?.era() == link.era() {
+                    connection.abort("the revision is negotiated again");
+                    if self.connection().await?.era() == connection.era() {
                         return Err(error);
                     }
                 }
@@ -440,9 +442,9 @@ impl Client {
                 _ => return Ok(false),
             }
         }
-        let link = self.connection().await?;
+        let connection = self.connection().await?;
         // The server need not report completion. After the timeout the call is simply tried again.
-        let _ = tokio::time::timeout(limit, link.wait_for_elicitations(&ids)).await;
+        let _ = tokio::time::timeout(limit, connection.wait_for_elicitations(&ids)).await;
         Ok(true)
     }
 }
@@ -455,17 +457,17 @@ impl std::fmt::Debug for Client {
 
 impl Drop for ClientInner {
     fn drop(&mut self) {
-        if let Some(listening) = lock(&self.listen_task).take() {
-            listening.abort();
+        if let Some(task) = lock(&self.listen_task).take() {
+            task.abort();
         }
         self.shared.close_subscriptions();
-        let Some(link) = lock(&self.connection).take() else { return };
-        match (&link.transport, tokio::runtime::Handle::try_current()) {
+        let Some(connection) = lock(&self.connection).take() else { return };
+        match (&connection.transport, tokio::runtime::Handle::try_current()) {
             // Over HTTP there is a session to end.
             (Transport::StreamableHttp(_), Ok(runtime)) => {
-                runtime.spawn(async move { link.close().await });
+                runtime.spawn(async move { connection.close().await });
             }
-            _ => link.abort("the client was dropped"),
+            _ => connection.abort("the client was dropped"),
         }
     }
 }

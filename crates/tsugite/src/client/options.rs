@@ -30,16 +30,16 @@ pub(super) struct Options {
 
 impl Options {
     pub(super) fn timeouts(&self, settings: &ClientSettings) -> Timeouts {
-        let mut patience = settings.timeouts;
+        let mut timeouts = settings.timeouts;
         if let Some(idle) = self.idle_timeout {
-            patience.idle_timeout = idle;
+            timeouts.idle_timeout = idle;
             // A longer idle timeout also extends the total timeout, which could otherwise never be reached.
-            patience.total_timeout = patience.total_timeout.map(|total| total.max(idle));
+            timeouts.total_timeout = timeouts.total_timeout.map(|total| total.max(idle));
         }
         if self.total_timeout.is_some() {
-            patience.total_timeout = self.total_timeout;
+            timeouts.total_timeout = self.total_timeout;
         }
-        patience
+        timeouts
     }
 
     pub(super) fn wants_progress(&self) -> bool {

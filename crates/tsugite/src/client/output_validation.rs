@@ -15,6 +15,7 @@ pub(super) fn validate_output(schema: &Schema, result: &CallResult) -> Result<()
     };
     let value: Value = RawJson::read(structured)?;
     let checked = Validator::compile(schema).and_then(|validator| validator.check(&value));
-    checked
-        .map_err(|what| JsonError::new(format!("the output does not match the tool's output schema: {what}")))
+    checked.map_err(|error| {
+        JsonError::new(format!("the output does not match the tool's output schema: {error}"))
+    })
 }

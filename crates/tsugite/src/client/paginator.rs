@@ -110,8 +110,8 @@ impl<M: Paginated> Paginator<M> {
     }
 
     /// Sets the idle timeout of each page.
-    pub fn timeout(mut self, silence: Duration) -> Self {
-        self.options.idle_timeout = Some(silence);
+    pub fn timeout(mut self, idle_timeout: Duration) -> Self {
+        self.options.idle_timeout = Some(idle_timeout);
         self
     }
 
@@ -178,8 +178,8 @@ impl<M: Paginated> Paginator<M> {
     }
 }
 
-fn endless_list_error(what: &str, pages: usize) -> ClientError {
-    ErrorKind::TooLarge(format!("stopped reading the list after {pages} pages: {what}")).into()
+fn endless_list_error(reason: &str, pages: usize) -> ClientError {
+    ErrorKind::TooLarge(format!("stopped reading the list after {pages} pages: {reason}")).into()
 }
 
 impl<M: Paginated> Stream for Paginator<M>

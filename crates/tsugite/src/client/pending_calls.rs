@@ -63,19 +63,19 @@ impl PendingCalls {
     /// Registers a new call.
     pub(super) fn register(
         &self,
-        patience: Timeouts,
+        timeouts: Timeouts,
         on_progress: Option<ProgressCallback>,
     ) -> Arc<PendingCall> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let state = PendingCallState {
-            call_timer: CallTimer::new(Instant::now().into_std(), patience),
+            call_timer: CallTimer::new(Instant::now().into_std(), timeouts),
             outcome: None,
             outcome_waker: None,
             timer_waker: None,
         };
-        let waiting = Arc::new(PendingCall { id, timeouts: patience, on_progress, state: Mutex::new(state) });
-        lock(&self.table).insert(id, Arc::clone(&waiting));
-        waiting
+        let call = Arc::new(PendingCall { id, timeouts, on_progress, state: Mutex::new(state) });
+        lock(&self.table).insert(id, Arc::clone(&call));
+        call
     }
 
     /// Removes a call. Returns false if it was complete already.
@@ -85,10 +85,10 @@ impl PendingCalls {
 
     /// Completes a call. Returns false if no call has this id: the response is late, duplicate or an error of the peer.
     pub(super) fn complete(&self, id: &Id<'_>, outcome: Result<RawJson, ErrorObject>) -> bool {
-        let waiting = id.as_i64().and_then(|id| lock(&self.table).remove(&id));
-        match waiting {
-            Some(waiting) => {
-                waiting.complete(CallOutcome::Response(outcome));
+        let call = id.as_i64().and_then(|id| lock(&self.table).remove(&id));
+        match call {
+            Some(call) => {
+                call.complete(CallOutcome::Response(outcome));
                 true
             }
             None => false,
@@ -98,8 +98,8 @@ impl PendingCalls {
     /// Reports progress to its call. Returns false if no call has this token.
     pub(super) fn handle_progress(&self, progress: ProgressParams) -> bool {
         match self.get(&progress.progress_token) {
-            Some(waiting) => {
-                waiting.handle_progress(progress);
+            Some(call) => {
+                call.handle_progress(progress);
                 true
             }
             None => false,
@@ -118,10 +118,10 @@ impl PendingCalls {
     }
 
     /// Fails every call, because the connection was lost.
-    pub(super) fn fail_all(&self, seen: &str) {
+    pub(super) fn fail_all(&self, reason: &str) {
         let all = std::mem::take(&mut *lock(&self.table));
-        for waiting in all.into_values() {
-            waiting.complete(CallOutcome::Disconnected(seen.to_owned()));
+        for call in all.into_values() {
+            call.complete(CallOutcome::Disconnected(reason.to_owned()));
         }
     }
 }
@@ -156,7 +156,7 @@ impl PendingCall {
         mut work: Pin<&mut F>,
     ) -> Result<F::Output, CallTimeoutError> {
         // The timer is created only when needed: most calls complete at the first poll.
-        let mut clock = pin!(None);
+        let mut sleep = pin!(None);
         poll_fn(|cx| {
             if let Poll::Ready(done) = work.as_mut().poll(cx) {
                 return Poll::Ready(Ok(done));
@@ -177,15 +177,15 @@ impl PendingCall {
                     let kind = if total { TimeoutKind::Total } else { TimeoutKind::Idle };
                     return Poll::Ready(Err(CallTimeoutError { limit, kind }));
                 }
-                match clock.as_mut().as_pin_mut() {
-                    None => clock.set(Some(sleep_until(deadline))),
-                    Some(mut clock) if clock.deadline() != deadline && clock.is_elapsed() => {
-                        clock.as_mut().reset(deadline);
+                match sleep.as_mut().as_pin_mut() {
+                    None => sleep.set(Some(sleep_until(deadline))),
+                    Some(mut sleep) if sleep.deadline() != deadline && sleep.is_elapsed() => {
+                        sleep.as_mut().reset(deadline);
                     }
                     Some(_) => {}
                 }
-                if let Some(clock) = clock.as_mut().as_pin_mut()
-                    && clock.poll(cx).is_pending()
+                if let Some(sleep) = sleep.as_mut().as_pin_mut()
+                    && sleep.poll(cx).is_pending()
                 {
                     return Poll::Pending;
                 }
@@ -201,21 +201,21 @@ impl PendingCall {
     }
 
     fn handle_progress(&self, progress: ProgressParams) {
-        let rises =
+        let advanced =
             lock(&self.state).call_timer.record_progress(Instant::now().into_std(), progress.progress);
-        if rises && let Some(told) = &self.on_progress {
-            client_handler::invoke_callback(&**told, progress);
+        if advanced && let Some(callback) = &self.on_progress {
+            client_handler::invoke_callback(&**callback, progress);
         }
     }
 
     fn complete(&self, outcome: CallOutcome) {
-        let waiter = {
+        let waker = {
             let mut state = lock(&self.state);
             state.outcome = Some(outcome);
             state.outcome_waker.take()
         };
-        if let Some(waiter) = waiter {
-            waiter.wake();
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 }
@@ -225,20 +225,20 @@ pub(super) struct PausedTimer(Arc<PendingCall>);
 
 impl Drop for PausedTimer {
     fn drop(&mut self) {
-        let timer = {
+        let waker = {
             let mut state = lock(&self.0.state);
             state.call_timer.resume(Instant::now().into_std());
             state.timer_waker.take()
         };
-        if let Some(timer) = timer {
-            timer.wake();
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 }
 
-fn register_waker(place: &mut Option<Waker>, cx: &Context<'_>) {
-    if !place.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-        *place = Some(cx.waker().clone());
+fn register_waker(slot: &mut Option<Waker>, cx: &Context<'_>) {
+    if !slot.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+        *slot = Some(cx.waker().clone());
     }
 }
 
@@ -259,56 +259,56 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn progress_extends_the_idle_timeout_not_the_total_timeout() {
         let calls = PendingCalls::default();
-        let waiting = calls.register(timeouts(30, 70), None);
+        let call = calls.register(timeouts(30, 70), None);
         let start = Instant::now();
-        let told = async {
+        let work = async {
             for step in 1..10 {
                 tokio::time::sleep(SECOND * 20).await;
-                calls.handle_progress(progress(waiting.id(), f64::from(step)));
+                calls.handle_progress(progress(call.id(), f64::from(step)));
             }
             std::future::pending::<()>().await;
         };
-        let timed_out = waiting.run_with_timeout(pin!(told)).await.unwrap_err();
+        let timed_out = call.run_with_timeout(pin!(work)).await.unwrap_err();
         assert_eq!((start.elapsed(), timed_out.kind), (SECOND * 70, TimeoutKind::Total));
     }
 
     #[tokio::test(start_paused = true)]
     async fn idle_timeout_ends_a_call() {
         let calls = PendingCalls::default();
-        let waiting = calls.register(timeouts(30, 70), None);
+        let call = calls.register(timeouts(30, 70), None);
         let start = Instant::now();
-        let timed_out = waiting.run_with_timeout(pin!(waiting.outcome())).await.unwrap_err();
+        let timed_out = call.run_with_timeout(pin!(call.outcome())).await.unwrap_err();
         assert_eq!((start.elapsed(), timed_out.kind), (SECOND * 30, TimeoutKind::Idle));
     }
 
     #[tokio::test(start_paused = true)]
     async fn timer_is_paused_while_a_request_is_answered() {
         let calls = PendingCalls::default();
-        let waiting = calls.register(timeouts(30, 40), None);
+        let call = calls.register(timeouts(30, 40), None);
         let start = Instant::now();
-        let asked = async {
+        let work = async {
             tokio::time::sleep(SECOND * 10).await;
-            let paused = waiting.pause_timer();
+            let paused = call.pause_timer();
             tokio::time::sleep(SECOND * 1000).await;
             drop(paused);
             std::future::pending::<()>().await;
         };
-        waiting.run_with_timeout(pin!(asked)).await.unwrap_err();
+        call.run_with_timeout(pin!(work)).await.unwrap_err();
         assert_eq!(start.elapsed(), SECOND * 1040);
     }
 
     #[tokio::test(start_paused = true)]
     async fn timer_paused_from_the_start_resumes() {
         let calls = PendingCalls::default();
-        let waiting = calls.register(timeouts(5, 40), None);
+        let call = calls.register(timeouts(5, 40), None);
         let start = Instant::now();
-        let paused = waiting.pause_timer();
+        let paused = call.pause_timer();
         let resumed = async {
             tokio::time::sleep(SECOND * 100).await;
             drop(paused);
         };
-        let outcome = pin!(waiting.outcome());
-        let (_, timed_out) = tokio::join!(resumed, waiting.run_with_timeout(outcome));
+        let outcome = pin!(call.outcome());
+        let (_, timed_out) = tokio::join!(resumed, call.run_with_timeout(outcome));
         assert!(timed_out.is_err());
         assert_eq!(start.elapsed(), SECOND * 105);
     }
@@ -341,21 +341,21 @@ mod tests {
     #[tokio::test]
     async fn second_response_to_a_call_is_ignored() {
         let calls = PendingCalls::default();
-        let waiting = calls.register(Timeouts::default(), None);
-        let id = Id::from(waiting.id());
+        let call = calls.register(Timeouts::default(), None);
+        let id = Id::from(call.id());
         assert!(calls.complete(&id, Ok(RawJson::empty_object())));
         assert!(!calls.complete(&id, Ok(RawJson::empty_object())));
         assert!(!calls.complete(&Id::from(77), Ok(RawJson::empty_object())));
-        assert!(matches!(waiting.outcome().await, CallOutcome::Response(Ok(_))));
+        assert!(matches!(call.outcome().await, CallOutcome::Response(Ok(_))));
     }
 
     #[tokio::test]
     async fn lost_connection_fails_every_call() {
         let calls = PendingCalls::default();
-        let waiting: Vec<_> = (0..3).map(|_| calls.register(Timeouts::default(), None)).collect();
+        let call: Vec<_> = (0..3).map(|_| calls.register(Timeouts::default(), None)).collect();
         calls.fail_all("gone");
-        for waiting in waiting {
-            assert!(matches!(waiting.outcome().await, CallOutcome::Disconnected(seen) if seen == "gone"));
+        for call in call {
+            assert!(matches!(call.outcome().await, CallOutcome::Disconnected(reason) if reason == "gone"));
         }
         assert!(calls.all().is_empty());
     }

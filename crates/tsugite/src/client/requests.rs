@@ -80,7 +80,7 @@ impl Client {
                 if result.is_error == Some(true) {
                     return Err(ErrorKind::ToolFailed(Box::new(result)).into());
                 }
-                read_output(&result).map_err(|what| ClientError::malformed_result(tools::Call::NAME, what))
+                read_output(&result).map_err(|error| ClientError::malformed_result(tools::Call::NAME, error))
             })
         })
         .request_progress()
@@ -114,7 +114,7 @@ impl Client {
                     && let Some(schema) = schema
                 {
                     output_validation::validate_output(&schema, &result)
-                        .map_err(|what| ClientError::malformed_result(tools::Call::NAME, what))?;
+                        .map_err(|error| ClientError::malformed_result(tools::Call::NAME, error))?;
                 }
                 Ok(result)
             })
@@ -142,8 +142,10 @@ impl Client {
                     None => params,
                 }
             })
-            .map_err(|what| {
-                ClientError::config(format!("the arguments of a prompt must be an object of strings: {what}"))
+            .map_err(|error| {
+                ClientError::config(format!(
+                    "the arguments of a prompt must be an object of strings: {error}"
+                ))
             });
         Call::new(self, params, call::run_rounds_boxed::<prompts::Get>)
     }
@@ -206,8 +208,8 @@ impl Client {
 
     /// Notifies the server that the roots have changed (up to 2025-11-25; later it asks for them with each call).
     pub async fn notify_roots_changed(&self) -> Result<()> {
-        let link = self.connection().await?;
-        link.era().notify_roots_changed(&link).await
+        let connection = self.connection().await?;
+        connection.era().notify_roots_changed(&connection).await
     }
 
     /// Sends one request of any method and returns its output. Input requests in the output are returned, not answered;
@@ -244,32 +246,32 @@ impl OutboundRequest for UntypedRequest<'_> {
         &self,
         out: &mut Vec<u8>,
         id: &Id<'_>,
-        link: &ClientConnection,
+        connection: &ClientConnection,
         options: &Options,
     ) -> Result<()> {
-        let unfit = |what| ClientError::config(format!("request params must be a JSON object: {what}"));
+        let invalid = |error| ClientError::config(format!("request params must be a JSON object: {error}"));
         let mut params: Option<OrderedMap<RawJson>> =
-            self.params.as_ref().map(RawJson::read).transpose().map_err(unfit)?;
+            self.params.as_ref().map(RawJson::read).transpose().map_err(invalid)?;
         let given = params.as_ref().and_then(|params| params.get("_meta"));
-        let mut place = given.map(RawJson::read).transpose().map_err(unfit)?;
-        let own: Option<tsugite_core::protocol::Meta> = place.clone();
-        link.add_request_meta(&mut place, id, options);
+        let mut meta = given.map(RawJson::read).transpose().map_err(invalid)?;
+        let caller_meta: Option<tsugite_core::protocol::Meta> = meta.clone();
+        connection.add_request_meta(&mut meta, id, options);
         // Entries of the caller override those of the client.
-        if let (Some(place), Some(own)) = (&mut place, own) {
+        if let (Some(meta), Some(caller_meta)) = (&mut meta, caller_meta) {
             for key in SENDER_KEYS {
-                if let Some(value) = own.get(key) {
-                    place.insert(key, value);
+                if let Some(value) = caller_meta.get(key) {
+                    meta.insert(key, value);
                 }
             }
         }
-        if let Some(place) = place {
-            let place = RawJson::from_value(&place).map_err(unfit)?;
-            params.get_or_insert_default().insert("_meta", place);
+        if let Some(meta) = meta {
+            let meta = RawJson::from_value(&meta).map_err(invalid)?;
+            params.get_or_insert_default().insert("_meta", meta);
         }
-        write::request(out, id, self.method, params.as_ref()).map_err(unfit)
+        write::request(out, id, self.method, params.as_ref()).map_err(invalid)
     }
 
-    fn param_headers(&self, link: &ClientConnection) -> Vec<(String, String)> {
+    fn param_headers(&self, connection: &ClientConnection) -> Vec<(String, String)> {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct RequestSubject {
@@ -278,41 +280,43 @@ impl OutboundRequest for UntypedRequest<'_> {
             task_id: Option<String>,
             arguments: Option<RawJson>,
         }
-        let Some(about) = self.params.as_ref().and_then(|params| params.read::<RequestSubject>().ok()) else {
+        let Some(fields) = self.params.as_ref().and_then(|params| params.read::<RequestSubject>().ok())
+        else {
             return Vec::new();
         };
-        if !link.era().mirrors_headers() {
+        if !connection.era().mirrors_headers() {
             return Vec::new();
         }
         let mut headers = Vec::new();
         let subject = match self.method {
-            tools::Call::NAME | prompts::Get::NAME => about.name.clone(),
-            resources::Read::NAME => about.uri,
-            tasks::Get::NAME | tasks::Update::NAME | tasks::Cancel::NAME => about.task_id,
+            tools::Call::NAME | prompts::Get::NAME => fields.name.clone(),
+            resources::Read::NAME => fields.uri,
+            tasks::Get::NAME | tasks::Update::NAME | tasks::Cancel::NAME => fields.task_id,
             _ => None,
         };
         if let Some(subject) = subject {
             let encoded = tsugite_core::session::header::encode(&subject).into_owned();
             headers.push(("mcp-name".to_owned(), encoded));
         }
-        if let (tools::Call::NAME, Some(name)) = (self.method, about.name) {
-            headers
-                .extend(link.shared.tools.param_headers(&name, about.arguments.as_ref().map(RawJson::text)));
+        if let (tools::Call::NAME, Some(name)) = (self.method, fields.name) {
+            headers.extend(
+                connection.shared.tools.param_headers(&name, fields.arguments.as_ref().map(RawJson::text)),
+            );
         }
         headers
     }
 }
 
 fn call_params(name: String, arguments: &impl Serialize) -> Result<CallParams> {
-    let unfit = |what: &dyn std::fmt::Display| {
-        ClientError::config(format!("the arguments of the tool {name:?} must be a JSON object: {what}"))
+    let invalid = |error: &dyn std::fmt::Display| {
+        ClientError::config(format!("the arguments of the tool {name:?} must be a JSON object: {error}"))
     };
-    let arguments = RawJson::from_value(arguments).map_err(|what| unfit(&what))?;
+    let arguments = RawJson::from_value(arguments).map_err(|error| invalid(&error))?;
     if arguments.text() == "null" {
         return Ok(CallParams::new(name));
     }
     if !arguments.is_object() {
-        return Err(unfit(&"found another type"));
+        return Err(invalid(&"found another type"));
     }
     Ok(CallParams::new(name).arguments(arguments))
 }
@@ -328,7 +332,7 @@ fn read_output<T: DeserializeOwned>(result: &CallResult) -> Result<T, JsonError>
         let whole = structured.read::<T>();
         return match whole {
             Ok(output) => Ok(output),
-            Err(what) => Raw::from(structured).read::<Wrapped<RawJson>>().map_err(|_| what)?.result.read(),
+            Err(error) => Raw::from(structured).read::<Wrapped<RawJson>>().map_err(|_| error)?.result.read(),
         };
     }
     let texts: Vec<&str> = result.content.iter().filter_map(|block| block.as_text()).collect();

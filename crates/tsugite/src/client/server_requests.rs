@@ -23,13 +23,13 @@ pub(super) async fn handle_server_request(
     let params = Raw::from(params);
     match method {
         elicitation::Create::NAME => {
-            let answer = elicit(handlers, read_params::<elicitation::Create>(params, from)?).await?;
+            let response = elicit(handlers, read_params::<elicitation::Create>(params, from)?).await?;
             // Not downgraded: some servers use more than their revision has, and such a server can read the response.
-            RawJson::from_value(&answer).map_err(|_| RpcError::Internal)
+            RawJson::from_value(&response).map_err(|_| RpcError::Internal)
         }
         CreateMessage::NAME => {
-            let answer = sample(handlers, read_params::<CreateMessage>(params, from)?).await?;
-            encode_result::<CreateMessage>(MaybeTask::Complete(answer), from)
+            let response = sample(handlers, read_params::<CreateMessage>(params, from)?).await?;
+            encode_result::<CreateMessage>(MaybeTask::Complete(response), from)
         }
         roots::List::NAME => encode_result::<roots::List>(list_roots(handlers).await?, from),
         other => Err(RpcError::MethodNotFound { method: other.to_owned() }),
@@ -39,35 +39,35 @@ pub(super) async fn handle_server_request(
 /// Answers the input requests of a result (2026-07-28), one after another because a user reads one at a time.
 pub(super) async fn handle_input_requests(
     handlers: &ClientHandlers,
-    asked: InputRequests,
+    requests: InputRequests,
 ) -> Result<InputResponses, ClientError> {
-    let mut answers = InputResponses::new();
-    for (key, request) in asked {
+    let mut responses = InputResponses::new();
+    for (key, request) in requests {
         let method = request.method();
-        let answer = match request {
+        let response = match request {
             InputRequest::Elicit(params) => match elicit(handlers, params).await {
-                Ok(answer) => write_input_response::<elicitation::Create>(MaybeTask::Complete(answer))
+                Ok(response) => write_input_response::<elicitation::Create>(MaybeTask::Complete(response))
                     .map_err(unsupported_error),
-                Err(refusal) => Err(refusal),
+                Err(error) => Err(error),
             },
             InputRequest::Sample(params) => match sample(handlers, params).await {
-                Ok(answer) => write_input_response::<CreateMessage>(MaybeTask::Complete(answer))
+                Ok(response) => write_input_response::<CreateMessage>(MaybeTask::Complete(response))
                     .map_err(unsupported_error),
-                Err(refusal) => Err(refusal),
+                Err(error) => Err(error),
             },
             InputRequest::Roots(_) => match list_roots(handlers).await {
-                Ok(answer) => write_input_response::<roots::List>(answer).map_err(unsupported_error),
-                Err(refusal) => Err(refusal),
+                Ok(response) => write_input_response::<roots::List>(response).map_err(unsupported_error),
+                Err(error) => Err(error),
             },
             _ => Err(RpcError::MethodNotFound { method: method.to_owned() }),
         };
-        let answer = answer.map_err(|refusal| {
-            let said = refusal.to_error_object(Revision::NEWEST).message;
-            ErrorKind::InputRequired(format!("cannot answer the server's request `{method}`: {said}"))
+        let response = response.map_err(|error| {
+            let message = error.to_error_object(Revision::NEWEST).message;
+            ErrorKind::InputRequired(format!("cannot answer the server's request `{method}`: {message}"))
         })?;
-        answers.insert(key, answer);
+        responses.insert(key, response);
     }
-    Ok(answers)
+    Ok(responses)
 }
 
 async fn elicit(handlers: &ClientHandlers, params: ElicitParams) -> Result<ElicitResult, RpcError> {
@@ -83,9 +83,9 @@ async fn elicit(handlers: &ClientHandlers, params: ElicitParams) -> Result<Elici
 }
 
 async fn elicit_form(handlers: &ClientHandlers, form: FormParams) -> Result<ElicitResult, RpcError> {
-    let Some(ask) = &handlers.form else { return Err(mode_not_supported("forms")) };
+    let Some(callback) = &handlers.form else { return Err(mode_not_supported("forms")) };
     let schema = form.requested_schema.clone();
-    match ask(form).await {
+    match callback(form).await {
         FormResponse::Accept(content) => {
             let content = schema.with_defaults(content);
             if let Err(error) = schema.check(&content) {
@@ -103,28 +103,28 @@ async fn elicit_form(handlers: &ClientHandlers, form: FormParams) -> Result<Elic
 
 /// Asks the user to open a web page. A URL that is not `http` or `https` is declined without asking.
 pub(super) async fn elicit_url(handlers: &ClientHandlers, url: UrlParams) -> Result<UrlResponse, RpcError> {
-    let Some(ask) = &handlers.url else { return Err(mode_not_supported("web pages")) };
+    let Some(callback) = &handlers.url else { return Err(mode_not_supported("web pages")) };
     if !is_http_url(&url.url) {
         tracing::warn!("declined to open a URL of the server that is not http or https");
         return Ok(UrlResponse::Decline);
     }
-    Ok(ask(url).await)
+    Ok(callback(url).await)
 }
 
 async fn sample(
     handlers: &ClientHandlers,
     params: CreateMessageParams,
 ) -> Result<CreateMessageResult, RpcError> {
-    let Some(ask) = &handlers.sample else { return Err(method_not_found::<CreateMessage>()) };
+    let Some(callback) = &handlers.sample else { return Err(method_not_found::<CreateMessage>()) };
     if !handlers.sampling_tools && (params.tools.is_some() || params.tool_choice.is_some()) {
         return Err(RpcError::InvalidParams("this client does not support tools for its model".into()));
     }
-    ask(params).await
+    callback(params).await
 }
 
 async fn list_roots(handlers: &ClientHandlers) -> Result<roots::ListResult, RpcError> {
-    let Some(ask) = &handlers.roots else { return Err(method_not_found::<roots::List>()) };
-    Ok(roots::ListResult::new(ask(()).await))
+    let Some(callback) = &handlers.roots else { return Err(method_not_found::<roots::List>()) };
+    Ok(roots::ListResult::new(callback(()).await))
 }
 
 /// Whether the text is an `http` or `https` URL with a host: opening another scheme could run a program.
@@ -145,8 +145,8 @@ where
     RawJson::from_value(&output).map_err(|_| RpcError::Internal)
 }
 
-fn unsupported_error(unsayable: tsugite_core::revision::UnsupportedByRevisionError) -> RpcError {
-    RpcError::internal_with_message(unsayable.to_string())
+fn unsupported_error(error: tsugite_core::revision::UnsupportedByRevisionError) -> RpcError {
+    RpcError::internal_with_message(error.to_string())
 }
 
 /// The error for a method that the client did not declare ("Client Features", "Roots": -32601 without support for
@@ -156,8 +156,8 @@ fn method_not_found<M: Method>() -> RpcError {
 }
 
 /// The error for an elicitation mode that the client did not declare.
-fn mode_not_supported(what: &str) -> RpcError {
-    RpcError::InvalidParams(format!("this client does not support {what}").into())
+fn mode_not_supported(feature: &str) -> RpcError {
+    RpcError::InvalidParams(format!("this client does not support {feature}").into())
 }
 
 #[cfg(test)]
@@ -166,10 +166,10 @@ mod tests {
     use crate::client::client_handler::request_callback;
     use serde_json::json;
 
-    fn handlers(answer: FormResponse) -> ClientHandlers {
+    fn handlers(response: FormResponse) -> ClientHandlers {
         let form = Some(request_callback(move |_| {
-            let answer = answer.clone();
-            async move { answer }
+            let response = response.clone();
+            async move { response }
         }));
         ClientHandlers { form, ..ClientHandlers::default() }
     }
@@ -188,10 +188,10 @@ mod tests {
     #[tokio::test]
     async fn missing_fields_get_the_defaults_of_the_form() {
         let handlers = handlers(FormResponse::accept(&json!({"name": "Kiku"})).unwrap());
-        let answer = handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25)
+        let response = handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25)
             .await
             .unwrap();
-        assert_eq!(answer.text(), r#"{"action":"accept","content":{"name":"Kiku","sure":true}}"#);
+        assert_eq!(response.text(), r#"{"action":"accept","content":{"name":"Kiku","sure":true}}"#);
     }
 
     #[tokio::test]
@@ -202,19 +202,19 @@ mod tests {
         let form = raw(
             json!({"message": "?", "requestedSchema": {"type": "object", "properties": {"some": choices}}}),
         );
-        let answer = handle_server_request(&handlers, "elicitation/create", &form, Revision::V2025_06_18)
+        let response = handle_server_request(&handlers, "elicitation/create", &form, Revision::V2025_06_18)
             .await
             .unwrap();
-        assert_eq!(answer.text(), r#"{"action":"accept","content":{"some":["b"]}}"#);
+        assert_eq!(response.text(), r#"{"action":"accept","content":{"some":["b"]}}"#);
     }
 
     #[tokio::test]
     async fn response_that_does_not_match_the_form_is_not_sent() {
         let handlers = handlers(FormResponse::accept(&json!({"sure": "yes"})).unwrap());
-        let refusal = handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25)
+        let error = handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25)
             .await
             .unwrap_err();
-        assert!(refusal.to_error_object(Revision::V2025_11_25).message.contains("`sure`"));
+        assert!(error.to_error_object(Revision::V2025_11_25).message.contains("`sure`"));
     }
 
     #[tokio::test]

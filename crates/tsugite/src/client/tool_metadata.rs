@@ -28,8 +28,8 @@ impl ToolMetadataCache {
     pub(super) fn update(&self, tools: &mut Vec<Tool>, remove_invalid: bool) {
         let mut known = lock(&self.tools);
         tools.retain(|tool| {
-            let headers = match HeaderParams::from_schema(&tool.input_schema) {
-                Ok(headers) => headers,
+            let header_params = match HeaderParams::from_schema(&tool.input_schema) {
+                Ok(header_params) => header_params,
                 Err(mark) if remove_invalid => {
                     tracing::warn!(tool = tool.name, %mark, "removed a tool with an invalid `x-mcp-header` from the list");
                     known.remove(&tool.name);
@@ -38,14 +38,14 @@ impl ToolMetadataCache {
                 Err(_) => HeaderParams::default(),
             };
             let hints = tool.annotations.as_ref();
-            let repeatable = hints.is_some_and(|hints| {
+            let idempotent = hints.is_some_and(|hints| {
                 hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
             });
             // The size is limited, whatever the server lists.
             if known.len() < MAX_TOOLS || known.contains_key(&tool.name) {
                 known.insert(
                     tool.name.clone(),
-                    ToolMetadata { header_params: headers, idempotent: repeatable, output_schema: tool.output_schema.clone() },
+                    ToolMetadata { header_params, idempotent, output_schema: tool.output_schema.clone() },
                 );
             }
             true

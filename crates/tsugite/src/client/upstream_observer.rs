@@ -28,7 +28,7 @@ pub(crate) trait UpstreamObserver: Send + Sync {
     fn wait_for_capacity(&self) -> Option<BoxFuture<()>>;
 
     /// The connection was lost.
-    fn on_disconnect(&self, seen: &str);
+    fn on_disconnect(&self, reason: &str);
 
     /// A new connection has replaced a lost one. The server has no state of the old one.
     fn on_reconnect(&self);
@@ -37,14 +37,16 @@ pub(crate) trait UpstreamObserver: Send + Sync {
 impl ClientConnection {
     /// Waits until the observer, if there is one, can take more messages.
     pub(super) async fn wait_for_observer(&self) {
-        if let Some(full) = self.shared.settings.observer.as_ref().and_then(|tap| tap.wait_for_capacity()) {
-            full.await;
+        if let Some(capacity) =
+            self.shared.settings.observer.as_ref().and_then(|observer| observer.wait_for_capacity())
+        {
+            capacity.await;
         }
     }
 
     /// Passes a notification to the observer, if there is one.
     pub(super) fn forward_to_observer(&self, notification: &Notification<'_>, via: Option<i64>) {
-        let Some(tap) = &self.shared.settings.observer else { return };
+        let Some(observer) = &self.shared.settings.observer else { return };
         let params = notification.params();
         let call = match &*notification.method {
             Progress::NAME => match notification_target(params).token {
@@ -54,7 +56,7 @@ impl ClientConnection {
             },
             _ => notification_target(params).subscription.and_then(|id| id.as_i64()).or(via),
         };
-        tap.on_notification(&notification.method, notification.params, call);
+        observer.on_notification(&notification.method, notification.params, call);
     }
 }
 
@@ -74,9 +76,9 @@ fn notification_target(params: Raw<'_>) -> NotificationTarget {
         #[serde(default, rename = "_meta")]
         meta: Option<tsugite_core::protocol::Meta>,
     }
-    let Ok(wire) = params.read::<NotificationFields>() else { return NotificationTarget::default() };
+    let Ok(fields) = params.read::<NotificationFields>() else { return NotificationTarget::default() };
     NotificationTarget {
-        token: wire.progress_token.and_then(|token| token.read().ok()),
-        subscription: wire.meta.and_then(|meta| meta.subscription_id()),
+        token: fields.progress_token.and_then(|token| token.read().ok()),
+        subscription: fields.meta.and_then(|meta| meta.subscription_id()),
     }
 }
