@@ -1,25 +1,25 @@
 //! A [`Host`] connects to many servers: it has one client for each, and lists and calls everything they offer.
 
 mod changes;
+mod host_builder;
+mod merged_list;
 mod permissions;
 
-use std::collections::HashMap;
-use std::future::IntoFuture;
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
-use tsugite_core::protocol::prompts::{GetResult, Prompt};
-use tsugite_core::protocol::resources::{ReadResult, Resource, ResourceTemplate};
-use tsugite_core::protocol::tools::{CallResult, Tool};
+use tsugite_core::protocol::prompts::GetResult;
+use tsugite_core::protocol::resources::ReadResult;
+use tsugite_core::protocol::tools::CallResult;
 
 pub use changes::{HostChanges, ServerChange};
+pub use host_builder::HostBuilder;
+pub use merged_list::{MergedList, ServerItem};
 pub use permissions::Permissions;
 
-use super::servers::{ConnectionConfig, ServersFile, ServersFileError, UrlTransport};
-use super::{Client, ClientBuilder, ClientError, Command, ErrorKind, Paginated, Paginator, Result};
+use super::{Client, ClientBuilder, ClientError, ErrorKind, Result};
 use crate::lock::lock;
 use crate::shared::list_kind::{ListKind, inner_name, outer_name};
 use changes::HostChangeFeed;
@@ -78,26 +78,6 @@ pub struct ServerFailure {
     pub error: Arc<ClientError>,
 }
 
-/// An item of one of the servers.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct ServerItem<T> {
-    /// The name of the server.
-    pub server: String,
-    /// The item, with its prefixed name.
-    pub item: T,
-}
-
-/// The items of all servers, and the servers whose list could not be read.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct MergedList<T> {
-    /// The items, server by server, in the order in which the servers were added.
-    pub items: Vec<ServerItem<T>>,
-    /// The servers whose list could not be read.
-    pub failures: Vec<ServerFailure>,
-}
-
 /// A tool of one of the servers of a [`Host`], as [`Host::find_tool`] returns it.
 #[derive(Debug, Clone)]
 pub struct HostTool {
@@ -105,114 +85,6 @@ pub struct HostTool {
     pub client: Client,
     /// The tool's name on that server.
     pub name: String,
-}
-
-/// Builds a [`Host`].
-#[derive(Default)]
-#[must_use = "the host connects only when `connect` is called"]
-pub struct HostBuilder {
-    servers: Vec<HostServerBuilder>,
-    failures: Vec<ServerFailure>,
-    configure: Option<ConfigureFn>,
-}
-
-type ConfigureFn = Box<dyn Fn(&str, ClientBuilder) -> ClientBuilder + Send + Sync>;
-
-struct HostServerBuilder {
-    name: String,
-    client: ClientBuilder,
-    permissions: Permissions,
-}
-
-impl HostBuilder {
-    /// Adds a server.
-    pub fn server(self, name: impl Into<String>, builder: ClientBuilder) -> Self {
-        self.server_with(name, builder, Permissions::new())
-    }
-
-    /// Adds a server with permissions.
-    pub fn server_with(
-        mut self,
-        name: impl Into<String>,
-        builder: ClientBuilder,
-        permissions: Permissions,
-    ) -> Self {
-        self.servers.push(HostServerBuilder { name: name.into(), client: builder, permissions });
-        self
-    }
-
-    /// Adds the servers of a host's configuration file: `mcpServers` of Claude and Cursor, `servers` of VS Code.
-    ///
-    /// An invalid entry becomes a [failure](Host::failures) and does not affect the others; disabled entries are left
-    /// out. Fails if the file itself cannot be read.
-    pub fn file(self, path: impl AsRef<Path>) -> Result<Self, ServersFileError> {
-        Ok(self.servers_file(ServersFile::read(path.as_ref())?))
-    }
-
-    /// Adds the servers of a configuration file that was already read.
-    pub fn servers_file(mut self, file: ServersFile) -> Self {
-        for entry in file.servers.into_iter().filter(|entry| !entry.disabled) {
-            match entry.connection {
-                Ok(config) => self = self.server(entry.name, client_builder(config)),
-                Err(error) => {
-                    let error = Arc::new(ClientError::config(error.to_string()));
-                    self.failures.push(ServerFailure { server: entry.name, error });
-                }
-            }
-        }
-        self
-    }
-
-    /// Sets a function that configures the client of each server before it connects, for example with handlers.
-    pub fn configure_each(
-        mut self,
-        set: impl Fn(&str, ClientBuilder) -> ClientBuilder + Send + Sync + 'static,
-    ) -> Self {
-        self.configure = Some(Box::new(set));
-        self
-    }
-
-    /// Connects to all servers concurrently. A server that fails does not affect the others: see [`Host::failures`].
-    pub async fn connect(self) -> Host {
-        let inner = HostInner {
-            servers: Mutex::default(),
-            failures: Mutex::new(self.failures),
-            change_feeds: Mutex::default(),
-        };
-        let host = Host { inner: Arc::new(inner) };
-        let mut tasks = JoinSet::new();
-        for (index, entry) in self.servers.into_iter().enumerate() {
-            let HostServerBuilder { name, client: builder, permissions } = entry;
-            let builder = match &self.configure {
-                Some(configure) => configure(&name, builder),
-                None => builder,
-            };
-            tasks.spawn(async move {
-                // A panic while connecting counts as a failure of that server.
-                let client = tokio::spawn(builder.into_future()).await;
-                let client = client.unwrap_or_else(|_| {
-                    Err(ClientError::config("the task that connects to the server panicked"))
-                });
-                (index, name, permissions, client)
-            });
-        }
-        let mut connected = Vec::new();
-        while let Some(done) = tasks.join_next().await {
-            connected.extend(done);
-        }
-        connected.sort_by_key(|(index, ..)| *index);
-        for (_, name, permissions, client) in connected {
-            match client {
-                Ok(client) => {
-                    if let Err(error) = host.register(name.clone(), client, permissions) {
-                        host.record_failure(name, error);
-                    }
-                }
-                Err(error) => host.record_failure(name, error),
-            }
-        }
-        host
-    }
 }
 
 impl Host {
@@ -269,45 +141,6 @@ impl Host {
     /// The servers that could not be connected.
     pub fn failures(&self) -> Vec<ServerFailure> {
         lock(&self.inner.failures).clone()
-    }
-
-    /// Lists the tools of all servers.
-    pub async fn list_tools(&self) -> MergedList<Tool> {
-        self.list(Client::list_tools, |server, tool| {
-            if !server.permissions.allows_tool(&tool.name) {
-                return false;
-            }
-            tool.name = outer_name(ListKind::Tool, &server.prefix, &tool.name);
-            true
-        })
-        .await
-    }
-
-    /// Lists the prompts of all servers.
-    pub async fn list_prompts(&self) -> MergedList<Prompt> {
-        self.list(Client::list_prompts, |server, prompt| {
-            prompt.name = outer_name(ListKind::Prompt, &server.prefix, &prompt.name);
-            server.permissions.allows_prompts()
-        })
-        .await
-    }
-
-    /// Lists the resources of all servers.
-    pub async fn list_resources(&self) -> MergedList<Resource> {
-        self.list(Client::list_resources, |server, resource| {
-            resource.uri = outer_name(ListKind::Resource, &server.prefix, &resource.uri);
-            server.permissions.allows_resources()
-        })
-        .await
-    }
-
-    /// Lists the resource templates of all servers.
-    pub async fn list_resource_templates(&self) -> MergedList<ResourceTemplate> {
-        self.list(Client::list_resource_templates, |server, template| {
-            template.uri_template = outer_name(ListKind::Resource, &server.prefix, &template.uri_template);
-            server.permissions.allows_resources()
-        })
-        .await
     }
 
     /// Calls a tool by its prefixed name, and deserializes its output. See [`Client::call`].
@@ -442,96 +275,11 @@ impl Host {
             ))),
         }
     }
-
-    /// Reads the lists of all servers concurrently.
-    async fn list<M: Paginated>(
-        &self,
-        list: fn(&Client) -> Paginator<M>,
-        accept: fn(&HostServer, &mut M::Item) -> bool,
-    ) -> MergedList<M::Item> {
-        let mut tasks = JoinSet::new();
-        for (index, server) in self.connected_servers().into_iter().enumerate() {
-            tasks.spawn(async move {
-                let items = match server.supports_list::<M>() {
-                    true => list(&server.client).await,
-                    false => Ok(Vec::new()),
-                };
-                (index, server, items)
-            });
-        }
-        let mut results = HashMap::new();
-        while let Some(result) = tasks.join_next().await {
-            if let Ok((index, server, items)) = result {
-                results.insert(index, (server, items));
-            }
-        }
-        let mut results: Vec<_> = results.into_iter().collect();
-        results.sort_by_key(|(index, _)| *index);
-        let mut merged = MergedList { items: Vec::new(), failures: Vec::new() };
-        for (_, (server, items)) in results {
-            match items {
-                Ok(items) => {
-                    for mut item in items {
-                        if accept(&server, &mut item) {
-                            merged.items.push(ServerItem { server: server.name.clone(), item });
-                        }
-                    }
-                }
-                Err(error) => {
-                    merged
-                        .failures
-                        .push(ServerFailure { server: server.name.clone(), error: Arc::new(error) });
-                }
-            }
-        }
-        merged
-    }
-}
-
-impl HostServer {
-    /// Whether the server declares such a list. A server with unknown capabilities is asked.
-    fn supports_list<M: Paginated>(&self) -> bool {
-        let Some(capabilities) = self.client.server_capabilities() else { return true };
-        match M::NAME.split('/').next() {
-            Some("tools") => capabilities.tools.is_some(),
-            Some("prompts") => capabilities.prompts.is_some(),
-            Some("resources") => capabilities.resources.is_some(),
-            _ => true,
-        }
-    }
 }
 
 impl std::fmt::Debug for Host {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Host").field("servers", &self.servers()).finish_non_exhaustive()
-    }
-}
-
-/// The client builder for an entry of a configuration file.
-pub(crate) fn client_builder(config: ConnectionConfig) -> ClientBuilder {
-    match config {
-        ConnectionConfig::Command { program, args, env, unset, cwd } => {
-            let mut command = Command::new(program).args(args);
-            for name in unset {
-                command = command.env_remove(name);
-            }
-            command = command.envs(env);
-            if let Some(folder) = cwd {
-                command = command.current_dir(folder);
-            }
-            Client::spawn(command)
-        }
-        ConnectionConfig::Url { url, headers, transport } => {
-            let mut builder = Client::connect(url);
-            for (name, value) in headers {
-                builder = builder.header(name, value);
-            }
-            match transport {
-                UrlTransport::Sse => builder.http_sse(),
-                UrlTransport::StreamableHttp => builder.streamable_http(),
-                _ => builder,
-            }
-        }
     }
 }
 
@@ -555,6 +303,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::client::servers::ServersFile;
     use crate::prelude::{Resource as Served, Server, Tool as ServedTool};
 
     fn server(tool: &str, output: &'static str) -> Server {
