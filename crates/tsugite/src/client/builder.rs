@@ -33,7 +33,7 @@ use crate::shared::principal::Principal;
 /// use tsugite::client::{Client, FormResponse};
 /// use tsugite::prelude::*;
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
 /// # let server = Server::new("s", "1");
 /// let client = Client::in_process(&server)
 ///     .revision(Revision::V2025_06_18)
@@ -343,7 +343,7 @@ impl ClientBuilder {
     /// use tsugite::client::{Client, Direction};
     /// use tsugite::prelude::*;
     ///
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
     /// # let server = Server::new("s", "1");
     /// let client = Client::in_process(&server)
     ///     .on_wire(|direction, message| match direction {

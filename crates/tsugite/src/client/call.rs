@@ -48,7 +48,7 @@ impl<M> ClientMethod for M where
 /// use tsugite::client::Client;
 /// use tsugite::prelude::*;
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
 /// # let server = Server::new("s", "1").tool(Tool::new("slow").handler(async || "done"));
 /// let client = Client::in_process(&server).await?;
 /// let text: String = client

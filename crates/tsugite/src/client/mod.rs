@@ -6,7 +6,7 @@
 //! use tsugite::client::Client;
 //! use tsugite::prelude::*;
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
 //! let server = Server::new("greeter", "1.0.0").tool(Tool::new("greet").handler(async || "hello"));
 //! let client = Client::in_process(&server).await?; // or Client::connect("https://…"), or Client::spawn(["command", "argument"])
 //! let text: String = client.call("greet", json!({})).await?;
@@ -126,7 +126,7 @@ impl Client {
     /// Connects to a server over HTTP: Streamable HTTP, or HTTP+SSE if the server supports nothing else.
     ///
     /// ```no_run
-    /// # async fn f() -> tsugite::ToolResult<()> {
+    /// # async fn f() -> tsugite::Result<()> {
     /// use tsugite::client::Client;
     ///
     /// let client = Client::connect("https://example.com/mcp").bearer("token").await?;
@@ -141,7 +141,7 @@ impl Client {
     /// processes it started.
     ///
     /// ```no_run
-    /// # async fn f() -> tsugite::ToolResult<()> {
+    /// # async fn f() -> tsugite::Result<()> {
     /// use tsugite::client::{Client, Command};
     ///
     /// let client = Client::spawn(Command::new("my-server").arg("--verbose").env("LANG", "C")).await?;

@@ -24,7 +24,7 @@ use super::options::Options;
 /// use tsugite::client::Client;
 /// use tsugite::prelude::*;
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
 /// # let server = Server::new("s", "1").tool(Tool::new("one").handler(async || 1));
 /// let client = Client::in_process(&server).await?;
 /// let all = client.list_tools().await?;

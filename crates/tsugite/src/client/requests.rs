@@ -63,7 +63,7 @@ impl Client {
     ///     a + b
     /// }
     ///
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
     /// let client = Client::in_process(&Server::new("calculator", "1.0.0").tool(add)).await?;
     /// let sum: i64 = client.call("add", json!({"a": 1, "b": 2})).await?;
     /// assert_eq!(sum, 3);

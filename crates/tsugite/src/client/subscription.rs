@@ -192,7 +192,7 @@ impl Client {
     /// use tsugite::client::{Change, Client, ChangeFilter};
     /// use tsugite::prelude::*;
     ///
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
     /// let server = Server::new("growing", "1.0.0").tool(Tool::new("one").handler(async || 1));
     /// let client = Client::in_process(&server).await?;
     /// let mut changes = client.listen(ChangeFilter::new().tools()).await?;

@@ -35,7 +35,7 @@ use changes::HostChangeFeed;
 /// use tsugite::client::{Client, Host, Permissions};
 /// use tsugite::prelude::*;
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
 /// # let calculator = Server::new("c", "1").tool(Tool::new("one").handler(async || 1));
 /// # let weather = Server::new("w", "1").tool(Tool::new("forecast").handler(async || "rain"));
 /// let host = Host::builder()

@@ -253,8 +253,8 @@ fn vs_code_file_is_read_with_comments_and_inputs() {
     let error = file.servers[0].connection.as_ref().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "servers.perplexity.env.KEY: the variable MCP_INPUT_PERPLEXITY_KEY is not set, \
-         which answers the input \"perplexity-key\""
+        "servers.perplexity.env.KEY: the variable MCP_INPUT_PERPLEXITY_KEY \
+         for the input \"perplexity-key\" is not set"
     );
     assert_eq!(error.unset_variable(), Some("MCP_INPUT_PERPLEXITY_KEY"));
 }

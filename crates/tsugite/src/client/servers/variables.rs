@@ -252,7 +252,7 @@ mod tests {
         }
         assert_eq!(
             EntryFieldError::UnknownVariableKind("file".to_owned()).to_string(),
-            "variables like `${file:…}` are not known"
+            "unknown kind of variable: `${file:…}`"
         );
     }
 
@@ -292,7 +292,7 @@ mod tests {
         }
         assert_eq!(
             variables.resolve("${input:key}").unwrap_err().to_string(),
-            r#"the variable MCP_INPUT_KEY is not set, which answers the input "key""#
+            r#"the variable MCP_INPUT_KEY for the input "key" is not set"#
         );
         for inputs in ["{}", "null", "\"region\""] {
             let inputs = jsonc::parse(inputs).unwrap();
