@@ -1,5 +1,5 @@
-//! News that every replica of a server should hear: what has changed, which session has ended, and answers of a client to a
-//! question that another replica asked.
+//! Events that the replicas of one server publish to each other: changes, ended sessions, and a client's response to a
+//! request that another replica sent.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -8,24 +8,25 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use serde::{Deserialize, Serialize};
 use tsugite_core::jsonrpc::RawJson;
 
-/// Hears what is published, under which topic; says whether it is still there to hear.
+/// A callback that receives a topic and a message. It returns false to end its subscription.
 pub type BusSubscriber = Box<dyn Fn(&str, &[u8]) -> bool + Send + Sync>;
 
-/// Carries news between replicas. Whoever publishes may hear its own news.
+/// Carries events between the replicas of a server. A publisher may receive its own events.
 pub trait Bus: Send + Sync + 'static {
-    /// Tells everybody. Never waits: what cannot be told at once is told later, or lost.
+    /// Publishes a message to every subscriber. Must not block: a message that cannot be sent at once is queued or
+    /// lost.
     fn publish(&self, topic: &str, message: &[u8]);
 
-    /// Calls with everything that is published from now on, until it says that it is no longer there.
-    fn subscribe(&self, hearing: BusSubscriber);
+    /// Calls `subscriber` with each message published from now on, until it returns false.
+    fn subscribe(&self, subscriber: BusSubscriber);
 }
 
-/// A bus for replicas in one process. Clones are the same one.
+/// A bus for replicas in one process. Clones share their subscribers.
 #[derive(Clone, Default)]
 pub struct MemoryBus(Arc<Mutex<Vec<Arc<BusSubscriber>>>>);
 
 impl MemoryBus {
-    /// One that nobody listens to yet.
+    /// A bus without subscribers.
     pub fn new() -> Self {
         Self::default()
     }
@@ -37,35 +38,35 @@ impl MemoryBus {
 
 impl Bus for MemoryBus {
     fn publish(&self, topic: &str, message: &[u8]) {
-        let hearing = self.lock().clone();
-        let gone: Vec<_> = hearing.into_iter().filter(|hear| !hear(topic, message)).collect();
+        let subscribers = self.lock().clone();
+        let gone: Vec<_> = subscribers.into_iter().filter(|receive| !receive(topic, message)).collect();
         if !gone.is_empty() {
             self.lock().retain(|known| !gone.iter().any(|gone| Arc::ptr_eq(known, gone)));
         }
     }
 
-    fn subscribe(&self, hearing: BusSubscriber) {
-        self.lock().push(Arc::new(hearing));
+    fn subscribe(&self, subscriber: BusSubscriber) {
+        self.lock().push(Arc::new(subscriber));
     }
 }
 
 impl std::fmt::Debug for MemoryBus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MemoryBus").field("hearing", &self.lock().len()).finish()
+        f.debug_struct("MemoryBus").field("subscribers", &self.lock().len()).finish()
     }
 }
 
-/// What replicas tell each other.
+/// An event between replicas.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum BusEvent {
-    /// These lists have changed.
+    /// Lists have changed.
     ListsChanged { tools: bool, prompts: bool, resources: bool },
-    /// This resource has changed.
+    /// A resource has changed.
     ResourceUpdated { uri: String },
-    /// This session has ended.
+    /// A session has ended.
     SessionEnded { session: String },
-    /// The client of this session has answered.
+    /// The client of a session has sent a response.
     ClientResponse { session: String, response: String },
 }
 
@@ -80,7 +81,7 @@ struct Envelope {
 pub(crate) struct BusHandle(OnceLock<(Arc<dyn Bus>, String, u64)>);
 
 impl BusHandle {
-    /// Uses a bus under a topic of its own. The first one stays.
+    /// Sets the bus and its topic. The first call wins.
     pub(crate) fn set(&self, bus: Arc<dyn Bus>, topic: String) {
         let from = RandomState::new().hash_one(std::process::id());
         drop(self.0.set((bus, topic, from)));
@@ -90,25 +91,25 @@ impl BusHandle {
         self.0.get().is_some()
     }
 
-    pub(crate) fn publish(&self, news: BusEvent) {
+    pub(crate) fn publish(&self, event: BusEvent) {
         let Some((bus, topic, from)) = self.0.get() else { return };
-        if let Ok(letter) = RawJson::from_value(&Envelope { from: *from, event: news }) {
-            bus.publish(topic, letter.text().as_bytes());
+        if let Ok(envelope) = RawJson::from_value(&Envelope { from: *from, event }) {
+            bus.publish(topic, envelope.text().as_bytes());
         }
     }
 
-    /// Hears what other replicas tell, for as long as `hear` says.
-    pub(crate) fn subscribe(&self, hear: impl Fn(BusEvent) -> bool + Send + Sync + 'static) {
+    /// Calls `receive` with the events of other replicas, until it returns false.
+    pub(crate) fn subscribe(&self, receive: impl Fn(BusEvent) -> bool + Send + Sync + 'static) {
         let Some((bus, known, own)) = self.0.get() else { return };
         let (known, own) = (known.clone(), *own);
         bus.subscribe(Box::new(move |topic, message| {
             if topic != known {
                 return true;
             }
-            let letter = std::str::from_utf8(message).ok().map(serde_json::from_str::<Envelope>);
-            match letter {
-                Some(Ok(letter)) if letter.from != own => hear(letter.event),
-                // Our own, or of a version that says more than we know.
+            let envelope = std::str::from_utf8(message).ok().map(serde_json::from_str::<Envelope>);
+            match envelope {
+                Some(Ok(envelope)) if envelope.from != own => receive(envelope.event),
+                // Published by this replica, or by a version whose events are unknown here.
                 _ => true,
             }
         }));

@@ -1,4 +1,4 @@
-//! A client connected to a server in the same process. It stands here because the client does not import the server.
+//! [`Client::in_process`], which is outside the client module because the client must not import the server.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use crate::Server;
 use crate::client::{Client, ClientBuilder};
 
 impl Client {
-    /// Connects to a server in this process: for tests, on any revision, without a port.
+    /// Connects to a server in this process, on any revision and without a port. Meant for tests.
     pub fn in_process(server: &Server) -> ClientBuilder {
         ClientBuilder::to_in_process_server(Arc::new(server.clone()))
     }

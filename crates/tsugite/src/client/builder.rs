@@ -1,4 +1,4 @@
-//! What is settled before a client connects.
+//! [`ClientBuilder`]: the settings of a client before it connects.
 
 use std::future::{Future, IntoFuture};
 use std::path::PathBuf;
@@ -27,26 +27,26 @@ use super::{Client, ClientInner, ConnectTarget};
 use crate::shared::in_process::InProcessServer;
 use crate::shared::principal::Principal;
 
-/// A client that is about to connect: set what it is to do differently, and await it.
+/// Builds a client. Set the options, then await it to connect.
 ///
 /// ```
-/// use tsugite::client::{Answer, Client};
+/// use tsugite::client::{Client, FormResponse};
 /// use tsugite::prelude::*;
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
 /// # let server = Server::new("s", "1");
-/// let client = Client::of(&server)
+/// let client = Client::in_process(&server)
 ///     .revision(Revision::V2025_06_18)
 ///     .on_elicit_form(async |form| {
 ///         println!("{}", form.message);
-///         Answer::accept_defaults()
+///         FormResponse::accept_defaults()
 ///     })
 ///     .await?;
 /// assert_eq!(client.revision(), Revision::V2025_06_18);
 /// # Ok(()) }
 /// ```
 #[derive(Clone)]
-#[must_use = "nothing happens before it is awaited"]
+#[must_use = "the client connects only when it is awaited"]
 pub struct ClientBuilder {
     target: ConnectTarget,
     settings: ClientSettings,
@@ -64,91 +64,94 @@ impl ClientBuilder {
         Self::new(ConnectTarget::InProcess(server, None))
     }
 
-    /// What the client calls itself.
+    /// Sets the name and version that the client reports to the server.
     pub fn client_info(mut self, info: Implementation) -> Self {
         self.settings.info = info;
         self
     }
 
-    /// Speaks this revision and no other; the server is not probed.
+    /// Uses this revision and no other, without probing the server.
     pub fn revision(mut self, revision: Revision) -> Self {
         self.settings.revisions = Revisions::from_iter([revision]);
         self.settings.pinned = true;
         self
     }
 
-    /// Speaks one of these, and finds out which. All of them, unless told otherwise.
-    pub fn revisions(mut self, spoken: Revisions) -> Self {
-        self.settings.revisions = spoken;
+    /// Sets the revisions to choose from; all of them by default. The server is probed for the newest common one.
+    pub fn revisions(mut self, revisions: Revisions) -> Self {
+        self.settings.revisions = revisions;
         self.settings.pinned = false;
         self
     }
 
-    /// Speaks no revision with a handshake.
+    /// Uses only revisions without a handshake.
     pub fn stateless_only(self) -> Self {
-        let spoken = self.settings.revisions.stateless();
-        self.revisions(spoken)
+        let revisions = self.settings.revisions.stateless();
+        self.revisions(revisions)
     }
 
-    /// Speaks only revisions with a handshake; the server is not probed.
+    /// Uses only revisions with a handshake, without probing the server.
     pub fn handshake_only(self) -> Self {
-        let spoken = self.settings.revisions.handshake();
-        self.revisions(spoken)
+        let revisions = self.settings.revisions.handshake();
+        self.revisions(revisions)
     }
 
-    /// What an earlier client found out about the same server. If it is still true nothing needs to be found out.
-    pub fn probe_record(mut self, verdict: ProbeRecord) -> Self {
-        self.probe_record = Some(verdict);
+    /// Sets the probe result of an earlier client for the same server. While it is valid the server is not probed
+    /// again.
+    pub fn probe_record(mut self, record: ProbeRecord) -> Self {
+        self.probe_record = Some(record);
         self
     }
 
-    /// How long a child may be silent when it is asked which revision it speaks; 5 seconds. Then it is taken for one that
-    /// does not know the question. The stream of HTTP+SSE has as long to say where messages go.
+    /// Sets how long a child process may take to answer the probe for its revision; 5 seconds by default. After that it
+    /// is treated as a server that does not know the probe. The first event of an HTTP+SSE stream has the same timeout.
     pub fn probe_timeout(mut self, limit: Duration) -> Self {
         self.settings.probe_timeout = limit;
         self
     }
 
-    /// How long a call waits without a sign of life; 30 seconds.
-    pub fn timeout(mut self, silence: Duration) -> Self {
-        let patience = &mut self.settings.timeouts;
-        patience.idle_timeout = silence;
-        // Whoever is ready to wait this long for a sign of life is ready to wait this long in all.
-        patience.total_timeout = patience.total_timeout.map(|total| total.max(silence));
+    /// Sets how long a call waits without a response or progress; 30 seconds by default.
+    pub fn timeout(mut self, idle_timeout: Duration) -> Self {
+        let timeouts = &mut self.settings.timeouts;
+        timeouts.idle_timeout = idle_timeout;
+        // A longer idle timeout also extends the total timeout, which could otherwise never be reached.
+        timeouts.total_timeout = timeouts.total_timeout.map(|total| total.max(idle_timeout));
         self
     }
 
-    /// How long a call waits in all; 10 minutes.
+    /// Sets how long a call may take in total; 10 minutes by default.
     pub fn total_timeout(mut self, total: Duration) -> Self {
         self.settings.timeouts.total_timeout = Some(total);
         self
     }
 
-    /// How often a server may ask back for one call; 10.
+    /// Sets how often a server may ask for input during one call; 10 by default.
     pub fn max_rounds(mut self, rounds: usize) -> Self {
         self.settings.max_rounds = rounds;
         self
     }
 
-    /// Bytes of one message; 64 MiB. A longer line of a child is skipped, a longer answer is an error.
+    /// Sets the size limit of a message in bytes; 64 MiB by default. A longer line of a child process is skipped; a
+    /// longer HTTP response is an error.
     pub fn max_message_bytes(mut self, bytes: usize) -> Self {
         self.settings.max_message_bytes = bytes;
         self
     }
 
-    /// Pages of one list; 1,000.
+    /// Sets how many pages of one list are read; 1,000 by default.
     pub fn max_pages(mut self, pages: usize) -> Self {
         self.settings.max_pages = pages;
         self
     }
 
-    /// Whether a stream for what the server says unasked is opened over HTTP, up to 2025-11-25; it is.
-    pub fn standalone_stream(mut self, hears: bool) -> Self {
-        self.settings.standalone_stream = hears;
+    /// Sets whether the standalone stream for messages outside of calls is opened over HTTP, up to 2025-11-25; true by
+    /// default.
+    pub fn standalone_stream(mut self, enabled: bool) -> Self {
+        self.settings.standalone_stream = enabled;
         self
     }
 
-    /// From which level on logs are wanted. Up to 2025-11-25 the server is told once, on 2026-07-28 with each request.
+    /// Sets the lowest level of logs to receive. It is sent once up to 2025-11-25, and with each request on 2026-07-28.
     pub fn log_level(mut self, level: Level) -> Self {
         self.settings.log_level = Some(level);
         self
@@ -156,142 +159,145 @@ impl ClientBuilder {
 
     /// Declares an extension, with its settings.
     pub fn extension(mut self, id: impl Into<String>, settings: impl Serialize) -> Self {
+        let id = id.into();
         match serde_json::to_value(settings) {
             Ok(settings) => {
-                self.settings.extensions.get_or_insert_with(Object::new).insert(id.into(), settings);
+                self.settings.extensions.get_or_insert_with(Object::new).insert(id, settings);
             }
-            Err(error) => self
-                .set_config_error(|| ClientError::config(format!("the settings of an extension: {error}"))),
-        }
-        self
-    }
-
-    /// Declares a feature that is in no specification.
-    pub fn experimental(mut self, name: impl Into<String>, settings: impl Serialize) -> Self {
-        match serde_json::to_value(settings) {
-            Ok(settings) => {
-                self.settings.experimental.get_or_insert_with(Object::new).insert(name.into(), settings);
-            }
-            Err(error) => {
-                self.set_config_error(|| ClientError::config(format!("the settings of a feature: {error}")))
-            }
-        }
-        self
-    }
-
-    /// Sends a header with every request, over HTTP. Its value is shown in no log and no error.
-    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        match &mut self.target {
-            ConnectTarget::Http(url) => url.headers.push((name.into(), value.into())),
-            _ => self.set_config_error(http_only_error),
-        }
-        self
-    }
-
-    /// Sends `Authorization: Bearer` with every request, over HTTP.
-    pub fn bearer(self, token: impl std::fmt::Display) -> Self {
-        self.header("authorization", format!("Bearer {token}"))
-    }
-
-    /// Asks this for credentials, over HTTP.
-    pub fn authorizer(mut self, authorizer: impl Authorizer) -> Self {
-        match &mut self.target {
-            ConnectTarget::Http(url) => url.authorizer = Some(Arc::new(authorizer)),
-            _ => self.set_config_error(http_only_error),
-        }
-        self
-    }
-
-    /// Calls as somebody, in memory: handlers, and rules of visibility, see them as authenticated.
-    pub fn principal(mut self, principal: Principal) -> Self {
-        match &mut self.target {
-            ConnectTarget::InProcess(_, who) => *who = Some(principal),
-            _ => self.set_config_error(|| {
-                ClientError::config("only a server in the same process can be told who calls")
+            Err(error) => self.set_config_error(|| {
+                ClientError::config(format!("cannot serialize the settings of the extension {id:?}: {error}"))
             }),
         }
         self
     }
 
-    /// Trusts the certificates in a PEM file, besides those this machine trusts.
+    /// Declares an experimental feature, with its settings.
+    pub fn experimental(mut self, name: impl Into<String>, settings: impl Serialize) -> Self {
+        let name = name.into();
+        match serde_json::to_value(settings) {
+            Ok(settings) => {
+                self.settings.experimental.get_or_insert_with(Object::new).insert(name, settings);
+            }
+            Err(error) => self.set_config_error(|| {
+                ClientError::config(format!("cannot serialize the settings of the feature {name:?}: {error}"))
+            }),
+        }
+        self
+    }
+
+    /// Sends a header with every HTTP request. Its value appears in no log and no error.
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        match &mut self.target {
+            ConnectTarget::Http(config) => config.headers.push((name.into(), value.into())),
+            _ => self.set_config_error(http_only_error),
+        }
+        self
+    }
+
+    /// Sends `Authorization: Bearer` with every HTTP request.
+    pub fn bearer(self, token: impl std::fmt::Display) -> Self {
+        self.header("authorization", format!("Bearer {token}"))
+    }
+
+    /// Sets where credentials for HTTP requests come from.
+    pub fn authorizer(mut self, authorizer: impl Authorizer) -> Self {
+        match &mut self.target {
+            ConnectTarget::Http(config) => config.authorizer = Some(Arc::new(authorizer)),
+            _ => self.set_config_error(http_only_error),
+        }
+        self
+    }
+
+    /// Sets the principal that a server in this process sees as authenticated, in handlers and visibility rules.
+    pub fn principal(mut self, principal: Principal) -> Self {
+        match &mut self.target {
+            ConnectTarget::InProcess(_, current) => *current = Some(principal),
+            _ => self.set_config_error(|| {
+                ClientError::config("a principal can be set only for a server in this process")
+            }),
+        }
+        self
+    }
+
+    /// Trusts the certificates of a PEM file, in addition to the certificates this machine trusts.
     pub fn add_root_certificate(mut self, file: impl Into<PathBuf>) -> Self {
         match &mut self.target {
-            ConnectTarget::Http(url) => url.root_certificates.push(file.into()),
+            ConnectTarget::Http(config) => config.root_certificates.push(file.into()),
             _ => self.set_config_error(http_only_error),
         }
         self
     }
 
-    /// How long each step of connecting over HTTP may take: the name, the connection, the encryption; 10 seconds.
+    /// Sets the timeout of each step of an HTTP connection (DNS, TCP, TLS); 10 seconds by default.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         match &mut self.target {
-            ConnectTarget::Http(url) => url.connect_timeout = limit,
+            ConnectTarget::Http(config) => config.connect_timeout = limit,
             _ => self.set_config_error(http_only_error),
         }
         self
     }
 
-    /// Speaks HTTP+SSE of 2024-11-05 without trying anything else.
+    /// Uses HTTP+SSE of 2024-11-05 only.
     pub fn http_sse(mut self) -> Self {
         match &mut self.target {
-            ConnectTarget::Http(url) => (url.sse_only, url.streamable_only) = (true, false),
+            ConnectTarget::Http(config) => (config.sse_only, config.streamable_only) = (true, false),
             _ => self.set_config_error(http_only_error),
         }
         self
     }
 
-    /// Speaks Streamable HTTP, and does not try HTTP+SSE where that fails.
+    /// Uses Streamable HTTP only, without a fallback to HTTP+SSE.
     pub fn streamable_http(mut self) -> Self {
         match &mut self.target {
-            ConnectTarget::Http(url) => (url.sse_only, url.streamable_only) = (false, true),
+            ConnectTarget::Http(config) => (config.sse_only, config.streamable_only) = (false, true),
             _ => self.set_config_error(http_only_error),
         }
         self
     }
 
-    /// Answers what the server asks, and hears what it tells.
+    /// Sets the handler for requests and notifications of the server.
     pub fn handler(mut self, handler: impl ClientHandler) -> Self {
         self.settings.handlers.set_handler(handler);
         self
     }
 
-    /// Fills in forms.
-    pub fn on_elicit_form<F, A>(mut self, ask: F) -> Self
+    /// Sets the callback that lets the user fill in forms.
+    pub fn on_elicit_form<F, A>(mut self, callback: F) -> Self
     where
         F: Fn(FormParams) -> A + Send + Sync + 'static,
         A: Future<Output = FormResponse> + Send + 'static,
     {
-        self.settings.handlers.form = Some(request_callback(ask));
+        self.settings.handlers.form = Some(request_callback(callback));
         self
     }
 
-    /// Opens web pages, with the user's consent.
-    pub fn on_elicit_url<F, A>(mut self, ask: F) -> Self
+    /// Sets the callback that opens web pages, with the user's consent.
+    pub fn on_elicit_url<F, A>(mut self, callback: F) -> Self
     where
         F: Fn(UrlParams) -> A + Send + Sync + 'static,
         A: Future<Output = UrlResponse> + Send + 'static,
     {
-        self.settings.handlers.url = Some(request_callback(ask));
+        self.settings.handlers.url = Some(request_callback(callback));
         self
     }
 
-    /// Asks the model.
-    pub fn on_sample<F, A>(mut self, ask: F) -> Self
+    /// Sets the callback that asks the model.
+    pub fn on_sample<F, A>(mut self, callback: F) -> Self
     where
         F: Fn(CreateMessageParams) -> A + Send + Sync + 'static,
         A: Future<Output = Result<CreateMessageResult, RpcError>> + Send + 'static,
     {
-        self.settings.handlers.sample = Some(request_callback(ask));
+        self.settings.handlers.sample = Some(request_callback(callback));
         self
     }
 
-    /// Says that the model may be given tools.
+    /// Declares that the model accepts tools.
     pub fn sampling_tools(mut self) -> Self {
         self.settings.handlers.sampling_tools = true;
         self
     }
 
-    /// Lets the server work in these places.
+    /// Sets the roots that the server may work in.
     pub fn roots(self, roots: impl IntoIterator<Item = Root>) -> Self {
         let roots: Vec<Root> = roots.into_iter().collect();
         self.on_roots(move || {
@@ -300,46 +306,46 @@ impl ClientBuilder {
         })
     }
 
-    /// Says where the server may work, when it asks.
-    pub fn on_roots<F, A>(mut self, ask: F) -> Self
+    /// Sets the callback that returns the roots, each time the server asks.
+    pub fn on_roots<F, A>(mut self, callback: F) -> Self
     where
         F: Fn() -> A + Send + Sync + 'static,
         A: Future<Output = Vec<Root>> + Send + 'static,
     {
-        self.settings.handlers.roots = Some(request_callback(move |()| ask()));
+        self.settings.handlers.roots = Some(request_callback(move |()| callback()));
         self
     }
 
-    /// Is told what the server logs.
-    pub fn on_log(mut self, told: impl Fn(LogParams) + Send + Sync + 'static) -> Self {
-        self.settings.handlers.log = Some(Arc::new(told));
+    /// Sets the callback for log messages.
+    pub fn on_log(mut self, callback: impl Fn(LogParams) + Send + Sync + 'static) -> Self {
+        self.settings.handlers.log = Some(Arc::new(callback));
         self
     }
 
-    /// Is told of progress of calls that have no listener of their own.
-    pub fn on_progress(mut self, told: impl Fn(ProgressParams) + Send + Sync + 'static) -> Self {
-        self.settings.handlers.progress = Some(Arc::new(told));
+    /// Sets the callback for the progress of calls that have no callback of their own.
+    pub fn on_progress(mut self, callback: impl Fn(ProgressParams) + Send + Sync + 'static) -> Self {
+        self.settings.handlers.progress = Some(Arc::new(callback));
         self
     }
 
-    /// Is told what changes at the server. On 2026-07-28 this keeps a stream open for its lists.
-    pub fn on_change(mut self, told: impl Fn(Change) + Send + Sync + 'static) -> Self {
-        self.settings.handlers.change = Some(Arc::new(told));
+    /// Sets the callback for changes at the server. On 2026-07-28 this keeps a stream open for changes of its lists.
+    pub fn on_change(mut self, callback: impl Fn(Change) + Send + Sync + 'static) -> Self {
+        self.settings.handlers.change = Some(Arc::new(callback));
         self
     }
 
-    /// Is told every message on the wire, both ways, as it stands there: for whoever looks for a mistake.
+    /// Sets a callback that receives every message on the wire, in both directions, for debugging.
     ///
-    /// What the server sends and is no message is told too. It is called where the message passes, so it must not block
-    /// for long. Headers are not told: there may be secrets in them.
+    /// It also receives lines and bodies of the server that are not messages. It runs on the path of the message, so it
+    /// must not block for long. It receives no headers, since they may contain secrets.
     ///
     /// ```
     /// use tsugite::client::{Client, Direction};
     /// use tsugite::prelude::*;
     ///
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
     /// # let server = Server::new("s", "1");
-    /// let client = Client::of(&server)
+    /// let client = Client::in_process(&server)
     ///     .on_wire(|direction, message| match direction {
     ///         Direction::Sent => println!("> {message}"),
     ///         _ => println!("< {message}"),
@@ -347,31 +353,31 @@ impl ClientBuilder {
     ///     .await?;
     /// # let _ = client; Ok(()) }
     /// ```
-    pub fn on_wire(mut self, told: impl Fn(Direction, &str) + Send + Sync + 'static) -> Self {
-        self.settings.on_wire = Some(Arc::new(told));
+    pub fn on_wire(mut self, callback: impl Fn(Direction, &str) + Send + Sync + 'static) -> Self {
+        self.settings.on_wire = Some(Arc::new(callback));
         self
     }
 
-    /// Lets somebody stand behind the client, who presents itself as `info` and can do what `face` says.
+    /// Reports the server's messages to an observer, and presents the client as `info` with `capabilities`.
     pub(crate) fn with_observer(
         mut self,
-        tap: Arc<dyn UpstreamObserver>,
+        observer: Arc<dyn UpstreamObserver>,
         info: Implementation,
-        face: ClientCapabilities,
+        capabilities: ClientCapabilities,
     ) -> Self {
-        self.settings.observer = Some(tap);
+        self.settings.observer = Some(observer);
         self.settings.info = info;
-        self.settings.declared_capabilities = Some(face);
+        self.settings.declared_capabilities = Some(capabilities);
         self
     }
 
-    fn set_config_error(&mut self, mistake: impl FnOnce() -> ClientError) {
-        self.config_error.get_or_insert_with(mistake);
+    fn set_config_error(&mut self, error: impl FnOnce() -> ClientError) {
+        self.config_error.get_or_insert_with(error);
     }
 
     async fn connect(self) -> Result<Client> {
-        if let Some(mistake) = self.config_error {
-            return Err(mistake);
+        if let Some(error) = self.config_error {
+            return Err(error);
         }
         let inner = ClientInner {
             shared: ClientState::new(self.settings),
@@ -391,7 +397,7 @@ impl ClientBuilder {
 }
 
 fn http_only_error() -> ClientError {
-    ClientError::config("headers, credentials and certificates are for servers over HTTP")
+    ClientError::config("headers, credentials, certificates and HTTP options need a server at a URL")
 }
 
 impl IntoFuture for ClientBuilder {

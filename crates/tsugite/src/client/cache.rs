@@ -69,12 +69,12 @@ impl Cache {
     /// A fresh result.
     pub(super) fn get(&self, method: &'static str, subject: CacheSubject<'_>) -> Option<RawJson> {
         let key = CacheKey::new(method, subject);
-        let mut kept = lock(&self.entries);
-        let entry = kept.results.get(&key)?;
+        let mut entries = lock(&self.entries);
+        let entry = entries.results.get(&key)?;
         if entry.expires_at > Instant::now() {
             return Some(entry.result.clone());
         }
-        kept.remove(&key);
+        entries.remove(&key);
         None
     }
 
@@ -84,7 +84,7 @@ impl Cache {
         method: &'static str,
         subject: CacheSubject<'_>,
         result: &RawJson,
-        asked: CacheGeneration,
+        generation: CacheGeneration,
     ) {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
@@ -96,29 +96,29 @@ impl Cache {
             _ => return,
         };
         let size = result.text().len();
-        let mut kept = lock(&self.entries);
-        if size > MAX_BYTES / 4 || kept.generation != asked.0 {
+        let mut entries = lock(&self.entries);
+        if size > MAX_BYTES / 4 || entries.generation != generation.0 {
             return;
         }
         let now = Instant::now();
-        if kept.results.len() >= MAX_ENTRIES || kept.bytes + size > MAX_BYTES {
-            kept.evict_expired(now);
+        if entries.results.len() >= MAX_ENTRIES || entries.bytes + size > MAX_BYTES {
+            entries.evict_expired(now);
         }
-        if kept.results.len() >= MAX_ENTRIES || kept.bytes + size > MAX_BYTES {
-            kept.results.clear();
-            kept.bytes = 0;
+        if entries.results.len() >= MAX_ENTRIES || entries.bytes + size > MAX_BYTES {
+            entries.results.clear();
+            entries.bytes = 0;
         }
         let key = CacheKey::new(method, subject);
-        kept.remove(&key);
-        kept.bytes += size;
-        kept.results.insert(key, CacheEntry { result: result.clone(), expires_at: now + ttl });
+        entries.remove(&key);
+        entries.bytes += size;
+        entries.results.insert(key, CacheEntry { result: result.clone(), expires_at: now + ttl });
     }
 
     /// Removes the results that depend on a change.
     pub(super) fn invalidate(&self, change: &Change) {
-        let mut kept = lock(&self.entries);
-        kept.generation += 1;
-        let gone = |key: &CacheKey| match change {
+        let mut entries = lock(&self.entries);
+        entries.generation += 1;
+        let depends_on_change = |key: &CacheKey| match change {
             Change::Tools => key.method == tools::List::NAME,
             Change::Prompts => key.method == prompts::List::NAME,
             Change::Resources => {
@@ -130,9 +130,10 @@ impl Cache {
             Change::ElicitationComplete { .. } => false,
             Change::All => true,
         };
-        let keys: Vec<CacheKey> = kept.results.keys().filter(|key| gone(key)).cloned().collect();
+        let keys: Vec<CacheKey> =
+            entries.results.keys().filter(|key| depends_on_change(key)).cloned().collect();
         for key in keys {
-            kept.remove(&key);
+            entries.remove(&key);
         }
     }
 }
@@ -168,7 +169,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_result_is_used_until_its_time_is_over() {
+    async fn result_is_used_until_its_ttl_is_over() {
         let cache = Cache::default();
         cache.insert(tools::List::NAME, FIRST, &result(1000), cache.generation());
         assert!(cache.get(tools::List::NAME, FIRST).is_some());
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_no_time_is_not_kept() {
+    async fn result_without_ttl_is_not_kept() {
         let cache = Cache::default();
         for result in [result(0), RawJson::empty_object()] {
             cache.insert(tools::List::NAME, FIRST, &result, cache.generation());
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_change_forgets_what_depends_on_it_and_nothing_else() {
+    async fn change_removes_only_results_that_depend_on_it() {
         let cache = Cache::default();
         let now = cache.generation();
         cache.insert(tools::List::NAME, FIRST, &result(9000), now);
@@ -201,16 +202,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_asked_before_a_change_is_not_kept_after_it() {
+    async fn result_requested_before_a_change_is_not_kept() {
         let cache = Cache::default();
-        let asked = cache.generation();
+        let generation = cache.generation();
         cache.invalidate(&Change::Tools);
-        cache.insert(tools::List::NAME, FIRST, &result(9000), asked);
+        cache.insert(tools::List::NAME, FIRST, &result(9000), generation);
         assert!(cache.get(tools::List::NAME, FIRST).is_none());
     }
 
     #[tokio::test]
-    async fn memory_is_bounded() {
+    async fn cache_size_is_limited() {
         let cache = Cache::default();
         for number in 0..MAX_ENTRIES * 3 {
             cache.insert(

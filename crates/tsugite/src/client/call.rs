@@ -39,16 +39,16 @@ impl<M> ClientMethod for M where
 {
 }
 
-/// A call that is about to be made: set what it wants differently, and await it.
+/// A call to be sent. Set its options, then await it.
 ///
-/// Nothing is sent before that. Dropping the future tells the server to stop.
+/// Nothing is sent before it is awaited. Dropping the future cancels the call.
 ///
 /// ```
 /// use std::time::Duration;
 /// use tsugite::client::Client;
 /// use tsugite::prelude::*;
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
 /// # let server = Server::new("s", "1").tool(Tool::new("slow").handler(async || "done"));
 /// let client = Client::in_process(&server).await?;
 /// let text: String = client
@@ -58,7 +58,7 @@ impl<M> ClientMethod for M where
 ///     .await?;
 /// # assert_eq!(text, "done"); Ok(()) }
 /// ```
-#[must_use = "nothing is sent before it is awaited"]
+#[must_use = "the call is sent only when it is awaited"]
 pub struct Call<M: ClientMethod, T = <M as Method>::Output> {
     client: Client,
     params: Result<M::Params>,
@@ -79,45 +79,45 @@ impl<M: ClientMethod, T> Call<M, T> {
         self
     }
 
-    /// How long to wait without a sign of life; 30 seconds unless the client says otherwise.
+    /// Sets how long to wait without a response or progress; by default the client's timeout of 30 seconds.
     ///
-    /// Progress is a sign of life, and the clock stands while a question of the server is being answered.
-    pub fn timeout(mut self, silence: Duration) -> Self {
-        self.options.idle_timeout = Some(silence);
+    /// Progress restarts the timeout, and it pauses while the client answers a request of the server.
+    pub fn timeout(mut self, idle_timeout: Duration) -> Self {
+        self.options.idle_timeout = Some(idle_timeout);
         self
     }
 
-    /// How long to wait in all, whatever progress is made; 10 minutes unless the client says otherwise.
+    /// Sets how long the call may take in total, whatever its progress; by default the client's limit of 10 minutes.
     pub fn total_timeout(mut self, total: Duration) -> Self {
         self.options.total_timeout = Some(total);
         self
     }
 
-    /// Asks for progress and is told of it.
-    pub fn on_progress(mut self, told: impl Fn(ProgressParams) + Send + Sync + 'static) -> Self {
-        self.options.on_progress = Some(Arc::new(told));
+    /// Asks for progress and sets the callback that receives it.
+    pub fn on_progress(mut self, callback: impl Fn(ProgressParams) + Send + Sync + 'static) -> Self {
+        self.options.on_progress = Some(Arc::new(callback));
         self
     }
 
-    /// Sends a header with it, over HTTP.
+    /// Sends a header with the call, over HTTP.
     pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.options.headers.push((name.into(), value.into()));
         self
     }
 
-    /// Puts something into `_meta`.
+    /// Adds an entry to `_meta`.
     pub fn meta<V: Serialize + ?Sized>(mut self, key: impl Into<String>, value: &V) -> Self {
         self.options.meta.get_or_insert_with(Meta::new).insert(key, value);
         self
     }
 
-    /// Whether it may be answered from what the client remembers.
+    /// Sets whether the call may be answered from the cache.
     pub fn caching(mut self, caching: Caching) -> Self {
         self.options.caching = caching;
         self
     }
 
-    /// Says that doing it twice does no harm: it is repeated when its connection is lost.
+    /// Declares that running the call twice is safe. It is sent again if its connection is lost.
     pub fn idempotent(mut self) -> Self {
         self.options.idempotent = true;
         self
@@ -153,8 +153,12 @@ pub(super) trait MultiRoundMethod: ClientMethod {
     /// The complete result, or what the server returned instead.
     fn into_complete(output: Self::Output) -> Result<Self::Done, IncompleteResult>;
 
-    /// Puts the answers and the state into the params of the next round.
-    fn set_input_responses(params: &mut Self::Params, answers: Option<InputResponses>, state: Option<String>);
+    /// Puts the responses and the state into the params of the next round.
+    fn set_input_responses(
+        params: &mut Self::Params,
+        responses: Option<InputResponses>,
+        state: Option<String>,
+    );
 }
 
 /// A result that is not complete.
@@ -169,17 +173,17 @@ impl MultiRoundMethod for tools::Call {
     fn into_complete(output: tools::CallOutput) -> Result<tools::CallResult, IncompleteResult> {
         match output {
             tools::CallOutput::Complete(result) => Ok(result),
-            tools::CallOutput::InputRequired(asked) => Err(IncompleteResult::InputRequired(asked)),
+            tools::CallOutput::InputRequired(input) => Err(IncompleteResult::InputRequired(input)),
             _ => Err(IncompleteResult::Task),
         }
     }
 
     fn set_input_responses(
         params: &mut tools::CallParams,
-        answers: Option<InputResponses>,
+        responses: Option<InputResponses>,
         state: Option<String>,
     ) {
-        params.input_responses = answers;
+        params.input_responses = responses;
         params.request_state = state;
     }
 }
@@ -195,10 +199,10 @@ impl MultiRoundMethod for prompts::Get {
 
     fn set_input_responses(
         params: &mut prompts::GetParams,
-        answers: Option<InputResponses>,
+        responses: Option<InputResponses>,
         state: Option<String>,
     ) {
-        params.input_responses = answers;
+        params.input_responses = responses;
         params.request_state = state;
     }
 }
@@ -214,10 +218,10 @@ impl MultiRoundMethod for resources::Read {
 
     fn set_input_responses(
         params: &mut resources::ReadParams,
-        answers: Option<InputResponses>,
+        responses: Option<InputResponses>,
         state: Option<String>,
     ) {
-        params.input_responses = answers;
+        params.input_responses = responses;
         params.request_state = state;
     }
 }
@@ -225,7 +229,7 @@ impl MultiRoundMethod for resources::Read {
 fn complete_or_incomplete<T>(output: MaybeInputRequired<T>) -> Result<T, IncompleteResult> {
     match output {
         MaybeInputRequired::Complete(result) => Ok(result),
-        MaybeInputRequired::InputRequired(asked) => Err(IncompleteResult::InputRequired(asked)),
+        MaybeInputRequired::InputRequired(input) => Err(IncompleteResult::InputRequired(input)),
         _ => Err(IncompleteResult::Task),
     }
 }
@@ -239,8 +243,8 @@ pub(super) fn run_rounds_boxed<M: MultiRoundMethod>(
     Box::pin(run_rounds::<M>(client, params, options))
 }
 
-/// Sends a request, answers what the server asks with the client's handlers, and sends it again, until there is a complete
-/// result. Rare steps are boxed, so that the future of every call stays small.
+/// Sends a request, answers the input requests of the server with the client's handlers, and sends it again, until the
+/// result is complete. Rare steps are boxed to keep the future of every call small.
 pub(super) async fn run_rounds<M: MultiRoundMethod>(
     client: Client,
     params: M::Params,
@@ -249,15 +253,15 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
     let rounds = client.inner.shared.settings.max_rounds;
     let total = options.timeouts(&client.inner.shared.settings).total_timeout;
     let (mut params, mut options) = (params, options);
-    let mut pages_shown = false;
+    let mut pages_opened = false;
     let mut spent = Duration::ZERO;
     for round in 0..=rounds {
-        // The total timeout covers all rounds, without the time in which a person answers.
+        // The total timeout covers all rounds, without the time in which the user answers.
         options.total_timeout = total.map(|total| total.saturating_sub(spent));
         let start = Instant::now();
-        let asked = client.send_request::<M>(&params, &options).await;
+        let sent = client.send_request::<M>(&params, &options).await;
         spent += start.elapsed();
-        let output = match asked {
+        let output = match sent {
             Ok(output) => output,
             Err(error) if total.is_some_and(|total| spent >= total) && error.is_timeout() => {
                 let limit = total.unwrap_or_default();
@@ -265,38 +269,40 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
             }
             Err(error) => {
                 // 2025-11-25: the user has to visit web pages first.
-                let left = options.total_timeout.unwrap_or(Duration::MAX);
-                if pages_shown || !Box::pin(client.elicit_required_urls(&error, left)).await? {
+                let remaining = options.total_timeout.unwrap_or(Duration::MAX);
+                if pages_opened || !Box::pin(client.elicit_required_urls(&error, remaining)).await? {
                     return Err(error);
                 }
-                pages_shown = true;
+                pages_opened = true;
                 continue;
             }
         };
         match M::into_complete(output) {
             Ok(done) => return Ok(done),
             Err(IncompleteResult::Task) => {
-                let text = "the server answers with a task, which was not asked for";
+                let text = "the server returned a task, which the client did not request";
                 return Err(ErrorKind::InputRequired(text.to_owned()).into());
             }
-            Err(IncompleteResult::InputRequired(asked)) => {
-                let answers = match asked.input_requests {
-                    Some(asked) => Some(Box::pin(client.handle_input_requests(asked)).await?),
-                    // The server asks for nothing: it wants its state back, after a while.
+            Err(IncompleteResult::InputRequired(input)) => {
+                let responses = match input.input_requests {
+                    Some(input) => Some(Box::pin(client.handle_input_requests(input)).await?),
+                    // The server asks for no input: it expects its state back after a delay.
                     None => {
                         tokio::time::sleep(INITIAL_RETRY_DELAY * 2_u32.pow((round as u32).min(5))).await;
                         None
                     }
                 };
-                M::set_input_responses(&mut params, answers, asked.request_state);
+                M::set_input_responses(&mut params, responses, input.request_state);
             }
         }
     }
-    Err(ErrorKind::InputRequired(format!("the server has asked back more than {rounds} times for one call"))
-        .into())
+    Err(ErrorKind::InputRequired(format!(
+        "the server asked for input more than {rounds} times in one call (`max_rounds`)"
+    ))
+    .into())
 }
 
-/// The first delay before a server that asked for nothing gets its state back.
+/// The first delay before a request without input requests is sent again.
 const INITIAL_RETRY_DELAY: Duration = Duration::from_millis(50);
 
 /// A request of a method with typed params.
@@ -324,22 +330,22 @@ impl<M: ClientMethod> OutboundRequest for TypedRequest<'_, M> {
         &self,
         out: &mut Vec<u8>,
         id: &Id<'_>,
-        link: &ClientConnection,
+        connection: &ClientConnection,
         options: &Options,
     ) -> Result<()> {
         let mut params = self.params.clone();
         if params.meta().is_none() && options.meta.is_none() {
-            let stamp = link.request_meta_json(id, options);
-            return Ok(write_request_with_meta::<M>(out, id, params, link.revision(), &stamp)?);
+            let meta = connection.request_meta_json(id, options);
+            return Ok(write_request_with_meta::<M>(out, id, params, connection.revision(), &meta)?);
         }
-        link.add_request_meta(params.meta_mut(), id, options);
-        Ok(write_request::<M>(out, id, params, link.revision())?)
+        connection.add_request_meta(params.meta_mut(), id, options);
+        Ok(write_request::<M>(out, id, params, connection.revision())?)
     }
 
-    fn param_headers(&self, link: &ClientConnection) -> Vec<(String, String)> {
+    fn param_headers(&self, connection: &ClientConnection) -> Vec<(String, String)> {
         match M::tool_call(self.params) {
-            Some(call) if link.era().mirrors_headers() => {
-                link.shared.tools.param_headers(&call.name, call.arguments.as_ref().map(RawJson::text))
+            Some(call) if connection.era().mirrors_headers() => {
+                connection.shared.tools.param_headers(&call.name, call.arguments.as_ref().map(RawJson::text))
             }
             _ => Vec::new(),
         }
@@ -354,5 +360,5 @@ pub(super) fn decode_result<M: ClientMethod>(
 where
     M::Output: Output,
 {
-    read_result::<M>(result.into(), from).map_err(|what| ClientError::malformed_result(M::NAME, what))
+    read_result::<M>(result.into(), from).map_err(|error| ClientError::malformed_result(M::NAME, error))
 }

@@ -13,12 +13,12 @@ pub(super) enum CallError {
 }
 
 impl CallError {
-    pub(super) fn disconnected(seen: impl Into<String>) -> Self {
-        CallError::Disconnected { may_have_run: true, reason: seen.into() }
+    pub(super) fn disconnected(reason: impl Into<String>) -> Self {
+        CallError::Disconnected { may_have_run: true, reason: reason.into() }
     }
 
-    pub(super) fn not_sent(seen: impl Into<String>) -> Self {
-        CallError::Disconnected { may_have_run: false, reason: seen.into() }
+    pub(super) fn not_sent(reason: impl Into<String>) -> Self {
+        CallError::Disconnected { may_have_run: false, reason: reason.into() }
     }
 }
 
@@ -44,8 +44,8 @@ impl From<CallError> for ClientError {
     fn from(error: CallError) -> Self {
         match error {
             CallError::Fatal(error) => error,
-            CallError::Disconnected { may_have_run, reason: seen } => {
-                ErrorKind::ConnectionLost { may_have_run, reason: seen }.into()
+            CallError::Disconnected { may_have_run, reason } => {
+                ErrorKind::ConnectionLost { may_have_run, reason }.into()
             }
         }
     }

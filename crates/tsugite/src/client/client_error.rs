@@ -1,4 +1,4 @@
-//! What can go wrong with a client, and whose fault it is.
+//! [`ClientError`]: the errors of a client, and whose fault each of them is.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,54 +7,54 @@ use tsugite_core::jsonrpc::{ErrorObject, JsonError};
 use tsugite_core::protocol::tools::CallResult;
 use tsugite_core::revision::{Revision, RpcError, UnsupportedByRevisionError};
 
-/// The result of something a client does.
+/// The result of a client operation.
 pub type Result<T, E = ClientError> = std::result::Result<T, E>;
 
-/// Why something a client wanted did not happen.
+/// The reason a client operation failed.
 #[derive(Clone)]
 pub struct ClientError(Box<ErrorKind>);
 
-/// What kind of failure it is.
+/// The kind of a [`ClientError`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The address, or a setting, cannot be used.
+    /// The address or a setting is invalid.
     Config(String),
-    /// The server could not be reached.
+    /// The connection could not be opened.
     Connect {
-        /// How far it came.
+        /// The step that failed.
         step: ConnectStep,
-        /// What was seen.
+        /// A description of the failure.
         reason: String,
     },
-    /// The server wants other credentials, or none are enough.
+    /// The server rejected the credentials or requires some.
     Unauthorized(Challenge),
-    /// The server answered with an HTTP status that is no answer.
+    /// The server responded with an HTTP status that is not a success.
     Status {
-        /// Which.
+        /// The HTTP status.
         status: u16,
-        /// The beginning of what came with it.
+        /// The beginning of the response body.
         body: String,
     },
-    /// There is no revision that both sides speak, or none could be found out.
+    /// No common revision was found, or the server violated the protocol.
     Protocol(String),
-    /// The server answered with an error.
+    /// The server responded with an error.
     ErrorResponse {
-        /// As it stood on the wire.
+        /// The error as received.
         error: ErrorObject,
-        /// What it means in the server's revision.
+        /// The error as the server's revision defines it.
         rpc_error: Box<RpcError>,
     },
-    /// The tool ran and says that it failed.
+    /// The tool ran and reported a failure.
     ToolFailed(Box<CallResult>),
-    /// What came back is not what the method answers.
+    /// The result cannot be read as the result of the method.
     MalformedResult {
-        /// Which method.
+        /// The method that was called.
         method: String,
-        /// What does not fit.
+        /// The problem with the result.
         error: JsonError,
     },
-    /// The server's revision cannot say what was asked for.
+    /// The server's revision does not support the request.
     UnsupportedByRevision(UnsupportedByRevisionError),
     /// No response arrived in time. The client sent a cancellation.
     TimedOut {
@@ -63,18 +63,18 @@ pub enum ErrorKind {
         /// Which of the two timeouts it is.
         kind: TimeoutKind,
     },
-    /// The connection, or the session, is gone, and the call was not repeated.
+    /// The connection or the session was lost, and the call was not sent again.
     ConnectionLost {
-        /// Whether the server may have done what was asked.
+        /// Whether the server may have run the call.
         may_have_run: bool,
-        /// What was seen.
+        /// A description of the failure.
         reason: String,
     },
-    /// The server asks back more often than is followed, or something that cannot be answered.
+    /// The server asked for input more often than `max_rounds`, or for input that the client cannot give.
     InputRequired(String),
-    /// Something is larger than the limit for it.
+    /// A message or list exceeds its limit.
     TooLarge(String),
-    /// The host does not let this server be used for it.
+    /// The permissions of the host do not allow the operation on this server.
     Forbidden(String),
     /// The client was closed.
     Closed,
@@ -89,52 +89,52 @@ pub enum TimeoutKind {
     Total,
 }
 
-/// How far a connection came.
+/// A step of opening a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectStep {
-    /// Finding the address of a name.
+    /// Resolving the host name.
     Dns,
-    /// Reaching the address.
+    /// Opening the TCP connection.
     Tcp,
-    /// Agreeing on encryption.
+    /// The TLS handshake.
     Tls,
-    /// Sending the request and reading the head of its answer.
+    /// Sending the request and reading the head of the response.
     Http,
-    /// Starting the command.
+    /// Starting the command of a child process.
     Spawn,
-    /// Finding out which revision is spoken.
+    /// Probing the revision.
     Revision,
-    /// `initialize`.
+    /// The `initialize` request.
     Handshake,
-    /// Hearing anything from a server that was started, in time.
+    /// Waiting for the first response of a child process.
     FirstResponse,
 }
 
-/// How a server asks for credentials.
+/// The response of a server that requires other credentials.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Challenge {
-    /// 401 or 403.
+    /// The HTTP status, 401 or 403.
     pub status: u16,
-    /// The address that was asked.
+    /// The URL of the request.
     pub url: String,
-    /// Every `WWW-Authenticate` there was.
+    /// The values of all `WWW-Authenticate` headers.
     pub www_authenticate: Vec<String>,
 }
 
 impl ClientError {
-    /// What kind of failure it is.
+    /// The kind of the error.
     pub fn kind(&self) -> &ErrorKind {
         &self.0
     }
 
-    /// The same, to be taken apart.
+    /// Converts the error into its kind.
     pub fn into_kind(self) -> ErrorKind {
         *self.0
     }
 
-    /// Whether no answer came in time.
+    /// Whether no response arrived in time.
     pub fn is_timeout(&self) -> bool {
         matches!(
             *self.0,
@@ -142,26 +142,26 @@ impl ClientError {
         )
     }
 
-    /// Whether the connection, or the session, is gone.
+    /// Whether the connection or the session was lost.
     pub fn is_connection_lost(&self) -> bool {
         matches!(*self.0, ErrorKind::ConnectionLost { .. })
     }
 
-    /// Whether the server may have done what was asked, although no answer says so.
+    /// Whether the server may have run the call although no response confirms it.
     pub fn may_have_run(&self) -> bool {
         match &*self.0 {
             ErrorKind::ConnectionLost { may_have_run, .. } => *may_have_run,
-            // A gateway knows no more than we do; one that is busy has done nothing.
+            // A gateway does not know whether the server ran the call, but 503 means that it did not.
             ErrorKind::Status { status, .. } => *status >= 500 && *status != 503,
             ErrorKind::TimedOut { .. } | ErrorKind::TooLarge(_) | ErrorKind::MalformedResult { .. } => true,
             _ => false,
         }
     }
 
-    /// What the server declined with, if it did.
+    /// The server's error, if it responded with one.
     pub fn as_rpc_error(&self) -> Option<&RpcError> {
         match &*self.0 {
-            ErrorKind::ErrorResponse { rpc_error: refusal, .. } => Some(refusal),
+            ErrorKind::ErrorResponse { rpc_error, .. } => Some(rpc_error),
             _ => None,
         }
     }
@@ -174,7 +174,7 @@ impl ClientError {
         }
     }
 
-    /// The result of a tool that failed.
+    /// The result of a tool that reported a failure.
     pub fn as_tool_failure(&self) -> Option<&CallResult> {
         match &*self.0 {
             ErrorKind::ToolFailed(result) => Some(result),
@@ -183,20 +183,20 @@ impl ClientError {
     }
 
     pub(super) fn from_error_response(error: ErrorObject, method: &str, from: Revision) -> Self {
-        let refusal = Box::new(RpcError::from_error_object(error.clone(), method, from));
-        ErrorKind::ErrorResponse { error, rpc_error: refusal }.into()
+        let rpc_error = Box::new(RpcError::from_error_object(error.clone(), method, from));
+        ErrorKind::ErrorResponse { error, rpc_error }.into()
     }
 
-    pub(super) fn connect(step: ConnectStep, seen: impl fmt::Display) -> Self {
-        ErrorKind::Connect { step, reason: seen.to_string() }.into()
+    pub(super) fn connect(step: ConnectStep, reason: impl fmt::Display) -> Self {
+        ErrorKind::Connect { step, reason: reason.to_string() }.into()
     }
 
-    pub(super) fn config(what: impl Into<String>) -> Self {
-        ErrorKind::Config(what.into()).into()
+    pub(super) fn config(message: impl Into<String>) -> Self {
+        ErrorKind::Config(message.into()).into()
     }
 
-    pub(super) fn malformed_result(method: &str, what: JsonError) -> Self {
-        ErrorKind::MalformedResult { method: method.to_owned(), error: what }.into()
+    pub(super) fn malformed_result(method: &str, error: JsonError) -> Self {
+        ErrorKind::MalformedResult { method: method.to_owned(), error }.into()
     }
 }
 
@@ -207,8 +207,8 @@ impl From<ErrorKind> for ClientError {
 }
 
 impl From<UnsupportedByRevisionError> for ClientError {
-    fn from(unsayable: UnsupportedByRevisionError) -> Self {
-        ErrorKind::UnsupportedByRevision(unsayable).into()
+    fn from(error: UnsupportedByRevisionError) -> Self {
+        ErrorKind::UnsupportedByRevision(error).into()
     }
 }
 
@@ -227,19 +227,19 @@ impl From<ClientError> for crate::Error {
 impl fmt::Display for ConnectStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            ConnectStep::Dns => "finding its address",
-            ConnectStep::Tcp => "connecting",
-            ConnectStep::Tls => "agreeing on encryption",
-            ConnectStep::Http => "sending the request",
-            ConnectStep::Spawn => "starting it",
-            ConnectStep::Revision => "finding out its revision",
-            ConnectStep::Handshake => "the handshake",
-            ConnectStep::FirstResponse => "waiting for an answer",
+            ConnectStep::Dns => "DNS lookup",
+            ConnectStep::Tcp => "TCP connect",
+            ConnectStep::Tls => "TLS handshake",
+            ConnectStep::Http => "HTTP request",
+            ConnectStep::Spawn => "starting the command",
+            ConnectStep::Revision => "probing the revision",
+            ConnectStep::Handshake => "handshake",
+            ConnectStep::FirstResponse => "waiting for the first response",
         })
     }
 }
 
-/// In words: this is what a `main` that returns it prints.
+/// Prints the message, because this is what a `main` that returns the error prints.
 impl fmt::Debug for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -249,44 +249,44 @@ impl fmt::Debug for ClientError {
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
-            ErrorKind::Config(what) => f.write_str(what),
-            ErrorKind::Connect { step, reason: seen } => {
-                write!(f, "cannot reach the server: {step} failed: {seen}")
+            ErrorKind::Config(message) => f.write_str(message),
+            ErrorKind::Connect { step, reason } => {
+                write!(f, "cannot reach the server: {step} failed: {reason}")
             }
             ErrorKind::Unauthorized(challenge) if challenge.status == 403 => {
-                write!(f, "the server forbids it (403 from {})", challenge.url)
+                write!(f, "the server denied access (403 from {})", challenge.url)
             }
             ErrorKind::Unauthorized(challenge) => {
-                write!(f, "the server wants credentials ({} from {})", challenge.status, challenge.url)?;
-                challenge.www_authenticate.iter().try_for_each(|wanted| write!(f, "; {wanted}"))
+                write!(f, "the server requires credentials ({} from {})", challenge.status, challenge.url)?;
+                challenge.www_authenticate.iter().try_for_each(|value| write!(f, "; {value}"))
             }
-            ErrorKind::Status { status, body: said } if said.is_empty() => {
+            ErrorKind::Status { status, body } if body.is_empty() => {
                 write!(f, "the server answered with HTTP status {status}")
             }
-            ErrorKind::Status { status, body: said } => {
-                write!(f, "the server answered with HTTP status {status}: {said}")
+            ErrorKind::Status { status, body } => {
+                write!(f, "the server answered with HTTP status {status}: {body}")
             }
-            ErrorKind::Protocol(what)
-            | ErrorKind::InputRequired(what)
-            | ErrorKind::TooLarge(what)
-            | ErrorKind::Forbidden(what) => f.write_str(what),
+            ErrorKind::Protocol(message)
+            | ErrorKind::InputRequired(message)
+            | ErrorKind::TooLarge(message)
+            | ErrorKind::Forbidden(message) => f.write_str(message),
             ErrorKind::ErrorResponse { error, .. } => write!(f, "{} ({})", error.message, error.code),
             ErrorKind::ToolFailed(result) => write!(f, "the tool failed: {}", result_text(result)),
-            ErrorKind::MalformedResult { method, error: what } => {
-                write!(f, "the answer to `{method}` is malformed: {what}")
+            ErrorKind::MalformedResult { method, error } => {
+                write!(f, "the result of `{method}` is malformed: {error}")
             }
-            ErrorKind::UnsupportedByRevision(unsayable) => unsayable.fmt(f),
+            ErrorKind::UnsupportedByRevision(error) => error.fmt(f),
             ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle } => {
-                write!(f, "no sign of life for {}", Seconds(*limit))
+                write!(f, "no response or progress for {}", Seconds(*limit))
             }
             ErrorKind::TimedOut { limit, kind: TimeoutKind::Total } => {
-                write!(f, "not done within {}", Seconds(*limit))
+                write!(f, "not complete after {}", Seconds(*limit))
             }
-            ErrorKind::ConnectionLost { may_have_run: true, reason: seen } => {
-                write!(f, "{seen}; the call may have run")
+            ErrorKind::ConnectionLost { may_have_run: true, reason } => {
+                write!(f, "{reason}; the call may have run")
             }
-            ErrorKind::ConnectionLost { may_have_run: false, reason: seen } => {
-                write!(f, "{seen}; the call has not run")
+            ErrorKind::ConnectionLost { may_have_run: false, reason } => {
+                write!(f, "{reason}; the call did not run")
             }
             ErrorKind::Closed => f.write_str("the client is closed"),
         }
@@ -295,15 +295,15 @@ impl fmt::Display for ClientError {
 
 impl std::error::Error for ClientError {}
 
-/// The text of a result, as far as a line of an error holds it.
+/// The text of a result, shortened for an error message.
 fn result_text(result: &CallResult) -> String {
     let texts: Vec<&str> = result.content.iter().filter_map(|block| block.as_text()).collect();
     truncate(&texts.join(" "), 500).to_owned()
 }
 
-/// The beginning of a text, cut between characters.
-pub(super) fn truncate(text: &str, most: usize) -> &str {
-    text.char_indices().nth(most).and_then(|(end, _)| text.get(..end)).unwrap_or(text)
+/// The first `max_chars` characters of a text.
+pub(super) fn truncate(text: &str, max_chars: usize) -> &str {
+    text.char_indices().nth(max_chars).and_then(|(end, _)| text.get(..end)).unwrap_or(text)
 }
 
 struct Seconds(Duration);

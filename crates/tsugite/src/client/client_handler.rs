@@ -1,6 +1,6 @@
-//! What a client does when its server asks or tells something.
+//! Handlers for the requests and notifications of a server.
 //!
-//! The same answers serve requests of the server up to 2025-11-25 and the questions inside a result of 2026-07-28.
+//! The same handlers answer the requests of a server up to 2025-11-25 and the input requests in a result of 2026-07-28.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,8 +17,8 @@ use tsugite_core::protocol::sampling::{CreateMessageParams, CreateMessageResult}
 use tsugite_core::protocol::{ClientCapabilities, Object, OrderedMap};
 use tsugite_core::revision::RpcError;
 
-/// Everything a client can be asked and told, in one place. For one or two of them closures do: see
-/// [`ClientBuilder::on_elicit_form`](super::Connecting::on_form) and its neighbours.
+/// Handles every request and notification of a server. For one or two of them closures are shorter: see
+/// [`ClientBuilder::on_elicit_form`](super::ClientBuilder::on_elicit_form).
 ///
 /// ```
 /// use tsugite::client::{FormResponse, ClientHandler, HandlerCapabilities};
@@ -27,35 +27,36 @@ use tsugite_core::revision::RpcError;
 /// struct Terminal;
 ///
 /// impl ClientHandler for Terminal {
-///     fn offers(&self) -> HandlerCapabilities {
+///     fn capabilities(&self) -> HandlerCapabilities {
 ///         HandlerCapabilities::new().forms()
 ///     }
 ///
-///     async fn form(&self, form: FormParams) -> FormResponse {
+///     async fn elicit_form(&self, form: FormParams) -> FormResponse {
 ///         println!("{}", form.message);
 ///         FormResponse::Decline
 ///     }
 /// }
 /// ```
 pub trait ClientHandler: Send + Sync + 'static {
-    /// Which questions are answered here: what the server is told that it may ask. What is not named is never called.
+    /// The requests that this handler answers, which the client declares to the server. The methods of others are not
+    /// called.
     fn capabilities(&self) -> HandlerCapabilities;
 
-    /// The server asks the user to fill in a form.
+    /// Asks the user to fill in a form.
     ///
-    /// What the answer leaves out is filled with the form's defaults; an answer that does not fit the form is not sent.
+    /// Missing fields get the defaults of the form. A response that does not fit the form is not sent.
     fn elicit_form(&self, form: FormParams) -> impl Future<Output = FormResponse> + Send {
         let _ = form;
         async { FormResponse::Decline }
     }
 
-    /// The server asks the user to visit a web page. Never open it without their consent.
+    /// Asks the user to open a web page. Never open it without the user's consent.
     fn elicit_url(&self, url: UrlParams) -> impl Future<Output = UrlResponse> + Send {
         let _ = url;
         async { UrlResponse::Decline }
     }
 
-    /// The server asks the model.
+    /// Asks the model.
     fn sample(
         &self,
         request: CreateMessageParams,
@@ -64,48 +65,48 @@ pub trait ClientHandler: Send + Sync + 'static {
         async { Err(RpcError::UserRejected) }
     }
 
-    /// The server asks where it may work.
+    /// Returns the roots that the server may work in.
     fn roots(&self) -> impl Future<Output = Vec<Root>> + Send {
         async { Vec::new() }
     }
 
-    /// The server tells about its work.
+    /// Receives a log message of the server.
     fn log(&self, log: LogParams) {
         let _ = log;
     }
 
-    /// A call has come further. Calls can have [a listener of their own](super::Call::on_progress).
+    /// Receives the progress of a call that has no [callback of its own](super::Call::on_progress).
     fn progress(&self, progress: ProgressParams) {
         let _ = progress;
     }
 
-    /// Something of the server has changed.
+    /// Receives a change at the server.
     fn changed(&self, change: Change) {
         let _ = change;
     }
 }
 
-/// Which questions a [`ClientHandler`] answers.
+/// The requests and notifications that a [`ClientHandler`] handles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HandlerCapabilities {
-    /// Forms for the user.
+    /// Shows forms to the user.
     pub forms: bool,
-    /// Web pages for the user.
+    /// Opens web pages for the user.
     pub urls: bool,
-    /// Requests to the model.
+    /// Asks the model.
     pub sampling: bool,
-    /// The model may be given tools.
+    /// The model accepts tools.
     pub sampling_tools: bool,
-    /// Directories to work in.
+    /// Returns roots.
     pub roots: bool,
-    /// Log messages are wanted.
+    /// Receives log messages.
     pub logs: bool,
-    /// Changes are wanted. On 2026-07-28 this keeps a stream open.
+    /// Receives changes. On 2026-07-28 this keeps a stream open.
     pub changes: bool,
 }
 
-macro_rules! offers {
+macro_rules! flags {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {$(
         $(#[$doc])*
         #[must_use]
@@ -117,27 +118,27 @@ macro_rules! offers {
 }
 
 impl HandlerCapabilities {
-    /// None.
+    /// No requests and no notifications.
     pub fn new() -> Self {
         Self::default()
     }
 
-    offers! {
-        /// Forms are shown.
+    flags! {
+        /// Adds forms.
         forms,
-        /// Web pages are opened.
+        /// Adds web pages.
         urls,
-        /// The model is asked.
+        /// Adds requests to the model.
         sampling,
-        /// There are roots.
+        /// Adds roots.
         roots,
-        /// Log messages are wanted.
+        /// Adds log messages.
         logs,
-        /// Changes are wanted.
+        /// Adds changes.
         changes,
     }
 
-    /// The model is asked, and may be given tools.
+    /// Adds requests to the model with tools.
     #[must_use]
     pub fn sampling_tools(mut self) -> Self {
         self.sampling_tools = true;
@@ -145,20 +146,20 @@ impl HandlerCapabilities {
     }
 }
 
-/// What a user did with a form.
+/// The user's response to a form.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum FormResponse {
-    /// Filled it in.
+    /// The user filled in the form.
     Accept(OrderedMap<FieldValue>),
-    /// Said no.
+    /// The user declined.
     Decline,
-    /// Went away without saying.
+    /// The user closed the form without a decision.
     Cancel,
 }
 
 impl FormResponse {
-    /// Accepts with what `content` holds, an object of strings, numbers, booleans and arrays of strings.
+    /// Accepts with `content`, an object of strings, numbers, booleans and arrays of strings.
     ///
     /// ```
     /// use tsugite::client::FormResponse;
@@ -176,39 +177,39 @@ impl FormResponse {
     }
 }
 
-/// What a user said to a web page.
+/// The user's response to a request to open a web page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UrlResponse {
-    /// It is open; what happens there is between the user and the server.
+    /// The page is open. The client does not see the interaction on it.
     Accept,
-    /// No.
+    /// The user declined.
     Decline,
-    /// They went away without saying.
+    /// The user closed the request without a decision.
     Cancel,
 }
 
-/// Something that has changed at a server.
+/// A change at a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Change {
-    /// The list of tools.
+    /// The list of tools has changed.
     Tools,
-    /// The list of prompts.
+    /// The list of prompts has changed.
     Prompts,
-    /// The list of resources, or of their templates.
+    /// The list of resources or resource templates has changed.
     Resources,
-    /// What a resource holds.
+    /// The contents of a resource have changed.
     Resource {
-        /// Which.
+        /// The URI of the resource.
         uri: String,
     },
-    /// What a user was sent to a web page for is done (2025-11-25).
+    /// The interaction on a web page is complete (2025-11-25).
     ElicitationComplete {
-        /// Which.
+        /// The id of the elicitation.
         id: String,
     },
-    /// More than is kept has changed since the last look: everything may be different.
+    /// Changes may have been missed, after a reconnect or because the queue was full. Everything may have changed.
     All,
 }
 
@@ -216,7 +217,7 @@ type ClientHandlerFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type RequestCallback<P, T> = Arc<dyn Fn(P) -> ClientHandlerFuture<T> + Send + Sync>;
 type NotificationCallback<P> = Arc<dyn Fn(P) + Send + Sync>;
 
-/// What was set, by a [`ClientHandler`] or by closures.
+/// The callbacks of a client, from a [`ClientHandler`] or set one by one.
 #[derive(Clone, Default)]
 pub(super) struct ClientHandlers {
     pub(super) form: Option<RequestCallback<FormParams, FormResponse>>,
@@ -230,38 +231,38 @@ pub(super) struct ClientHandlers {
 }
 
 impl ClientHandlers {
-    /// Takes all that `handler` offers.
+    /// Sets the callbacks for all capabilities of `handler`.
     pub(super) fn set_handler<H: ClientHandler>(&mut self, handler: H) {
-        let offers = handler.capabilities();
+        let capabilities = handler.capabilities();
         let handler = Arc::new(handler);
-        macro_rules! asked {
-            ($offered:ident, $place:ident, |$handler:ident, $params:pat_param| $ask:expr) => {
-                if offers.$offered {
-                    let kept = Arc::clone(&handler);
-                    self.$place = Some(Arc::new(move |$params| {
-                        let $handler = Arc::clone(&kept);
-                        Box::pin(async move { $ask.await })
+        macro_rules! set_callback {
+            ($capability:ident, $field:ident, |$handler:ident, $params:pat_param| $future:expr) => {
+                if capabilities.$capability {
+                    let shared = Arc::clone(&handler);
+                    self.$field = Some(Arc::new(move |$params| {
+                        let $handler = Arc::clone(&shared);
+                        Box::pin(async move { $future.await })
                     }));
                 }
             };
         }
-        asked!(forms, form, |handler, form| handler.elicit_form(form));
-        asked!(urls, url, |handler, url| handler.elicit_url(url));
-        asked!(sampling, sample, |handler, request| handler.sample(request));
-        asked!(roots, roots, |handler, ()| handler.roots());
-        self.sampling_tools |= offers.sampling_tools;
-        if offers.logs {
-            let kept = Arc::clone(&handler);
-            self.log = Some(Arc::new(move |log| kept.log(log)));
+        set_callback!(forms, form, |handler, form| handler.elicit_form(form));
+        set_callback!(urls, url, |handler, url| handler.elicit_url(url));
+        set_callback!(sampling, sample, |handler, request| handler.sample(request));
+        set_callback!(roots, roots, |handler, ()| handler.roots());
+        self.sampling_tools |= capabilities.sampling_tools;
+        if capabilities.logs {
+            let shared = Arc::clone(&handler);
+            self.log = Some(Arc::new(move |log| shared.log(log)));
         }
-        if offers.changes {
-            let kept = Arc::clone(&handler);
-            self.change = Some(Arc::new(move |change| kept.changed(change)));
+        if capabilities.changes {
+            let shared = Arc::clone(&handler);
+            self.change = Some(Arc::new(move |change| shared.changed(change)));
         }
         self.progress = Some(Arc::new(move |progress| handler.progress(progress)));
     }
 
-    /// What the server is told.
+    /// The capabilities to declare to the server.
     pub(super) fn capabilities(&self) -> ClientCapabilities {
         let mut capabilities = ClientCapabilities::new();
         if self.roots.is_some() {
@@ -288,29 +289,29 @@ impl ClientHandlers {
     }
 }
 
-/// Tells somebody something. Whoever panics over it must not take the connection along.
-pub(super) fn invoke_callback<P>(told: &(dyn Fn(P) + Send + Sync), what: P) {
-    if catch_unwind(AssertUnwindSafe(|| told(what))).is_err() {
-        tracing::error!("a handler of the client panicked");
+/// Calls a callback of the user. A panic in it is logged and does not end the connection.
+pub(super) fn invoke_callback<P>(callback: &(dyn Fn(P) + Send + Sync), params: P) {
+    if catch_unwind(AssertUnwindSafe(|| callback(params))).is_err() {
+        tracing::error!("a client callback panicked");
     }
 }
 
-/// A closure over a question.
-pub(super) fn request_callback<P, T, F, A>(ask: F) -> RequestCallback<P, T>
+/// Boxes the future of a callback.
+pub(super) fn request_callback<P, T, F, A>(callback: F) -> RequestCallback<P, T>
 where
     F: Fn(P) -> A + Send + Sync + 'static,
     A: Future<Output = T> + Send + 'static,
 {
-    Arc::new(move |params| Box::pin(ask(params)))
+    Arc::new(move |params| Box::pin(callback(params)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    struct Person;
+    struct TestHandler;
 
-    impl ClientHandler for Person {
+    impl ClientHandler for TestHandler {
         fn capabilities(&self) -> HandlerCapabilities {
             HandlerCapabilities::new().forms().roots()
         }
@@ -324,10 +325,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_offered_is_declared_and_nothing_else() {
+    async fn only_handled_requests_are_declared() {
         let mut handlers = ClientHandlers::default();
         assert_eq!(handlers.capabilities(), ClientCapabilities::new());
-        handlers.set_handler(Person);
+        handlers.set_handler(TestHandler);
         let declared = handlers.capabilities();
         assert!(declared.roots.is_some() && declared.sampling.is_none());
         let elicitation = declared.elicitation.unwrap();
@@ -338,7 +339,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_web_page_alone_declares_no_forms() {
+    async fn url_handler_declares_no_forms() {
         let url = Some(request_callback(|_| async { UrlResponse::Accept }));
         let handlers = ClientHandlers { url, ..ClientHandlers::default() };
         let elicitation = handlers.capabilities().elicitation.unwrap();

@@ -1,4 +1,4 @@
-//! What a client is and how it behaves, as far as that is settled before it connects.
+//! The settings of a client, fixed before it connects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,44 +14,44 @@ use super::upstream_observer::UpstreamObserver;
 /// The settings of one client.
 #[derive(Clone)]
 pub(super) struct ClientSettings {
-    /// What it calls itself.
+    /// The name and version reported to the server.
     pub(super) info: Implementation,
-    /// What it may speak.
+    /// The revisions to choose from.
     pub(super) revisions: Revisions,
-    /// Whether one revision was pinned, which is then not found out.
+    /// Whether `revisions` holds one pinned revision, for which the server is not probed.
     pub(super) pinned: bool,
-    /// How long a server may take over the question which revision it speaks.
+    /// The timeout of the probe for the revision.
     pub(super) probe_timeout: Duration,
-    /// How long an answer is waited for.
+    /// The timeouts of a call.
     pub(super) timeouts: Timeouts,
-    /// How often a server may ask back for one call.
+    /// How often a server may ask for input during one call.
     pub(super) max_rounds: usize,
-    /// Bytes of one message.
+    /// The size limit of a message in bytes.
     pub(super) max_message_bytes: usize,
-    /// Pages of one list.
+    /// How many pages of one list are read.
     pub(super) max_pages: usize,
-    /// Whether a stream for what the server says unasked is opened over HTTP, up to 2025-11-25.
+    /// Whether the standalone stream is opened over HTTP, up to 2025-11-25.
     pub(super) standalone_stream: bool,
-    /// Which logs are wanted.
+    /// The lowest level of logs to receive.
     pub(super) log_level: Option<Level>,
-    /// Capabilities beyond those of the handlers.
+    /// Capabilities declared in addition to those of the handlers.
     pub(super) extensions: Option<Object>,
     pub(super) experimental: Option<Object>,
     pub(super) handlers: ClientHandlers,
-    /// Told every message.
+    /// Receives every message on the wire.
     pub(super) on_wire: Option<WireCallback>,
-    /// Whoever stands behind the client, and what that one can do.
+    /// The observer of the server's messages, and the capabilities it declares.
     pub(super) observer: Option<Arc<dyn UpstreamObserver>>,
     pub(super) declared_capabilities: Option<ClientCapabilities>,
 }
 
-/// Which way a message went.
+/// The direction of a message on the wire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Direction {
-    /// To the server.
+    /// Sent to the server.
     Sent,
-    /// From the server.
+    /// Received from the server.
     Received,
 }
 
@@ -81,10 +81,10 @@ impl Default for ClientSettings {
 }
 
 impl ClientSettings {
-    /// What the server is told.
+    /// The capabilities to declare to the server.
     pub(super) fn capabilities(&self) -> ClientCapabilities {
-        if let Some(face) = &self.declared_capabilities {
-            return face.clone();
+        if let Some(declared) = &self.declared_capabilities {
+            return declared.clone();
         }
         let mut capabilities = self.handlers.capabilities();
         capabilities.extensions.clone_from(&self.extensions);
@@ -92,7 +92,7 @@ impl ClientSettings {
         capabilities
     }
 
-    /// Which logs are wanted: those asked for, else those worth telling whoever listens.
+    /// The log level to request: the one that was set, else `info` if there is a log callback.
     pub(super) fn effective_log_level(&self) -> Option<Level> {
         self.log_level.or_else(|| self.handlers.log.as_ref().map(|_| Level::Info))
     }

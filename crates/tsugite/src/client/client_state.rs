@@ -36,35 +36,36 @@ impl ClientState {
     }
 
     /// Registers a subscription.
-    pub(super) fn add_subscription(&self, mailbox: &Arc<SubscriptionQueue>) {
-        let mut mailboxes = lock(&self.subscription_queues);
-        mailboxes.retain(|mailbox| mailbox.strong_count() > 0);
-        mailboxes.push(Arc::downgrade(mailbox));
+    pub(super) fn add_subscription(&self, queue: &Arc<SubscriptionQueue>) {
+        let mut queues = lock(&self.subscription_queues);
+        queues.retain(|queue| queue.strong_count() > 0);
+        queues.push(Arc::downgrade(queue));
     }
 
-    /// Reports a change to the caches, to the subscriptions (to one of them, if `subscription` names it) and to the handler.
+    /// Reports a change to the caches, to the subscriptions (to one of them, if `subscription` names it) and to the
+    /// handler.
     pub(super) fn notify_change(&self, change: Change, subscription: Option<i64>, era: Era) {
         self.cache.invalidate(&change);
         if change == Change::Tools {
             self.tools.invalidate();
         }
-        let mailboxes: Vec<_> = lock(&self.subscription_queues).iter().filter_map(Weak::upgrade).collect();
-        for mailbox in mailboxes {
-            mailbox.push(&change, subscription);
+        let queues: Vec<_> = lock(&self.subscription_queues).iter().filter_map(Weak::upgrade).collect();
+        for queue in queues {
+            queue.push(&change, subscription);
         }
-        // Otherwise the handler has a subscription of its own.
+        // In the other era the callback has a subscription of its own.
         if era.pushes_changes()
-            && let Some(told) = &self.settings.handlers.change
+            && let Some(callback) = &self.settings.handlers.change
         {
-            client_handler::invoke_callback(&**told, change);
+            client_handler::invoke_callback(&**callback, change);
         }
     }
 
     /// Marks a subscription as acknowledged by the server.
     pub(super) fn acknowledge_subscription(&self, id: &Id<'_>) {
-        let mailboxes: Vec<_> = lock(&self.subscription_queues).iter().filter_map(Weak::upgrade).collect();
-        for mailbox in mailboxes {
-            mailbox.acknowledge(id);
+        let queues: Vec<_> = lock(&self.subscription_queues).iter().filter_map(Weak::upgrade).collect();
+        for queue in queues {
+            queue.acknowledge(id);
         }
     }
 
@@ -73,22 +74,22 @@ impl ClientState {
         lock(&self.subscription_queues)
             .iter()
             .filter_map(Weak::upgrade)
-            .any(|mailbox| mailbox.has_subscription_id(id))
+            .any(|queue| queue.has_subscription_id(id))
     }
 
     /// Ends every subscription.
     pub(super) fn close_subscriptions(&self) {
-        let mailboxes: Vec<_> =
-            lock(&self.subscription_queues).drain(..).filter_map(|mailbox| mailbox.upgrade()).collect();
-        for mailbox in mailboxes {
-            mailbox.close();
+        let queues: Vec<_> =
+            lock(&self.subscription_queues).drain(..).filter_map(|queue| queue.upgrade()).collect();
+        for queue in queues {
+            queue.close();
         }
     }
 
     /// Reports sent and received bytes to the wire callback.
     pub(super) fn trace_message(&self, direction: Direction, bytes: &[u8]) {
-        if let Some(told) = &self.settings.on_wire {
-            told(direction, String::from_utf8_lossy(bytes).trim_end());
+        if let Some(callback) = &self.settings.on_wire {
+            callback(direction, String::from_utf8_lossy(bytes).trim_end());
         }
     }
 
@@ -98,12 +99,14 @@ impl ClientState {
         let line = truncate(&text, MAX_EXCERPT_BYTES);
         match self.invalid_message_count.fetch_add(1, Ordering::Relaxed) {
             ..MAX_INVALID_WARNINGS => {
-                tracing::warn!(wrong, line, "the server sent something that is no message")
+                tracing::warn!(wrong, line, "the server sent a line or body that is not a message")
             }
             MAX_INVALID_WARNINGS => {
-                tracing::warn!("the server sends more that is no message; no more of it is shown")
+                tracing::warn!(
+                    "the server keeps sending what is not a message; the rest is logged at debug level"
+                )
             }
-            _ => tracing::debug!(wrong, line, "the server sent something that is no message"),
+            _ => tracing::debug!(wrong, line, "the server sent a line or body that is not a message"),
         }
     }
 }

@@ -85,27 +85,27 @@ pub(super) trait OutboundRequest: Send + Sync {
         &self,
         out: &mut Vec<u8>,
         id: &Id<'_>,
-        link: &ClientConnection,
+        connection: &ClientConnection,
         options: &Options,
     ) -> Result<(), ClientError>;
     /// The headers that repeat arguments, over HTTP.
-    fn param_headers(&self, link: &ClientConnection) -> Vec<(String, String)>;
+    fn param_headers(&self, connection: &ClientConnection) -> Vec<(String, String)>;
 }
 
 impl ClientConnection {
-    pub(super) fn new(shared: Arc<ClientState>, carrier: Transport) -> Arc<Self> {
+    pub(super) fn new(shared: Arc<ClientState>, transport: Transport) -> Arc<Self> {
         let limits = MessageLimits::default().max_message_bytes(shared.settings.max_message_bytes);
-        let asked = InboundRequestTable {
+        let inbound_requests = InboundRequestTable {
             inbound: InboundRequests::new(MAX_INBOUND_REQUESTS),
             tasks: HashMap::new(),
         };
         Arc::new(Self {
             shared,
-            transport: carrier,
+            transport,
             calls: PendingCalls::default(),
             negotiated: OnceLock::new(),
             handshake_result: Mutex::default(),
-            inbound_requests: Mutex::new(asked),
+            inbound_requests: Mutex::new(inbound_requests),
             revision_unverified: AtomicBool::new(false),
             disconnect_reason: OnceLock::new(),
             closing: AtomicBool::new(false),
@@ -129,27 +129,27 @@ impl ClientConnection {
         capabilities: Option<ServerCapabilities>,
         instructions: Option<String>,
     ) {
-        let claims = Era::from(revision).request_meta(revision, &self.shared.settings);
-        let written: Vec<String> =
-            claims.iter().map(|(key, value)| format!("{key:?}:{}", value.text())).collect();
-        let written_claims = written.join(",");
-        let agreed = NegotiatedSession {
+        let meta_entries = Era::from(revision).request_meta(revision, &self.shared.settings);
+        let members: Vec<String> =
+            meta_entries.iter().map(|(key, value)| format!("{key:?}:{}", value.text())).collect();
+        let meta_json = members.join(",");
+        let session = NegotiatedSession {
             revision,
             server_info: server,
             capabilities,
             instructions,
-            meta_entries: claims,
-            meta_json: written_claims,
+            meta_entries,
+            meta_json,
         };
         // A second negotiation on the same connection changes nothing.
-        let _ = self.negotiated.set(agreed);
+        let _ = self.negotiated.set(session);
     }
 
     /// Keeps the result of `initialize` or `server/discover`.
-    pub(super) fn set_handshake_result(&self, hello: &RawJson) {
+    pub(super) fn set_handshake_result(&self, result: &RawJson) {
         // Only an observer needs it unchanged.
         if self.shared.settings.observer.is_some() {
-            *lock(&self.handshake_result) = Some(hello.clone());
+            *lock(&self.handshake_result) = Some(result.clone());
         }
     }
 
@@ -175,7 +175,7 @@ impl ClientConnection {
     /// The negotiated revision, or before the negotiation the one to assume.
     pub(super) fn revision(&self) -> Revision {
         match self.negotiated.get() {
-            Some(agreed) => agreed.revision,
+            Some(session) => session.revision,
             None => self.shared.settings.revisions.error_fallback(),
         }
     }
@@ -187,27 +187,29 @@ impl ClientConnection {
 
     /// The `_meta` entries of a call without entries of its own, as members of a JSON object.
     pub(super) fn request_meta_json(&self, id: &Id<'_>, options: &Options) -> Cow<'_, str> {
-        let claims = self.negotiated.get().map_or("", |agreed| agreed.meta_json.as_str());
+        let meta_entries = self.negotiated.get().map_or("", |session| session.meta_json.as_str());
         match (options.wants_progress(), id.as_i64()) {
-            (true, Some(id)) if claims.is_empty() => format!("\"{}\":{id}", meta::PROGRESS_TOKEN).into(),
-            (true, Some(id)) => format!("{claims},\"{}\":{id}", meta::PROGRESS_TOKEN).into(),
-            _ => claims.into(),
+            (true, Some(id)) if meta_entries.is_empty() => {
+                format!("\"{}\":{id}", meta::PROGRESS_TOKEN).into()
+            }
+            (true, Some(id)) => format!("{meta_entries},\"{}\":{id}", meta::PROGRESS_TOKEN).into(),
+            _ => meta_entries.into(),
         }
     }
 
     /// Adds the `_meta` entries of the options, the progress token and the era.
-    pub(super) fn add_request_meta(&self, place: &mut Option<Meta>, id: &Id<'_>, options: &Options) {
+    pub(super) fn add_request_meta(&self, target: &mut Option<Meta>, id: &Id<'_>, options: &Options) {
         if let Some(given) = &options.meta {
-            let meta = place.get_or_insert_default();
+            let meta = target.get_or_insert_default();
             for (key, value) in given.iter() {
                 meta.insert(key, value);
             }
         }
         if options.wants_progress() {
-            place.get_or_insert_default().set_progress_token(id);
+            target.get_or_insert_default().set_progress_token(id);
         }
-        for (key, value) in self.negotiated.get().into_iter().flat_map(|agreed| &agreed.meta_entries) {
-            place.get_or_insert_default().insert(*key, value);
+        for (key, value) in self.negotiated.get().into_iter().flat_map(|session| &session.meta_entries) {
+            target.get_or_insert_default().insert(*key, value);
         }
     }
 
@@ -217,17 +219,18 @@ impl ClientConnection {
         request: &dyn OutboundRequest,
         options: &Options,
     ) -> Result<Result<RawJson, tsugite_core::jsonrpc::ErrorObject>, CallError> {
-        let patience = options.timeouts(&self.shared.settings);
-        let told = options.on_progress.clone().or_else(|| self.shared.settings.handlers.progress.clone());
-        let waiting = self.calls.register(patience, told);
-        let id = Id::from(waiting.id());
-        let stop = CancelOnDrop { link: self, id: waiting.id() };
-        if let Some(started) = &options.request_id_observer {
-            started.on_request_id(waiting.id());
+        let timeouts = options.timeouts(&self.shared.settings);
+        let on_progress =
+            options.on_progress.clone().or_else(|| self.shared.settings.handlers.progress.clone());
+        let call = self.calls.register(timeouts, on_progress);
+        let id = Id::from(call.id());
+        let cancel_guard = CancelOnDrop { connection: self, id: call.id() };
+        if let Some(observer) = &options.request_id_observer {
+            observer.on_request_id(call.id());
         }
         let mut bytes = Vec::with_capacity(256);
         if let Err(error) = request.encode(&mut bytes, &id, self, options) {
-            stop.disarm();
+            cancel_guard.disarm();
             return Err(error.into());
         }
         let headers = match &self.transport {
@@ -241,14 +244,14 @@ impl ClientConnection {
             param_headers: headers,
             extra_headers: &options.headers,
         };
-        let exchange = pin!(self.transport.exchange(self, &waiting, outgoing));
-        match waiting.run_with_timeout(exchange).await {
+        let exchange = pin!(self.transport.exchange(self, &call, outgoing));
+        match call.run_with_timeout(exchange).await {
             Ok(outcome) => {
-                stop.disarm();
+                cancel_guard.disarm();
                 outcome
             }
             Err(timed_out) => {
-                drop(stop);
+                drop(cancel_guard);
                 Err(ErrorKind::TimedOut { limit: timed_out.limit, kind: timed_out.kind }.into())
             }
         }
@@ -277,12 +280,14 @@ impl ClientConnection {
     }
 
     /// Marks the connection as lost, and fails every call over it.
-    pub(super) fn mark_disconnected(&self, seen: &str) {
-        let first = self.disconnect_reason.set(seen.to_owned()).is_ok();
-        if let (Some(tap), true, Some(_)) = (&self.shared.settings.observer, first, self.negotiated.get()) {
-            tap.on_disconnect(seen);
+    pub(super) fn mark_disconnected(&self, reason: &str) {
+        let first = self.disconnect_reason.set(reason.to_owned()).is_ok();
+        if let (Some(observer), true, Some(_)) =
+            (&self.shared.settings.observer, first, self.negotiated.get())
+        {
+            observer.on_disconnect(reason);
         }
-        self.calls.fail_all(seen);
+        self.calls.fail_all(reason);
         let tasks: Vec<_> = lock(&self.inbound_requests).tasks.drain().map(|(_, task)| task).collect();
         for task in tasks {
             task.abort();
@@ -304,21 +309,24 @@ impl ClientConnection {
     /// Sends a message in a task of its own. Closing waits for it.
     pub(super) fn send_in_background(self: &Arc<Self>, bytes: Vec<u8>) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let Ok(place) = Arc::clone(&self.background_send_permits).try_acquire_owned() else {
-            return tracing::debug!("a message was dropped: too many wait for the server");
+        let Ok(permit) = Arc::clone(&self.background_send_permits).try_acquire_owned() else {
+            return tracing::debug!(
+                limit = MAX_BACKGROUND_SENDS,
+                "dropped a message: too many are waiting to be sent"
+            );
         };
-        let link = Arc::clone(self);
+        let connection = Arc::clone(self);
         runtime.spawn(async move {
-            if let Err(trouble) = link.transport.send_message(&link, bytes).await {
-                tracing::debug!(error = %ClientError::from(trouble), "a message could not be sent");
+            if let Err(error) = connection.transport.send_message(&connection, bytes).await {
+                tracing::debug!(error = %ClientError::from(error), "cannot send a message");
             }
-            drop(place);
+            drop(permit);
         });
     }
 
     /// Closes the connection after messages in the background are sent.
     pub(super) async fn close(self: &Arc<Self>) {
-        // A server that does not read is not waited for.
+        // A server that does not read its input must not delay the close.
         let _ = tokio::time::timeout(
             CLOSE_FLUSH_TIMEOUT,
             self.background_send_permits.acquire_many(MAX_BACKGROUND_SENDS as u32),
@@ -330,29 +338,29 @@ impl ClientConnection {
 
     /// Waits until the client ends the connection, and returns the reason.
     pub(super) async fn aborted(&self) -> String {
-        let ending = self.abort_notify.notified();
+        let aborted = self.abort_notify.notified();
         if !self.is_aborted.load(Ordering::Acquire) {
-            ending.await;
+            aborted.await;
         }
         self.disconnect_reason().unwrap_or_default().to_owned()
     }
 
     /// Marks a connection as lost that another will replace. HTTP requests in flight still wait for their responses.
-    pub(super) fn retire(&self, seen: &str) {
+    pub(super) fn retire(&self, reason: &str) {
         match &self.transport {
             Transport::StreamableHttp(_) => {
-                self.mark_disconnected(seen);
+                self.mark_disconnected(reason);
                 for task in lock(&self.tasks).drain(..) {
                     task.abort();
                 }
             }
-            _ => self.abort(seen),
+            _ => self.abort(reason),
         }
     }
 
     /// Ends the connection at once.
-    pub(super) fn abort(&self, seen: &str) {
-        self.mark_disconnected(seen);
+    pub(super) fn abort(&self, reason: &str) {
+        self.mark_disconnected(reason);
         self.is_aborted.store(true, Ordering::Release);
         self.abort_notify.notify_waiters();
         for task in lock(&self.tasks).drain(..) {
@@ -364,14 +372,14 @@ impl ClientConnection {
 
 /// Cancels a call when dropped, unless it is done.
 struct CancelOnDrop<'a> {
-    link: &'a Arc<ClientConnection>,
+    connection: &'a Arc<ClientConnection>,
     id: i64,
 }
 
 impl CancelOnDrop<'_> {
     fn disarm(self) {
-        self.link.calls.remove(self.id);
-        // It owns nothing, so that forgetting it leaks nothing.
+        self.connection.calls.remove(self.id);
+        // It owns nothing, so forgetting it leaks nothing.
         std::mem::forget(self);
     }
 }
@@ -380,16 +388,17 @@ impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         // No cancellation for a call that is answered, that ends with the connection, or that was sent before the
         // negotiation, when the server may not know the notification.
-        let wanted = self.link.negotiated.get().is_some() && !self.link.closing.load(Ordering::Acquire);
-        if self.link.calls.remove(self.id) && wanted {
-            self.link.era().cancel(self.link, self.id);
+        let notifies =
+            self.connection.negotiated.get().is_some() && !self.connection.closing.load(Ordering::Acquire);
+        if self.connection.calls.remove(self.id) && notifies {
+            self.connection.era().cancel(self.connection, self.id);
         }
     }
 }
 
 /// Encodes `notifications/cancelled` for a call.
 pub(super) fn encode_cancelled(id: i64, revision: Revision) -> Vec<u8> {
-    let params = CancelledParams::new().request_id(Id::from(id)).reason("no longer wanted");
+    let params = CancelledParams::new().request_id(Id::from(id)).reason("cancelled by the client");
     let mut bytes = Vec::new();
     // Every revision has it.
     let _ = write_notification::<Cancelled>(&mut bytes, params, revision);

@@ -17,7 +17,7 @@ use super::connection::{ClientConnection, OutboundRequest};
 use super::era::Era;
 use super::options::Options;
 
-/// Is told the id of each attempt before it is sent.
+/// Receives the id of each attempt before it is sent.
 pub(crate) trait RequestIdObserver: Send + Sync {
     fn on_request_id(&self, id: i64);
 }
@@ -56,12 +56,13 @@ pub(super) struct ForwardedSender {
 
 impl<'a> ForwardedRequest<'a> {
     pub(crate) fn new(method: &'a str, params: &'a RawJson, from: Revision) -> Self {
-        let peek = RequestMeta::from_params(Raw::from(params)).ok();
-        let name = peek.as_ref().and_then(|peek| peek.mcp_name(method).flatten());
+        let meta = RequestMeta::from_params(Raw::from(params)).ok();
+        let name = meta.as_ref().and_then(|meta| meta.mcp_name(method).flatten());
         let name = name.map(|name| Cow::Owned(name.to_owned()));
-        let meta_state = peek.as_ref().map_or(ClientMetaPresence::Partial, RequestMeta::client_meta_presence);
-        let wants_progress = peek.is_some_and(|peek| peek.progress_token().is_some());
-        Self { method, params, from, name, sender: ForwardedSender::new(meta_state), wants_progress }
+        let meta_presence =
+            meta.as_ref().map_or(ClientMetaPresence::Partial, RequestMeta::client_meta_presence);
+        let wants_progress = meta.is_some_and(|meta| meta.progress_token().is_some());
+        Self { method, params, from, name, sender: ForwardedSender::new(meta_presence), wants_progress }
     }
 
     /// A request whose params were scanned when it was received.
@@ -102,34 +103,34 @@ impl OutboundRequest for ForwardedRequest<'_> {
         &self,
         out: &mut Vec<u8>,
         id: &Id<'_>,
-        link: &ClientConnection,
+        connection: &ClientConnection,
         options: &Options,
     ) -> Result<()> {
-        let to = link.revision();
-        let unfit = |what| ClientError::config(format!("the params of a request are an object: {what}"));
+        let to = connection.revision();
+        let invalid = |error| ClientError::config(format!("request params must be a JSON object: {error}"));
         let params = translate_raw_params(self.method, Raw::from(self.params), self.from, to)?;
-        if let Some(added) = self.extra_member(id, link, options) {
-            let members = [added.as_str()];
-            let members = if added.is_empty() { &[] } else { members.as_slice() };
-            return write::raw_request(out, id, self.method, members, Raw::from(&params)).map_err(unfit);
+        if let Some(member) = self.extra_member(id, connection, options) {
+            let members = [member.as_str()];
+            let members = if member.is_empty() { &[] } else { members.as_slice() };
+            return write::raw_request(out, id, self.method, members, Raw::from(&params)).map_err(invalid);
         }
-        let mut params: OrderedMap<RawJson> = params.read().map_err(unfit)?;
-        let own: Option<Meta> = params.get("_meta").map(RawJson::read).transpose().map_err(unfit)?;
-        let mut place = own.clone();
-        link.add_request_meta(&mut place, id, options);
-        link.era().set_forwarded_sender(&mut place, own.as_ref(), &self.sender);
-        if let Some(place) = place {
-            params.insert("_meta", RawJson::from_value(&place).map_err(unfit)?);
+        let mut params: OrderedMap<RawJson> = params.read().map_err(invalid)?;
+        let received: Option<Meta> = params.get("_meta").map(RawJson::read).transpose().map_err(invalid)?;
+        let mut meta = received.clone();
+        connection.add_request_meta(&mut meta, id, options);
+        connection.era().set_forwarded_sender(&mut meta, received.as_ref(), &self.sender);
+        if let Some(meta) = meta {
+            params.insert("_meta", RawJson::from_value(&meta).map_err(invalid)?);
         }
-        write::request(out, id, self.method, Some(&params)).map_err(unfit)
+        write::request(out, id, self.method, Some(&params)).map_err(invalid)
     }
 
-    fn param_headers(&self, link: &ClientConnection) -> Vec<(String, String)> {
+    fn param_headers(&self, connection: &ClientConnection) -> Vec<(String, String)> {
         match &self.name {
-            Some(name) if self.method == tools::Call::NAME && link.era().mirrors_headers() => {
-                let peek = RequestMeta::from_params(Raw::from(self.params)).ok();
-                let arguments = peek.as_ref().and_then(RequestMeta::arguments);
-                link.shared.tools.param_headers(name, arguments.map(Raw::text))
+            Some(name) if self.method == tools::Call::NAME && connection.era().mirrors_headers() => {
+                let meta = RequestMeta::from_params(Raw::from(self.params)).ok();
+                let arguments = meta.as_ref().and_then(RequestMeta::arguments);
+                connection.shared.tools.param_headers(name, arguments.map(Raw::text))
             }
             _ => Vec::new(),
         }
@@ -139,28 +140,28 @@ impl OutboundRequest for ForwardedRequest<'_> {
 impl ForwardedRequest<'_> {
     /// The member to add to params that can otherwise be sent unchanged; empty if there is none to add. `None` if their
     /// `_meta` must be rewritten.
-    fn extra_member(&self, id: &Id<'_>, link: &ClientConnection, options: &Options) -> Option<String> {
+    fn extra_member(&self, id: &Id<'_>, connection: &ClientConnection, options: &Options) -> Option<String> {
         if options.wants_progress() || options.meta.is_some() {
             return None;
         }
-        link.era().forwarded_member(&self.sender, id, link, options)
+        connection.era().forwarded_member(&self.sender, id, connection, options)
     }
 }
 
 impl Client {
-    /// Forwards a request, and returns its result unchanged, with the revision it is written in. `started` is told the id of
-    /// each attempt before it is sent.
+    /// Forwards a request, and returns its result unchanged, with the revision it is written in. `observer` receives the
+    /// id of each attempt before it is sent.
     pub(crate) async fn forward(
         &self,
         request: &ForwardedRequest<'_>,
-        patience: Duration,
-        started: Arc<dyn RequestIdObserver>,
+        timeout: Duration,
+        observer: Arc<dyn RequestIdObserver>,
     ) -> Result<(RawJson, Revision)> {
         let options = Options {
-            idle_timeout: Some(patience),
-            total_timeout: Some(patience),
+            idle_timeout: Some(timeout),
+            total_timeout: Some(timeout),
             request_progress: request.wants_progress,
-            request_id_observer: Some(started),
+            request_id_observer: Some(observer),
             ..Options::default()
         };
         let (result, revision) = self.send_with_retry(request, &options).await?;
@@ -177,15 +178,19 @@ impl Client {
         params: Option<Raw<'_>>,
         from: Revision,
     ) -> Result<()> {
-        let link = self.connection().await?;
+        let connection = self.connection().await?;
         let bare = params.is_none();
-        let params =
-            translate_raw_notification(method, params.unwrap_or(Raw::empty_object()), from, link.revision())?;
+        let params = translate_raw_notification(
+            method,
+            params.unwrap_or(Raw::empty_object()),
+            from,
+            connection.revision(),
+        )?;
         let mut bytes = Vec::with_capacity(128);
-        let unfit = |what| ClientError::config(format!("a notification cannot be sent on: {what}"));
+        let invalid = |error| ClientError::config(format!("cannot forward a notification: {error}"));
         let sent = (!bare || params.text() != "{}").then_some(&params);
-        write::notification(&mut bytes, method, sent).map_err(unfit)?;
-        link.transport.send_message(&link, bytes).await.map_err(ClientError::from)
+        write::notification(&mut bytes, method, sent).map_err(invalid)?;
+        connection.transport.send_message(&connection, bytes).await.map_err(ClientError::from)
     }
 
     /// The result of `initialize` or `server/discover`, unchanged.
@@ -198,8 +203,8 @@ impl Client {
         self.connection().await.map(drop)
     }
 
-    /// Fails unless the headers of a call repeat the arguments that the tool marks for it. Reads the list of tools if it is
-    /// not known yet.
+    /// Fails unless the headers of a call repeat the arguments that the tool marks for it. Reads the list of tools if
+    /// it is not known yet.
     pub(crate) async fn check_param_headers<'h>(
         &self,
         name: &str,

@@ -38,11 +38,11 @@ impl ClientConnection {
                 for message in batch.into_messages() {
                     match message {
                         Ok(message) => self.handle_message(message, via),
-                        Err(fault) => self.shared.report_invalid_message(bytes, &format!("{:?}", fault.kind)),
+                        Err(error) => self.shared.report_invalid_message(bytes, &format!("{:?}", error.kind)),
                     }
                 }
             }
-            Err(fault) => self.shared.report_invalid_message(bytes, &format!("{:?}", fault.kind)),
+            Err(error) => self.shared.report_invalid_message(bytes, &format!("{:?}", error.kind)),
         }
     }
 
@@ -51,8 +51,8 @@ impl ClientConnection {
             Message::Response(response) => self.handle_response(response),
             Message::Notification(notification) => self.handle_notification(&notification, via),
             Message::Request(request) => {
-                // Before a revision is agreed on, the server may be of the handshake era, and waits for an answer.
-                let era = self.negotiated.get().map_or(Era::Handshake, |agreed| Era::from(agreed.revision));
+                // Before the negotiation the server may be of the handshake era, and then waits for a response.
+                let era = self.negotiated.get().map_or(Era::Handshake, |session| Era::from(session.revision));
                 era.handle_request(self, &request, via);
             }
         }
@@ -60,11 +60,11 @@ impl ClientConnection {
 
     fn handle_response(&self, response: Response<'_>) {
         let Some(id) = response.id else {
-            tracing::warn!(error = ?response.outcome.err(), "the server could not read a message of ours");
+            tracing::warn!(error = ?response.outcome.err(), "the server could not parse a message of the client");
             return;
         };
         if !self.calls.complete(&id, response.outcome.map(|result| result.to_owned())) {
-            tracing::debug!(?id, "a response to no pending request");
+            tracing::debug!(?id, "ignored a response without a pending request");
         }
     }
 
@@ -73,7 +73,7 @@ impl ClientConnection {
         notification: &Notification<'_>,
         via: Option<&Arc<PendingCall>>,
     ) {
-        self.forward_to_observer(notification, via.map(|waiting| waiting.id()));
+        self.forward_to_observer(notification, via.map(|call| call.id()));
         let revision = self.revision();
         let params = notification.params();
         match &*notification.method {
@@ -84,9 +84,9 @@ impl ClientConnection {
             }
             Log::NAME => {
                 if let Ok(log) = read_notification::<Log>(params, revision)
-                    && let Some(told) = &self.shared.settings.handlers.log
+                    && let Some(callback) = &self.shared.settings.handlers.log
                 {
-                    client_handler::invoke_callback(&**told, log);
+                    client_handler::invoke_callback(&**callback, log);
                 }
             }
             Cancelled::NAME => {
@@ -121,7 +121,7 @@ impl ClientConnection {
                     self.shared.acknowledge_subscription(&id);
                 }
             }
-            other => tracing::debug!(method = other, "a notification that says nothing to this client"),
+            other => tracing::debug!(method = other, "ignored an unknown notification"),
         }
     }
 
@@ -132,27 +132,27 @@ impl ClientConnection {
 
     /// Records that a web page the user was sent to is complete.
     fn complete_elicitation(&self, id: &str) {
-        let mut visited = lock(&self.completed_elicitations);
-        if visited.len() >= MAX_COMPLETED_ELICITATIONS {
-            visited.remove(0);
+        let mut completed = lock(&self.completed_elicitations);
+        if completed.len() >= MAX_COMPLETED_ELICITATIONS {
+            completed.remove(0);
         }
-        visited.push(id.to_owned());
-        drop(visited);
+        completed.push(id.to_owned());
+        drop(completed);
         self.elicitation_notify.notify_waiters();
     }
 
     /// Waits until the server has reported all of these pages as complete.
     pub(super) async fn wait_for_elicitations(&self, ids: &[String]) {
         loop {
-            let visit = self.elicitation_notify.notified();
-            let seen = {
-                let visited = lock(&self.completed_elicitations);
-                ids.iter().all(|id| visited.contains(id))
+            let notified = self.elicitation_notify.notified();
+            let all_complete = {
+                let completed = lock(&self.completed_elicitations);
+                ids.iter().all(|id| completed.contains(id))
             };
-            if seen {
+            if all_complete {
                 return;
             }
-            visit.await;
+            notified.await;
         }
     }
 }
@@ -162,5 +162,5 @@ fn read_meta(notification: &Notification<'_>) -> Option<Meta> {
     params.meta
 }
 
-/// Complete web pages that are remembered.
+/// The number of completed elicitations that are remembered.
 const MAX_COMPLETED_ELICITATIONS: usize = 64;

@@ -1,12 +1,12 @@
-//! Talking to servers: [`Client::connect`], [`Client::spawn`] and [`Client::in_process`] give the same client over HTTP, over a
-//! child's pipes and in memory. It finds out by itself which revision the other side speaks.
+//! Connects to servers: [`Client::connect`] over HTTP, [`Client::spawn`] to a child process, and
+//! [`Client::in_process`]. All three return the same client, which negotiates the revision.
 //!
 //! ```
 //! use serde_json::json;
 //! use tsugite::client::Client;
 //! use tsugite::prelude::*;
 //!
-//! # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
 //! let server = Server::new("greeter", "1.0.0").tool(Tool::new("greet").handler(async || "hello"));
 //! let client = Client::in_process(&server).await?; // or Client::connect("https://…"), or Client::spawn(["command", "argument"])
 //! let text: String = client.call("greet", json!({})).await?;
@@ -90,9 +90,9 @@ use crate::lock::lock;
 use crate::shared::in_process::InProcessServer;
 use crate::shared::principal::Principal;
 
-/// A connection to one server. Cheap to clone; the last clone to be dropped ends the connection.
+/// A client of one server. Cheap to clone; dropping the last clone ends the connection.
 ///
-/// A connection that is lost is opened again by the next call. See [`Client::close`] for a polite end.
+/// The next call reconnects after the connection was lost. See [`Client::close`] for a graceful end.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<ClientInner>,
@@ -114,7 +114,7 @@ struct ClientInner {
     closed: AtomicBool,
 }
 
-/// How a server is reached.
+/// The way to reach a server.
 #[derive(Clone)]
 enum ConnectTarget {
     Child(Box<Command>),
@@ -123,10 +123,10 @@ enum ConnectTarget {
 }
 
 impl Client {
-    /// Connects to a server over HTTP: Streamable HTTP, or HTTP+SSE where the server speaks nothing else.
+    /// Connects to a server over HTTP: Streamable HTTP, or HTTP+SSE if the server supports nothing else.
     ///
     /// ```no_run
-    /// # async fn f() -> tsugite::ToolResult<()> {
+    /// # async fn f() -> tsugite::Result<()> {
     /// use tsugite::client::Client;
     ///
     /// let client = Client::connect("https://example.com/mcp").bearer("token").await?;
@@ -137,10 +137,11 @@ impl Client {
         ClientBuilder::new(ConnectTarget::Http(Box::new(HttpConfig::new(url.into()))))
     }
 
-    /// Starts a server and connects to it through its pipes. It ends with the client, and all it started with it.
+    /// Starts a child process and connects over its standard input and output. Ending the client ends the child and all
+    /// processes it started.
     ///
     /// ```no_run
-    /// # async fn f() -> tsugite::ToolResult<()> {
+    /// # async fn f() -> tsugite::Result<()> {
     /// use tsugite::client::{Client, Command};
     ///
     /// let client = Client::spawn(Command::new("my-server").arg("--verbose").env("LANG", "C")).await?;
@@ -151,79 +152,80 @@ impl Client {
         ClientBuilder::new(ConnectTarget::Child(Box::new(command.into())))
     }
 
-    /// The revision that is spoken.
+    /// The negotiated revision.
     pub fn revision(&self) -> Revision {
-        self.last_connection().map_or(Revision::NEWEST, |link| link.revision())
+        self.last_connection().map_or(Revision::NEWEST, |connection| connection.revision())
     }
 
-    /// The server's name and version, if it gave them.
+    /// The name and version of the server, if it reported them.
     pub fn server_info(&self) -> Option<Implementation> {
         self.last_connection()?.negotiated()?.server_info.clone()
     }
 
-    /// The server's capabilities. `None` if it was not asked: on 2026-07-28 with a pinned revision or a probe record. Then
-    /// [`Client::discover`] asks.
+    /// The capabilities of the server. `None` if they are unknown: on 2026-07-28 with a pinned revision or a probe
+    /// record. Then call [`Client::discover`].
     pub fn server_capabilities(&self) -> Option<ServerCapabilities> {
         self.last_connection()?.negotiated()?.capabilities.clone()
     }
 
-    /// How the server wants to be used.
+    /// The server's instructions for its use.
     pub fn instructions(&self) -> Option<String> {
         self.last_connection()?.negotiated()?.instructions.clone()
     }
 
-    /// The revision and transport that were found. With them the next connection needs no probe. It can be stored as JSON.
+    /// The revision and transport that the probe found. With it the next client needs no probe. It can be stored as
+    /// JSON.
     pub fn probe_record(&self) -> Option<ProbeRecord> {
         *lock(&self.inner.probe_record)
     }
 
-    /// The last of what a child wrote to its standard error; empty for other servers.
+    /// The end of a child's standard error output; empty for other servers.
     pub fn stderr(&self) -> String {
-        match self.last_connection().as_deref().map(|link| &link.transport) {
+        match self.last_connection().as_deref().map(|connection| &connection.transport) {
             Some(Transport::Child(pipe)) => pipe.child.stderr(),
             _ => String::new(),
         }
     }
 
-    /// The process id of a child: the one that was started last, which may have ended.
+    /// The process id of the child that was started last, which may have ended.
     pub fn process_id(&self) -> Option<u32> {
-        match self.last_connection().as_deref().map(|link| &link.transport) {
+        match self.last_connection().as_deref().map(|connection| &connection.transport) {
             Some(Transport::Child(pipe)) => Some(pipe.child.id()),
             _ => None,
         }
     }
 
-    /// Whether there is a connection now. One that was lost is opened again by the next call.
+    /// Whether there is a connection now. The next call reconnects if it was lost.
     pub fn is_connected(&self) -> bool {
         matches!(self.live_connection(), Ok(Some(_)))
     }
 
-    /// Ends the connection politely: a session is ended, a child gets the time to finish. Calls that are under way fail.
+    /// Closes the connection gracefully: ends the session, and gives a child time to finish. Calls in flight fail.
     ///
     /// Every later call fails with [`ErrorKind::Closed`].
     pub async fn close(&self) {
         self.inner.closed.store(true, Ordering::Release);
-        let link = self.last_connection();
-        if let Some(link) = &link {
-            link.begin_close();
+        let connection = self.last_connection();
+        if let Some(connection) = &connection {
+            connection.begin_close();
         }
-        if let Some(listening) = lock(&self.inner.listen_task).take() {
-            listening.abort();
+        if let Some(task) = lock(&self.inner.listen_task).take() {
+            task.abort();
         }
         self.inner.shared.close_subscriptions();
-        if let Some(link) = link {
-            link.close().await;
+        if let Some(connection) = connection {
+            connection.close().await;
         }
     }
 
-    /// Whether [`Client::close`] was called. Set before anything ends, so what closing interrupts finds it set.
+    /// Whether [`Client::close`] was called. Set before anything ends, so that code interrupted by closing sees it.
     pub(crate) fn is_closed(&self) -> bool {
         self.inner.closed.load(Ordering::Acquire)
     }
 
-    /// Asks the handlers what a result asks for, for those who go step by step.
-    pub async fn handle_input_requests(&self, asked: InputRequests) -> Result<InputResponses> {
-        server_requests::handle_input_requests(self.handlers(), asked).await
+    /// Answers the input requests of a result with the client's handlers, for a caller that runs the rounds itself.
+    pub async fn handle_input_requests(&self, requests: InputRequests) -> Result<InputResponses> {
+        server_requests::handle_input_requests(self.handlers(), requests).await
     }
 
     fn handlers(&self) -> &ClientHandlers {
@@ -240,26 +242,26 @@ impl Client {
 
     /// The connection; opened again if it was lost, within the timeout of the call.
     async fn connection_with_timeout(&self, options: &Options) -> Result<Arc<ClientConnection>> {
-        if let Some(link) = self.live_connection()? {
-            return Ok(link);
+        if let Some(connection) = self.live_connection()? {
+            return Ok(connection);
         }
         let limit = options.timeouts(&self.inner.shared.settings).idle_timeout;
         match tokio::time::timeout(limit, self.connection()).await {
-            Ok(link) => link,
+            Ok(connection) => connection,
             Err(_) => Err(ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle }.into()),
         }
     }
 
     /// The connection; opened again if it was lost.
     async fn connection(&self) -> Result<Arc<ClientConnection>> {
-        if let Some(link) = self.live_connection()? {
-            return Ok(link);
+        if let Some(connection) = self.live_connection()? {
+            return Ok(connection);
         }
         let attempts = self.inner.connect_attempts.load(Ordering::Acquire);
         let mut last_failure = self.inner.connect_lock.lock().await;
         // Another task may have opened it meanwhile, or failed to.
-        if let Some(link) = self.live_connection()? {
-            return Ok(link);
+        if let Some(connection) = self.live_connection()? {
+            return Ok(connection);
         }
         if let (Some(failure), true) =
             (&*last_failure, self.inner.connect_attempts.load(Ordering::Acquire) > attempts)
@@ -280,37 +282,37 @@ impl Client {
             old.retire("the connection was lost");
         }
         let known = self.probe_record();
-        let (link, verdict) = negotiate::connect(&self.inner.target, &self.inner.shared, known).await?;
-        *lock(&self.inner.probe_record) = verdict;
-        *lock(&self.inner.connection) = Some(Arc::clone(&link));
+        let (connection, record) = negotiate::connect(&self.inner.target, &self.inner.shared, known).await?;
+        *lock(&self.inner.probe_record) = record;
+        *lock(&self.inner.connection) = Some(Arc::clone(&connection));
         if self.inner.closed.load(Ordering::Acquire) {
-            link.abort("the client is closed");
+            connection.abort("the client is closed");
             return Err(ErrorKind::Closed.into());
         }
         if old.is_some() {
-            self.after_reconnect(&link).await;
+            self.after_reconnect(&connection).await;
         }
-        let mut listening = lock(&self.inner.listen_task);
-        if listening.as_ref().is_none_or(AbortHandle::is_finished) {
-            *listening = link.era().listen_for_handler(self, &link);
+        let mut task = lock(&self.inner.listen_task);
+        if task.as_ref().is_none_or(AbortHandle::is_finished) {
+            *task = connection.era().listen_for_handler(self, &connection);
         }
-        Ok(link)
+        Ok(connection)
     }
 
     fn live_connection(&self) -> Result<Option<Arc<ClientConnection>>> {
         if self.inner.closed.load(Ordering::Acquire) {
             return Err(ErrorKind::Closed.into());
         }
-        Ok(self.last_connection().filter(|link| link.disconnect_reason().is_none()))
+        Ok(self.last_connection().filter(|connection| connection.disconnect_reason().is_none()))
     }
 
     /// Reports that everything may have changed, and subscribes again where the server has forgotten.
-    async fn after_reconnect(&self, link: &Arc<ClientConnection>) {
-        self.inner.shared.notify_change(Change::All, None, link.era());
-        if let Some(tap) = &self.inner.shared.settings.observer {
-            tap.on_reconnect();
+    async fn after_reconnect(&self, connection: &Arc<ClientConnection>) {
+        self.inner.shared.notify_change(Change::All, None, connection.era());
+        if let Some(observer) = &self.inner.shared.settings.observer {
+            observer.on_reconnect();
         }
-        link.era().restore_subscriptions(self, link).await;
+        connection.era().restore_subscriptions(self, connection).await;
     }
 
     /// Sends a request and reads its result, or takes the result from the cache.
@@ -320,21 +322,21 @@ impl Client {
         options: &Options,
     ) -> Result<M::Output> {
         let shared = &self.inner.shared;
-        // A header set for one call may say who calls, so its result is not for others.
-        let cached = M::cache_subject(params).filter(|_| options.headers.is_empty());
+        // A header of one call may identify the caller, so its result must not be cached for others.
+        let cache_subject = M::cache_subject(params).filter(|_| options.headers.is_empty());
         self.live_connection()?;
-        if let (Some(key), Caching::Use) = (cached, options.caching)
-            && self.last_connection().is_some_and(|link| link.era().caches_results())
-            && let Some(result) = shared.cache.get(M::NAME, key)
+        if let (Some(subject), Caching::Use) = (cache_subject, options.caching)
+            && self.last_connection().is_some_and(|connection| connection.era().caches_results())
+            && let Some(result) = shared.cache.get(M::NAME, subject)
         {
             return self.decode_result::<M>(&result, Revision::NEWEST);
         }
-        let asked = shared.cache.generation();
+        let generation = shared.cache.generation();
         let (result, revision) = self.send_with_retry(&TypedRequest::<M>::new(params), options).await?;
-        if let (Some(key), Caching::Use | Caching::Refresh) = (cached, options.caching)
+        if let (Some(subject), Caching::Use | Caching::Refresh) = (cache_subject, options.caching)
             && Era::from(revision).caches_results()
         {
-            shared.cache.insert(M::NAME, key, &result, asked);
+            shared.cache.insert(M::NAME, subject, &result, generation);
         }
         self.decode_result::<M>(&result, revision)
     }
@@ -361,32 +363,38 @@ impl Client {
     ) -> Result<(RawJson, Revision)> {
         let (mut repeats, mut attempts) = (0, Attempts::default());
         loop {
-            let link = self.connection_with_timeout(options).await?;
-            let error = match link.call(request, options).await {
+            let connection = self.connection_with_timeout(options).await?;
+            let error = match connection.call(request, options).await {
                 Ok(Ok(result)) => {
-                    link.take_revision_unverified();
-                    return Ok((result, link.revision()));
+                    connection.take_revision_unverified();
+                    return Ok((result, connection.revision()));
                 }
-                Ok(Err(error)) => ClientError::from_error_response(error, request.method(), link.revision()),
+                Ok(Err(error)) => {
+                    ClientError::from_error_response(error, request.method(), connection.revision())
+                }
                 Err(CallError::Fatal(error)) => error,
-                Err(CallError::Disconnected { may_have_run, reason: seen }) => {
+                Err(CallError::Disconnected { may_have_run, reason }) => {
                     let safe = !may_have_run || options.idempotent || self.is_idempotent(request);
                     if !safe || repeats >= MAX_RETRIES || self.inner.closed.load(Ordering::Acquire) {
-                        return Err(CallError::Disconnected { may_have_run, reason: seen }.into());
+                        return Err(CallError::Disconnected { may_have_run, reason }.into());
                     }
                     repeats += 1;
-                    tracing::debug!(method = request.method(), seen, "the call is repeated");
+                    tracing::debug!(
+                        method = request.method(),
+                        reason,
+                        "sending the call again after the connection was lost"
+                    );
                     continue;
                 }
             };
-            match link.era().recover(&link, request, &error, &mut attempts) {
+            match connection.era().recover(&connection, request, &error, &mut attempts) {
                 Recovery::Fail => return Err(error),
                 Recovery::Resend => {}
                 Recovery::RefreshTools => Box::pin(self.refresh_tools()).await?,
                 Recovery::Renegotiate => {
                     *lock(&self.inner.probe_record) = None;
-                    link.abort("the server is asked again which revision it speaks");
-                    if self.connection().await?.era() == link.era() {
+                    connection.abort("the revision is negotiated again");
+                    if self.connection().await?.era() == connection.era() {
                         return Err(error);
                     }
                 }
@@ -394,7 +402,7 @@ impl Client {
         }
     }
 
-    /// Whether doing it twice does no harm: everything but calling a tool, and a tool that says so itself.
+    /// Whether running the request twice is safe: true for all but tool calls, and for tools that declare it.
     fn is_idempotent(&self, request: &dyn OutboundRequest) -> bool {
         match request.method() {
             tools::Call::NAME => {
@@ -409,7 +417,7 @@ impl Client {
         self.list_tools().caching(Caching::Refresh).await.map(drop)
     }
 
-    /// Reads the list of tools if it has not shown this one.
+    /// Reads the list of tools unless it contains this one already.
     async fn ensure_tool_listed(&self, name: &str) -> Result<()> {
         match self.inner.shared.tools.contains(name) {
             true => Ok(()),
@@ -417,8 +425,8 @@ impl Client {
         }
     }
 
-    /// Sends the user to the web pages a refused call needs visited first (2025-11-25). True when they were, and the call
-    /// may be tried again.
+    /// Asks the user to open the web pages that a refused call requires (2025-11-25). Returns true if all were opened
+    /// and the call may be sent again.
     async fn elicit_required_urls(&self, error: &ClientError, limit: Duration) -> Result<bool> {
         let Some(RpcError::UrlElicitationRequired { elicitations }) = error.as_rpc_error() else {
             return Ok(false);
@@ -434,9 +442,9 @@ impl Client {
                 _ => return Ok(false),
             }
         }
-        let link = self.connection().await?;
-        // The server need not say when it is done: then trying tells.
-        let _ = tokio::time::timeout(limit, link.wait_for_elicitations(&ids)).await;
+        let connection = self.connection().await?;
+        // The server need not report completion. After the timeout the call is simply tried again.
+        let _ = tokio::time::timeout(limit, connection.wait_for_elicitations(&ids)).await;
         Ok(true)
     }
 }
@@ -449,22 +457,22 @@ impl std::fmt::Debug for Client {
 
 impl Drop for ClientInner {
     fn drop(&mut self) {
-        if let Some(listening) = lock(&self.listen_task).take() {
-            listening.abort();
+        if let Some(task) = lock(&self.listen_task).take() {
+            task.abort();
         }
         self.shared.close_subscriptions();
-        let Some(link) = lock(&self.connection).take() else { return };
-        match (&link.transport, tokio::runtime::Handle::try_current()) {
-            // Over HTTP there is a session to be ended.
+        let Some(connection) = lock(&self.connection).take() else { return };
+        match (&connection.transport, tokio::runtime::Handle::try_current()) {
+            // Over HTTP there is a session to end.
             (Transport::StreamableHttp(_), Ok(runtime)) => {
-                runtime.spawn(async move { link.close().await });
+                runtime.spawn(async move { connection.close().await });
             }
-            _ => link.abort("the client is gone"),
+            _ => connection.abort("the client was dropped"),
         }
     }
 }
 
-/// A client that does not keep itself alive.
+/// A reference that does not keep the client alive.
 struct WeakClient(Weak<ClientInner>);
 
 impl WeakClient {
@@ -473,5 +481,5 @@ impl WeakClient {
     }
 }
 
-/// How often a call is repeated because its connection was lost.
+/// How often a call is sent again because its connection was lost.
 const MAX_RETRIES: u32 = 2;

@@ -1,4 +1,4 @@
-//! How a connection begins: the revision is found out, and shaken hands on where that is the custom.
+//! Opens a connection: negotiates the revision, and performs the handshake in the era that has one.
 
 use std::sync::Arc;
 
@@ -24,34 +24,34 @@ use super::http;
 use super::options::Options;
 use super::transport::{self, Transport};
 
-/// Opens a connection. `known` is what was found out earlier.
+/// Opens a connection. `known` is the result of an earlier probe.
 pub(super) async fn connect(
-    way: &ConnectTarget,
+    target: &ConnectTarget,
     shared: &Arc<ClientState>,
     known: Option<ProbeRecord>,
 ) -> Result<(Arc<ClientConnection>, Option<ProbeRecord>)> {
-    match way {
+    match target {
         ConnectTarget::Child(command) => {
             probe_over_lines(shared, known, || transport::spawn_child(shared, command)).await
         }
-        ConnectTarget::InProcess(server, who) => {
-            probe_over_lines(shared, known, || transport::connect_in_process(shared, server, who)).await
+        ConnectTarget::InProcess(server, principal) => {
+            probe_over_lines(shared, known, || transport::connect_in_process(shared, server, principal)).await
         }
-        ConnectTarget::Http(url) => http::open(shared, url, known).await,
+        ConnectTarget::Http(config) => http::open(shared, config, known).await,
     }
 }
 
-/// What this client is willing to speak.
+/// The revisions this client accepts, as a policy for the probe.
 pub(super) fn policy(shared: &ClientState) -> ProbePolicy {
-    let spoken = shared.settings.revisions;
-    let only = spoken.newest_first().next().filter(|_| shared.settings.pinned);
-    let mode = match only {
+    let revisions = shared.settings.revisions;
+    let pinned = revisions.newest_first().next().filter(|_| shared.settings.pinned);
+    let mode = match pinned {
         Some(revision) => ProbeMode::Pin(revision),
-        None if spoken.handshake() == Revisions::NONE => ProbeMode::StatelessOnly,
-        None if spoken.stateless() == Revisions::NONE => ProbeMode::HandshakeOnly,
+        None if revisions.handshake() == Revisions::NONE => ProbeMode::StatelessOnly,
+        None if revisions.stateless() == Revisions::NONE => ProbeMode::HandshakeOnly,
         None => ProbeMode::Auto,
     };
-    ProbePolicy::new(spoken).mode(mode)
+    ProbePolicy::new(revisions).mode(mode)
 }
 
 async fn probe_over_lines(
@@ -61,59 +61,63 @@ async fn probe_over_lines(
 ) -> Result<(Arc<ClientConnection>, Option<ProbeRecord>)> {
     let policy = policy(shared);
     let (mut probe, mut next) = match known {
-        Some(verdict) => StdioProbe::with_record(policy, verdict),
+        Some(record) => StdioProbe::with_record(policy, record),
         None => StdioProbe::new(policy),
     };
-    let mut opening = ConnectGuard(Some(start()?));
+    let mut guard = ConnectGuard(Some(start()?));
     loop {
-        let Some(link) = &opening.0 else { return Err(ErrorKind::Closed.into()) };
+        let Some(connection) = &guard.0 else { return Err(ErrorKind::Closed.into()) };
         next = match next {
-            StdioProbeStep::Send(ask) => send_probe(&mut probe, link, ask).await?,
-            StdioProbeStep::Restart(ask) => {
-                link.abort("it is started again");
-                opening = ConnectGuard(Some(start()?));
-                let Some(link) = &opening.0 else { return Err(ErrorKind::Closed.into()) };
-                send_probe(&mut probe, link, ask).await?
+            StdioProbeStep::Send(probe_request) => send_probe(&mut probe, connection, probe_request).await?,
+            StdioProbeStep::Restart(probe_request) => {
+                connection.abort("the server is restarted for the handshake");
+                guard = ConnectGuard(Some(start()?));
+                let Some(connection) = &guard.0 else { return Err(ErrorKind::Closed.into()) };
+                send_probe(&mut probe, connection, probe_request).await?
             }
-            // What is no message is skipped where it is read, so nobody has been told of any.
+            // Lines that are not messages are skipped where they are read, so the probe never reports one.
             StdioProbeStep::KeepWaiting => StdioProbeStep::Fail(ProbeError::NoResponse),
-            StdioProbeStep::Fail(failure) => return Err(probe_error(failure, link)),
-            StdioProbeStep::Done(settled) => {
-                complete_negotiation(link, settled).await?;
-                let verdict = probe.record();
-                return opening.0.take().map(|link| (link, verdict)).ok_or_else(|| ErrorKind::Closed.into());
+            StdioProbeStep::Fail(error) => return Err(probe_error(error, connection)),
+            StdioProbeStep::Done(outcome) => {
+                complete_negotiation(connection, outcome).await?;
+                let record = probe.record();
+                return guard
+                    .0
+                    .take()
+                    .map(|connection| (connection, record))
+                    .ok_or_else(|| ErrorKind::Closed.into());
             }
         };
     }
 }
 
-/// A connection that ends unless it is taken: whoever gives up waiting must not leave a child behind.
+/// Ends a connection that is still being opened when the caller stops waiting, so that no child is left behind.
 pub(super) struct ConnectGuard(pub(super) Option<Arc<ClientConnection>>);
 
 impl Drop for ConnectGuard {
     fn drop(&mut self) {
-        if let Some(link) = &self.0 {
-            link.abort("the client gave up");
+        if let Some(connection) = &self.0 {
+            connection.abort("connecting was cancelled");
         }
     }
 }
 
 async fn send_probe(
     probe: &mut StdioProbe,
-    link: &Arc<ClientConnection>,
-    ask: ProbeRequest,
+    connection: &Arc<ClientConnection>,
+    probe_request: ProbeRequest,
 ) -> Result<StdioProbeStep> {
-    let request = ProbeCall::new(link, ask);
-    let limit = link.shared.settings.probe_timeout;
-    let options = match ask {
+    let request = ProbeCall::new(connection, probe_request);
+    let limit = connection.shared.settings.probe_timeout;
+    let options = match probe_request {
         ProbeRequest::Discover(_) => {
             Options { idle_timeout: Some(limit), total_timeout: Some(limit), ..Options::default() }
         }
         ProbeRequest::Initialize(_) => Options::default(),
     };
-    Ok(match link.call(&request, &options).await {
+    Ok(match connection.call(&request, &options).await {
         Ok(Ok(result)) => {
-            link.set_handshake_result(&result);
+            connection.set_handshake_result(&result);
             probe.receive(StdioProbeEvent::Result((&result).into()))
         }
         Ok(Err(error)) => probe.receive(StdioProbeEvent::Error(&error)),
@@ -123,33 +127,36 @@ async fn send_probe(
     })
 }
 
-/// Both sides know each other: what is due then is done.
-pub(super) async fn complete_negotiation(link: &Arc<ClientConnection>, settled: ProbeOutcome) -> Result<()> {
-    match settled {
-        ProbeOutcome::Stateless { revision, discover_result: Some(found) } => {
-            let server = found.meta.as_ref().and_then(Meta::server_info);
-            link.set_negotiated(revision, server, Some(found.capabilities), found.instructions);
+/// Stores the result of the negotiation and, after a handshake, sends `notifications/initialized`.
+pub(super) async fn complete_negotiation(
+    connection: &Arc<ClientConnection>,
+    outcome: ProbeOutcome,
+) -> Result<()> {
+    match outcome {
+        ProbeOutcome::Stateless { revision, discover_result: Some(result) } => {
+            let server = result.meta.as_ref().and_then(Meta::server_info);
+            connection.set_negotiated(revision, server, Some(result.capabilities), result.instructions);
         }
         ProbeOutcome::Stateless { revision, discover_result: None } => {
-            link.set_negotiated(revision, None, None, None);
-            link.mark_revision_unverified();
+            connection.set_negotiated(revision, None, None, None);
+            connection.mark_revision_unverified();
         }
-        ProbeOutcome::Handshake { revision, initialize_result: answer } => {
-            let logs = answer.capabilities.logging.is_some();
-            link.set_negotiated(
+        ProbeOutcome::Handshake { revision, initialize_result: result } => {
+            let logs = result.capabilities.logging.is_some();
+            connection.set_negotiated(
                 revision,
-                Some(answer.server_info),
-                Some(answer.capabilities),
-                answer.instructions,
+                Some(result.server_info),
+                Some(result.capabilities),
+                result.instructions,
             );
-            link.notify::<Initialized>(EmptyParams::new()).await?;
-            http::start_standalone_stream(link).await;
-            if let (true, Some(level)) = (logs, link.shared.settings.log_level) {
+            connection.notify::<Initialized>(EmptyParams::new()).await?;
+            http::start_standalone_stream(connection).await;
+            if let (true, Some(level)) = (logs, connection.shared.settings.log_level) {
                 let params = SetLevelParams::new(level);
-                if let Err(trouble) =
-                    link.call(&TypedRequest::<SetLevel>::new(&params), &Options::default()).await
+                if let Err(error) =
+                    connection.call(&TypedRequest::<SetLevel>::new(&params), &Options::default()).await
                 {
-                    tracing::warn!(error = %ClientError::from(trouble), "the server was not told which logs are wanted");
+                    tracing::warn!(error = %ClientError::from(error), "cannot set the log level");
                 }
             }
         }
@@ -157,9 +164,9 @@ pub(super) async fn complete_negotiation(link: &Arc<ClientConnection>, settled: 
     Ok(())
 }
 
-/// Why no revision was found.
-pub(super) fn probe_error(failure: ProbeError, link: &ClientConnection) -> ClientError {
-    let last_words = match &link.transport {
+/// The error of a failed probe, with the end of a child's standard error output.
+pub(super) fn probe_error(error: ProbeError, connection: &ClientConnection) -> ClientError {
+    let stderr_tail = match &connection.transport {
         Transport::Child(pipe) => {
             let stderr = pipe.child.stderr();
             let lines: Vec<&str> = stderr.trim_end().lines().rev().take(5).collect();
@@ -167,34 +174,31 @@ pub(super) fn probe_error(failure: ProbeError, link: &ClientConnection) -> Clien
             match lines.is_empty() {
                 true => String::new(),
                 false => {
-                    format!(
-                        "; the last it wrote to its standard error: {}",
-                        truncate(&lines.join("\n"), 1000)
-                    )
+                    format!("; end of its standard error: {}", truncate(&lines.join("\n"), 1000))
                 }
             }
         }
         _ => String::new(),
     };
-    match failure {
+    match error {
         ProbeError::HttpStatus(status) => ErrorKind::Status { status, body: String::new() }.into(),
         ProbeError::Rejected(error) => {
-            let revision = link.revision();
+            let revision = connection.revision();
             ClientError::from_error_response(error, Initialize::NAME, revision)
         }
         ProbeError::NoResponse => ClientError::connect(
             ConnectStep::FirstResponse,
-            format!("the server does not answer{last_words}"),
+            format!("the server does not respond{stderr_tail}"),
         ),
         ProbeError::Exited => {
-            let seen = link.disconnect_reason().unwrap_or("the server ended");
-            ClientError::connect(ConnectStep::Handshake, format!("{seen}{last_words}"))
+            let reason = connection.disconnect_reason().unwrap_or("the server ended");
+            ClientError::connect(ConnectStep::Handshake, format!("{reason}{stderr_tail}"))
         }
         other => ErrorKind::Protocol(other.to_string()).into(),
     }
 }
 
-/// The first request of a connection, before anything is agreed.
+/// The first request of a connection, before the negotiation is complete.
 pub(super) struct ProbeCall {
     probe: ProbeRequest,
     initialize_params: Option<InitializeParams>,
@@ -202,18 +206,18 @@ pub(super) struct ProbeCall {
 }
 
 impl ProbeCall {
-    pub(super) fn new(link: &ClientConnection, ask: ProbeRequest) -> Self {
-        let settings = &link.shared.settings;
-        match ask {
+    pub(super) fn new(connection: &ClientConnection, probe_request: ProbeRequest) -> Self {
+        let settings = &connection.shared.settings;
+        match probe_request {
             ProbeRequest::Discover(revision) => Self {
-                probe: ask,
+                probe: probe_request,
                 initialize_params: None,
-                meta_entries: Era::from(revision).request_meta(revision, &link.shared.settings),
+                meta_entries: Era::from(revision).request_meta(revision, &connection.shared.settings),
             },
             ProbeRequest::Initialize(offer) => {
-                let hello =
+                let params =
                     InitializeParams::new(offer.as_str(), settings.capabilities(), settings.info.clone());
-                Self { probe: ask, initialize_params: Some(hello), meta_entries: Vec::new() }
+                Self { probe: probe_request, initialize_params: Some(params), meta_entries: Vec::new() }
             }
         }
     }
@@ -239,7 +243,7 @@ impl OutboundRequest for ProbeCall {
 
     fn encode(&self, out: &mut Vec<u8>, id: &Id<'_>, _: &ClientConnection, _: &Options) -> Result<()> {
         match &self.initialize_params {
-            Some(hello) => write_request::<Initialize>(out, id, hello.clone(), self.revision())?,
+            Some(params) => write_request::<Initialize>(out, id, params.clone(), self.revision())?,
             None => {
                 let mut meta = Meta::new();
                 for (key, value) in &self.meta_entries {

@@ -1,4 +1,4 @@
-//! Without the cargo feature `http` there is no HTTP, and whoever asks for it hears how to get it.
+//! Stands in for the HTTP transports without the cargo feature `http`: connecting to a URL is an error.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -16,21 +16,21 @@ use super::connection::ClientConnection;
 use super::pending_calls::PendingCall;
 use super::transport::{EncodedRequest, ServerReply};
 
-/// Gives credentials over HTTP, which this program was built without.
+/// The source of credentials for HTTP requests, which this build does not support.
 pub trait Authorizer: Send + Sync + 'static {
-    /// What to send as `Authorization` with the next request, if anything.
+    /// Returns the `Authorization` header of the next request, if there is one.
     fn authorization(&self) -> Pin<Box<dyn Future<Output = Result<Option<String>>> + Send + '_>>;
 
-    /// The server refused. True when the request is to be sent again.
+    /// Handles a rejection. Returns true to send the request again.
     fn handle_challenge(
         &self,
         challenge: Challenge,
     ) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>>;
 }
 
-/// How a server would be reached.
+/// The settings of an HTTP connection, which cannot be opened.
 #[derive(Clone)]
-#[allow(dead_code, reason = "nobody can follow it")]
+#[allow(dead_code, reason = "the builder sets the fields, but no connection reads them")]
 pub(super) struct HttpConfig {
     pub(super) url: String,
     pub(super) headers: Vec<(String, String)>,
@@ -61,14 +61,13 @@ pub(super) async fn open(
     _: &HttpConfig,
     _: Option<ProbeRecord>,
 ) -> Result<(Arc<ClientConnection>, Option<ProbeRecord>)> {
-    let text =
-        "HTTP is spoken only with the cargo feature `http` of tsugite, which this program was built without";
+    let text = "HTTP needs the cargo feature `http` of tsugite, which is not enabled in this build";
     Err(ClientError::config(text))
 }
 
 pub(super) async fn start_standalone_stream(_: &Arc<ClientConnection>) {}
 
-/// Streamable HTTP, of which there is none.
+/// A Streamable HTTP connection, which cannot exist.
 pub(super) struct StreamableHttp(Infallible);
 
 impl StreamableHttp {
@@ -94,7 +93,7 @@ impl StreamableHttp {
     }
 }
 
-/// HTTP+SSE, of which there is none.
+/// An HTTP+SSE connection, which cannot exist.
 pub(super) struct HttpSse(Infallible);
 
 impl HttpSse {

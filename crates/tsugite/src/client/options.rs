@@ -1,4 +1,4 @@
-//! What one call wants differently.
+//! The options of one call.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,29 +17,29 @@ pub(super) struct Options {
     pub(super) idle_timeout: Option<Duration>,
     pub(super) total_timeout: Option<Duration>,
     pub(super) on_progress: Option<ProgressCallback>,
-    /// Whether progress is asked for even if nobody listens: it keeps the call alive.
+    /// Whether to ask for progress even without a callback, because progress extends the idle timeout.
     pub(super) request_progress: bool,
     pub(super) headers: Vec<(String, String)>,
     pub(super) meta: Option<Meta>,
     pub(super) caching: Caching,
-    /// Whether the caller knows that doing it twice does no harm.
+    /// Whether the caller declared that running the call twice is safe.
     pub(super) idempotent: bool,
-    /// Told the id before the call leaves.
+    /// Receives the id before the request is sent.
     pub(super) request_id_observer: Option<Arc<dyn RequestIdObserver>>,
 }
 
 impl Options {
     pub(super) fn timeouts(&self, settings: &ClientSettings) -> Timeouts {
-        let mut patience = settings.timeouts;
+        let mut timeouts = settings.timeouts;
         if let Some(idle) = self.idle_timeout {
-            patience.idle_timeout = idle;
-            // Whoever is ready to wait this long for a sign of life is ready to wait this long in all.
-            patience.total_timeout = patience.total_timeout.map(|total| total.max(idle));
+            timeouts.idle_timeout = idle;
+            // A longer idle timeout also extends the total timeout, which could otherwise never be reached.
+            timeouts.total_timeout = timeouts.total_timeout.map(|total| total.max(idle));
         }
         if self.total_timeout.is_some() {
-            patience.total_timeout = self.total_timeout;
+            timeouts.total_timeout = self.total_timeout;
         }
-        patience
+        timeouts
     }
 
     pub(super) fn wants_progress(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Whether what a tool gave is what it promised.
+//! Checks the structured content of a tool result against the tool's output schema.
 
 use serde_json::Value;
 use tsugite_core::jsonrpc::{JsonError, RawJson};
@@ -7,13 +7,15 @@ use tsugite_core::protocol::tools::CallResult;
 
 use crate::shared::validate::Validator;
 
-/// Compares structured content with the output schema of its tool. Fails as well when there is none, or when the schema
-/// cannot be enforced: without the cargo feature `validate` none can. Nothing is fetched for a schema.
+/// Validates structured content against the output schema. Also fails if there is no structured content, or if the
+/// schema cannot be enforced: without the cargo feature `validate` none can. No external reference is fetched.
 pub(super) fn validate_output(schema: &Schema, result: &CallResult) -> Result<(), JsonError> {
     let Some(structured) = &result.structured_content else {
-        return Err(JsonError::new("the tool declares an output schema and gave no structured content"));
+        return Err(JsonError::new("the tool declares an output schema but returned no structured content"));
     };
     let value: Value = RawJson::read(structured)?;
     let checked = Validator::compile(schema).and_then(|validator| validator.check(&value));
-    checked.map_err(|what| JsonError::new(format!("its output does not fit its own schema: {what}")))
+    checked.map_err(|error| {
+        JsonError::new(format!("the output does not match the tool's output schema: {error}"))
+    })
 }

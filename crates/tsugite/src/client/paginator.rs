@@ -1,4 +1,4 @@
-//! Lists, which come in pages: as one vector, or as a stream that reads on as far as one looks.
+//! Reads a list page by page, into one vector or as a stream.
 
 use std::collections::{HashSet, VecDeque};
 use std::future::{Future, IntoFuture, poll_fn};
@@ -16,27 +16,27 @@ use super::call::ClientMethod;
 use super::client_error::{ClientError, ErrorKind, Result};
 use super::options::Options;
 
-/// A list of a server. Await it for all of it, or take it as a stream: `next`, or [`PostSseBody`].
+/// A paginated list of a server. Await it for all items, or read it item by item with `next` or as a [`Stream`].
 ///
-/// A server whose pages never end, or whose cursors go in circles, ends in an error.
+/// Fails if a cursor repeats or the list has more pages than the client's `max_pages`.
 ///
 /// ```
 /// use tsugite::client::Client;
 /// use tsugite::prelude::*;
 ///
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
 /// # let server = Server::new("s", "1").tool(Tool::new("one").handler(async || 1));
 /// let client = Client::in_process(&server).await?;
 /// let all = client.list_tools().await?;
-/// assert_eq!(all[0].mcp_name, "one");
+/// assert_eq!(all[0].name, "one");
 ///
 /// let mut tools = client.list_tools();
 /// while let Some(tool) = tools.next().await {
-///     println!("{}", tool?.mcp_name);
+///     println!("{}", tool?.name);
 /// }
 /// # Ok(()) }
 /// ```
-#[must_use = "nothing is sent before it is awaited or looked at"]
+#[must_use = "nothing is sent before it is awaited or polled"]
 pub struct Paginator<M: Paginated> {
     client: Client,
     options: Options,
@@ -53,17 +53,17 @@ type PageFuture<M> =
 enum NextPage {
     First,
     Cursor(String),
-    /// Given up, which is told after all that came before.
+    /// The list failed. The error follows the items read before.
     Failed(ClientError),
     Done,
 }
 
-/// A list that comes in pages.
+/// A method that lists items in pages.
 pub trait Paginated: ClientMethod<Params = PaginatedParams> {
-    /// What it lists.
+    /// The type of the items.
     type Item: Send + Unpin + 'static;
 
-    /// Takes the page out of a result.
+    /// Extracts the page from a result.
     fn into_page(output: Self::Output) -> ListPage<Self::Item>;
 }
 
@@ -109,9 +109,9 @@ impl<M: Paginated> Paginator<M> {
         }
     }
 
-    /// How long to wait for each page.
-    pub fn timeout(mut self, silence: Duration) -> Self {
-        self.options.idle_timeout = Some(silence);
+    /// Sets the idle timeout of each page.
+    pub fn timeout(mut self, idle_timeout: Duration) -> Self {
+        self.options.idle_timeout = Some(idle_timeout);
         self
     }
 
@@ -121,13 +121,13 @@ impl<M: Paginated> Paginator<M> {
         self
     }
 
-    /// Whether it may be answered from what the client remembers.
+    /// Sets whether the list may be answered from the cache.
     pub fn caching(mut self, caching: Caching) -> Self {
         self.options.caching = caching;
         self
     }
 
-    /// The next item; `None` after the last. An error ends the list.
+    /// Returns the next item; `None` after the last. Nothing follows an error.
     pub async fn next(&mut self) -> Option<Result<M::Item>> {
         poll_fn(|cx| self.poll(cx)).await
     }
@@ -162,9 +162,12 @@ impl<M: Paginated> Paginator<M> {
                     self.pages_read += 1;
                     if let Some(cursor) = next_cursor {
                         self.next_page = if !self.seen_cursors.insert(cursor.clone()) {
-                            NextPage::Failed(endless_list_error("a page comes again", self.pages_read))
+                            NextPage::Failed(endless_list_error("a cursor was repeated", self.pages_read))
                         } else if self.pages_read >= self.client.inner.shared.settings.max_pages {
-                            NextPage::Failed(endless_list_error("there is no end", self.pages_read))
+                            NextPage::Failed(endless_list_error(
+                                "the limit `max_pages` is reached",
+                                self.pages_read,
+                            ))
                         } else {
                             NextPage::Cursor(cursor)
                         };
@@ -175,8 +178,8 @@ impl<M: Paginated> Paginator<M> {
     }
 }
 
-fn endless_list_error(what: &str, pages: usize) -> ClientError {
-    ErrorKind::TooLarge(format!("the server's list was given up after {pages} pages: {what}")).into()
+fn endless_list_error(reason: &str, pages: usize) -> ClientError {
+    ErrorKind::TooLarge(format!("stopped reading the list after {pages} pages: {reason}")).into()
 }
 
 impl<M: Paginated> Stream for Paginator<M>

@@ -1,4 +1,4 @@
-//! Calls that wait for an answer, and the time they have for it.
+//! Calls without a response yet, and their timeouts.
 
 use std::collections::HashMap;
 use std::future::{Future, poll_fn};
@@ -17,25 +17,25 @@ use super::client_error::TimeoutKind;
 use super::client_handler;
 use crate::lock::lock;
 
-/// Told how far a call has come.
+/// Receives the progress of a call.
 pub(super) type ProgressCallback = Arc<dyn Fn(ProgressParams) + Send + Sync>;
 
-/// What came of a call.
+/// The outcome of a call.
 #[derive(Debug)]
 pub(super) enum CallOutcome {
     Response(Result<RawJson, ErrorObject>),
-    /// The connection went away; in words.
+    /// The connection was lost, for this reason.
     Disconnected(String),
 }
 
-/// The calls made over one connection. Ids are never used twice.
+/// The pending calls of one connection. Ids are never reused.
 #[derive(Default)]
 pub(super) struct PendingCalls {
     last_id: AtomicI64,
     table: Mutex<HashMap<i64, Arc<PendingCall>, foldhash::fast::RandomState>>,
 }
 
-/// One of them.
+/// A call without a response yet.
 pub(super) struct PendingCall {
     id: i64,
     timeouts: Timeouts,
@@ -46,13 +46,13 @@ pub(super) struct PendingCall {
 struct PendingCallState {
     call_timer: CallTimer,
     outcome: Option<CallOutcome>,
-    /// Who waits for the outcome.
+    /// Woken when the outcome is set.
     outcome_waker: Option<Waker>,
-    /// Who waits for the clock to run again.
+    /// Woken when the timer resumes.
     timer_waker: Option<Waker>,
 }
 
-/// No answer came in time.
+/// No response arrived in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CallTimeoutError {
     pub(super) limit: Duration,
@@ -60,68 +60,68 @@ pub(super) struct CallTimeoutError {
 }
 
 impl PendingCalls {
-    /// A call is made now.
+    /// Registers a new call.
     pub(super) fn register(
         &self,
-        patience: Timeouts,
+        timeouts: Timeouts,
         on_progress: Option<ProgressCallback>,
     ) -> Arc<PendingCall> {
         let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
         let state = PendingCallState {
-            call_timer: CallTimer::new(Instant::now().into_std(), patience),
+            call_timer: CallTimer::new(Instant::now().into_std(), timeouts),
             outcome: None,
             outcome_waker: None,
             timer_waker: None,
         };
-        let waiting = Arc::new(PendingCall { id, timeouts: patience, on_progress, state: Mutex::new(state) });
-        lock(&self.table).insert(id, Arc::clone(&waiting));
-        waiting
+        let call = Arc::new(PendingCall { id, timeouts, on_progress, state: Mutex::new(state) });
+        lock(&self.table).insert(id, Arc::clone(&call));
+        call
     }
 
-    /// Nobody waits for it any more. False if it was answered already.
+    /// Removes a call. Returns false if it was complete already.
     pub(super) fn remove(&self, id: i64) -> bool {
         lock(&self.table).remove(&id).is_some()
     }
 
-    /// An answer has come. False when nobody waits for it: it is late, doubled, or the peer's mistake.
+    /// Completes a call. Returns false if no call has this id: the response is late, duplicate or an error of the peer.
     pub(super) fn complete(&self, id: &Id<'_>, outcome: Result<RawJson, ErrorObject>) -> bool {
-        let waiting = id.as_i64().and_then(|id| lock(&self.table).remove(&id));
-        match waiting {
-            Some(waiting) => {
-                waiting.complete(CallOutcome::Response(outcome));
+        let call = id.as_i64().and_then(|id| lock(&self.table).remove(&id));
+        match call {
+            Some(call) => {
+                call.complete(CallOutcome::Response(outcome));
                 true
             }
             None => false,
         }
     }
 
-    /// Progress has come. False when it belongs to no call.
+    /// Reports progress to its call. Returns false if no call has this token.
     pub(super) fn handle_progress(&self, progress: ProgressParams) -> bool {
         match self.get(&progress.progress_token) {
-            Some(waiting) => {
-                waiting.handle_progress(progress);
+            Some(call) => {
+                call.handle_progress(progress);
                 true
             }
             None => false,
         }
     }
 
-    /// The call with this id, if it still waits.
+    /// The call with this id, if it is still pending.
     pub(super) fn get(&self, id: &Id<'_>) -> Option<Arc<PendingCall>> {
         let id = id.as_i64()?;
         lock(&self.table).get(&id).cloned()
     }
 
-    /// Everything that waits: whoever asked a question without saying for which call asked it for one of these.
+    /// All pending calls. A request of the server that names no call may belong to any of them.
     pub(super) fn all(&self) -> Vec<Arc<PendingCall>> {
         lock(&self.table).values().cloned().collect()
     }
 
-    /// The connection is gone: every call is over.
-    pub(super) fn fail_all(&self, seen: &str) {
+    /// Fails every call, because the connection was lost.
+    pub(super) fn fail_all(&self, reason: &str) {
         let all = std::mem::take(&mut *lock(&self.table));
-        for waiting in all.into_values() {
-            waiting.complete(CallOutcome::Disconnected(seen.to_owned()));
+        for call in all.into_values() {
+            call.complete(CallOutcome::Disconnected(reason.to_owned()));
         }
     }
 }
@@ -131,7 +131,7 @@ impl PendingCall {
         self.id
     }
 
-    /// Waits for the outcome. Time is kept by [`Self::run_with_timeout`].
+    /// Waits for the outcome, without a timeout; see [`Self::run_with_timeout`].
     pub(super) fn outcome(&self) -> impl Future<Output = CallOutcome> {
         poll_fn(|cx| {
             let mut state = lock(&self.state);
@@ -145,18 +145,18 @@ impl PendingCall {
         })
     }
 
-    /// Whether the outcome is there.
+    /// Whether the outcome is set.
     pub(super) fn is_complete(&self) -> bool {
         lock(&self.state).outcome.is_some()
     }
 
-    /// Runs `work` as long as the call has time.
+    /// Runs `work` until the call times out.
     pub(super) async fn run_with_timeout<F: Future>(
         &self,
         mut work: Pin<&mut F>,
     ) -> Result<F::Output, CallTimeoutError> {
-        // Most calls are answered before their first look at the clock.
-        let mut clock = pin!(None);
+        // The timer is created only when needed: most calls complete at the first poll.
+        let mut sleep = pin!(None);
         poll_fn(|cx| {
             if let Poll::Ready(done) = work.as_mut().poll(cx) {
                 return Poll::Ready(Ok(done));
@@ -177,15 +177,15 @@ impl PendingCall {
                     let kind = if total { TimeoutKind::Total } else { TimeoutKind::Idle };
                     return Poll::Ready(Err(CallTimeoutError { limit, kind }));
                 }
-                match clock.as_mut().as_pin_mut() {
-                    None => clock.set(Some(sleep_until(deadline))),
-                    Some(mut clock) if clock.deadline() != deadline && clock.is_elapsed() => {
-                        clock.as_mut().reset(deadline);
+                match sleep.as_mut().as_pin_mut() {
+                    None => sleep.set(Some(sleep_until(deadline))),
+                    Some(mut sleep) if sleep.deadline() != deadline && sleep.is_elapsed() => {
+                        sleep.as_mut().reset(deadline);
                     }
                     Some(_) => {}
                 }
-                if let Some(clock) = clock.as_mut().as_pin_mut()
-                    && clock.poll(cx).is_pending()
+                if let Some(sleep) = sleep.as_mut().as_pin_mut()
+                    && sleep.poll(cx).is_pending()
                 {
                     return Poll::Pending;
                 }
@@ -194,51 +194,51 @@ impl PendingCall {
         .await
     }
 
-    /// Somebody needs time to answer a question of the server: the clock stands until the guard is dropped.
+    /// Pauses the timer until the guard is dropped, while the client answers a request of the server.
     pub(super) fn pause_timer(self: &Arc<Self>) -> PausedTimer {
         lock(&self.state).call_timer.pause(Instant::now().into_std());
         PausedTimer(Arc::clone(self))
     }
 
     fn handle_progress(&self, progress: ProgressParams) {
-        let rises =
+        let advanced =
             lock(&self.state).call_timer.record_progress(Instant::now().into_std(), progress.progress);
-        if rises && let Some(told) = &self.on_progress {
-            client_handler::invoke_callback(&**told, progress);
+        if advanced && let Some(callback) = &self.on_progress {
+            client_handler::invoke_callback(&**callback, progress);
         }
     }
 
     fn complete(&self, outcome: CallOutcome) {
-        let waiter = {
+        let waker = {
             let mut state = lock(&self.state);
             state.outcome = Some(outcome);
             state.outcome_waker.take()
         };
-        if let Some(waiter) = waiter {
-            waiter.wake();
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 }
 
-/// A clock that stands.
+/// Resumes the timer of a call when dropped.
 pub(super) struct PausedTimer(Arc<PendingCall>);
 
 impl Drop for PausedTimer {
     fn drop(&mut self) {
-        let timer = {
+        let waker = {
             let mut state = lock(&self.0.state);
             state.call_timer.resume(Instant::now().into_std());
             state.timer_waker.take()
         };
-        if let Some(timer) = timer {
-            timer.wake();
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 }
 
-fn register_waker(place: &mut Option<Waker>, cx: &Context<'_>) {
-    if !place.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-        *place = Some(cx.waker().clone());
+fn register_waker(slot: &mut Option<Waker>, cx: &Context<'_>) {
+    if !slot.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+        *slot = Some(cx.waker().clone());
     }
 }
 
@@ -257,58 +257,58 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn progress_gives_a_call_more_time_but_not_more_than_there_is_in_all() {
+    async fn progress_extends_the_idle_timeout_not_the_total_timeout() {
         let calls = PendingCalls::default();
-        let waiting = calls.register(timeouts(30, 70), None);
+        let call = calls.register(timeouts(30, 70), None);
         let start = Instant::now();
-        let told = async {
+        let work = async {
             for step in 1..10 {
                 tokio::time::sleep(SECOND * 20).await;
-                calls.handle_progress(progress(waiting.id(), f64::from(step)));
+                calls.handle_progress(progress(call.id(), f64::from(step)));
             }
             std::future::pending::<()>().await;
         };
-        let timed_out = waiting.run_with_timeout(pin!(told)).await.unwrap_err();
+        let timed_out = call.run_with_timeout(pin!(work)).await.unwrap_err();
         assert_eq!((start.elapsed(), timed_out.kind), (SECOND * 70, TimeoutKind::Total));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silence_ends_a_call() {
+    async fn idle_timeout_ends_a_call() {
         let calls = PendingCalls::default();
-        let waiting = calls.register(timeouts(30, 70), None);
+        let call = calls.register(timeouts(30, 70), None);
         let start = Instant::now();
-        let timed_out = waiting.run_with_timeout(pin!(waiting.outcome())).await.unwrap_err();
+        let timed_out = call.run_with_timeout(pin!(call.outcome())).await.unwrap_err();
         assert_eq!((start.elapsed(), timed_out.kind), (SECOND * 30, TimeoutKind::Idle));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_clock_stands_while_somebody_answers() {
+    async fn timer_is_paused_while_a_request_is_answered() {
         let calls = PendingCalls::default();
-        let waiting = calls.register(timeouts(30, 40), None);
+        let call = calls.register(timeouts(30, 40), None);
         let start = Instant::now();
-        let asked = async {
+        let work = async {
             tokio::time::sleep(SECOND * 10).await;
-            let paused = waiting.pause_timer();
+            let paused = call.pause_timer();
             tokio::time::sleep(SECOND * 1000).await;
             drop(paused);
             std::future::pending::<()>().await;
         };
-        waiting.run_with_timeout(pin!(asked)).await.unwrap_err();
+        call.run_with_timeout(pin!(work)).await.unwrap_err();
         assert_eq!(start.elapsed(), SECOND * 1040);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_clock_that_stood_from_the_first_moment_runs_again() {
+    async fn timer_paused_from_the_start_resumes() {
         let calls = PendingCalls::default();
-        let waiting = calls.register(timeouts(5, 40), None);
+        let call = calls.register(timeouts(5, 40), None);
         let start = Instant::now();
-        let paused = waiting.pause_timer();
+        let paused = call.pause_timer();
         let resumed = async {
             tokio::time::sleep(SECOND * 100).await;
             drop(paused);
         };
-        let outcome = pin!(waiting.outcome());
-        let (_, timed_out) = tokio::join!(resumed, waiting.run_with_timeout(outcome));
+        let outcome = pin!(call.outcome());
+        let (_, timed_out) = tokio::join!(resumed, call.run_with_timeout(outcome));
         assert!(timed_out.is_err());
         assert_eq!(start.elapsed(), SECOND * 105);
     }
@@ -339,23 +339,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_believed_once() {
+    async fn second_response_to_a_call_is_ignored() {
         let calls = PendingCalls::default();
-        let waiting = calls.register(Timeouts::default(), None);
-        let id = Id::from(waiting.id());
+        let call = calls.register(Timeouts::default(), None);
+        let id = Id::from(call.id());
         assert!(calls.complete(&id, Ok(RawJson::empty_object())));
         assert!(!calls.complete(&id, Ok(RawJson::empty_object())));
         assert!(!calls.complete(&Id::from(77), Ok(RawJson::empty_object())));
-        assert!(matches!(waiting.outcome().await, CallOutcome::Response(Ok(_))));
+        assert!(matches!(call.outcome().await, CallOutcome::Response(Ok(_))));
     }
 
     #[tokio::test]
-    async fn a_lost_connection_ends_every_call() {
+    async fn lost_connection_fails_every_call() {
         let calls = PendingCalls::default();
-        let waiting: Vec<_> = (0..3).map(|_| calls.register(Timeouts::default(), None)).collect();
+        let call: Vec<_> = (0..3).map(|_| calls.register(Timeouts::default(), None)).collect();
         calls.fail_all("gone");
-        for waiting in waiting {
-            assert!(matches!(waiting.outcome().await, CallOutcome::Disconnected(seen) if seen == "gone"));
+        for call in call {
+            assert!(matches!(call.outcome().await, CallOutcome::Disconnected(reason) if reason == "gone"));
         }
         assert!(calls.all().is_empty());
     }

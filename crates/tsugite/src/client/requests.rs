@@ -1,4 +1,4 @@
-//! Every request of the specification, as one method each.
+//! The requests of the specification, one method each.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,34 +24,33 @@ use super::paginator::Paginator;
 use super::{Client, output_validation};
 
 impl Client {
-    /// Which tools there are, all pages of them.
+    /// Lists the tools, all pages of them.
     pub fn list_tools(&self) -> Paginator<tools::List> {
         Paginator::new(self)
     }
 
-    /// Which prompts there are.
+    /// Lists the prompts.
     pub fn list_prompts(&self) -> Paginator<prompts::List> {
         Paginator::new(self)
     }
 
-    /// Which resources there are.
+    /// Lists the resources.
     pub fn list_resources(&self) -> Paginator<resources::List> {
         Paginator::new(self)
     }
 
-    /// Which templates for resources there are.
+    /// Lists the resource templates.
     pub fn list_resource_templates(&self) -> Paginator<resources::ListTemplates> {
         Paginator::new(self)
     }
 
-    /// Calls a tool and reads what it gives into a type.
+    /// Calls a tool and deserializes its output.
     ///
-    /// `arguments` is anything that becomes a JSON object. The result is read from the structured content; of a tool
-    /// without, from its text: as JSON, or as the text itself. What the server asks meanwhile is answered by the
-    /// client's handlers.
+    /// `arguments` must serialize to a JSON object or null. The output is read from the structured content or, if there
+    /// is none, from the text: as JSON, or as a string. The client's handlers answer input requests of the server.
     ///
-    /// Fails with [`ClientError::as_tool_failure`] when the tool says that it failed, with [`ClientError::as_rpc_error`] when the server
-    /// declines.
+    /// Fails with [`ClientError::as_tool_failure`] if the tool reports a failure, and with
+    /// [`ClientError::as_rpc_error`] if the server responds with an error.
     ///
     /// ```
     /// use serde_json::json;
@@ -64,7 +63,7 @@ impl Client {
     ///     a + b
     /// }
     ///
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
     /// let client = Client::in_process(&Server::new("calculator", "1.0.0").tool(add)).await?;
     /// let sum: i64 = client.call("add", json!({"a": 1, "b": 2})).await?;
     /// assert_eq!(sum, 3);
@@ -81,13 +80,13 @@ impl Client {
                 if result.is_error == Some(true) {
                     return Err(ErrorKind::ToolFailed(Box::new(result)).into());
                 }
-                read_output(&result).map_err(|what| ClientError::malformed_result(tools::Call::NAME, what))
+                read_output(&result).map_err(|error| ClientError::malformed_result(tools::Call::NAME, error))
             })
         })
         .request_progress()
     }
 
-    /// Calls a tool and gives its whole result, one that says it failed included.
+    /// Calls a tool and returns its result, even if it reports a failure.
     pub fn call_raw(
         &self,
         name: impl Into<String>,
@@ -97,10 +96,10 @@ impl Client {
         Call::new(self, params, call::run_rounds_boxed::<tools::Call>).request_progress()
     }
 
-    /// Calls a tool, and checks what it gives against the output schema it declares.
+    /// Calls a tool, and validates its output against the output schema it declares.
     ///
-    /// The list of tools is read first if it was not yet. Nothing a schema refers to is fetched from anywhere. Without the
-    /// cargo feature `validate` no schema can be checked, and a tool that has one fails.
+    /// Reads the list of tools first unless it contains this tool already. No external reference of a schema is
+    /// fetched. Without the cargo feature `validate` no schema can be checked, and a tool that declares one fails.
     pub fn call_checked(
         &self,
         name: impl Into<String>,
@@ -115,7 +114,7 @@ impl Client {
                     && let Some(schema) = schema
                 {
                     output_validation::validate_output(&schema, &result)
-                        .map_err(|what| ClientError::malformed_result(tools::Call::NAME, what))?;
+                        .map_err(|error| ClientError::malformed_result(tools::Call::NAME, error))?;
                 }
                 Ok(result)
             })
@@ -128,7 +127,7 @@ impl Client {
         Call::new(self, Ok(ReadParams::new(uri)), call::run_rounds_boxed::<resources::Read>)
     }
 
-    /// Has a prompt filled in. `arguments` is anything that becomes an object of strings.
+    /// Gets a prompt. `arguments` must serialize to an object of strings or null.
     pub fn get_prompt(
         &self,
         name: impl Into<String>,
@@ -143,90 +142,92 @@ impl Client {
                     None => params,
                 }
             })
-            .map_err(|what| {
-                ClientError::config(format!("the arguments of a prompt are strings by name: {what}"))
+            .map_err(|error| {
+                ClientError::config(format!(
+                    "the arguments of a prompt must be an object of strings: {error}"
+                ))
             });
         Call::new(self, params, call::run_rounds_boxed::<prompts::Get>)
     }
 
-    /// What could stand in an argument of a prompt or of a resource template.
+    /// Completes an argument of a prompt or of a resource template.
     pub fn complete(&self, params: CompleteParams) -> Call<completion::Complete, CompleteResult> {
         self.request::<completion::Complete>(params)
     }
 
-    /// From which level on the server shall send logs (up to 2025-11-25; then each request says it, see
-    /// [`ClientBuilder::log_level`](super::Connecting::log_level)).
+    /// Sets the lowest level of logs that the server sends (up to 2025-11-25; later each request sets it, see
+    /// [`ClientBuilder::log_level`](super::ClientBuilder::log_level)).
     pub fn set_log_level(&self, level: Level) -> Call<SetLevel, EmptyResult> {
         self.request::<SetLevel>(SetLevelParams::new(level))
     }
 
-    /// Is anybody there (up to 2025-11-25).
+    /// Checks that the server responds (up to 2025-11-25).
     pub fn ping(&self) -> Call<Ping, EmptyResult> {
         self.request::<Ping>(EmptyParams::new())
     }
 
-    /// What the server is and can do, asked again (2026-07-28).
+    /// Requests the server's info and capabilities again (2026-07-28).
     pub fn discover(&self) -> Call<Discover, DiscoverResult> {
         self.request::<Discover>(EmptyParams::new())
     }
 
-    /// Asks to be told when a resource changes (up to 2025-11-25). [`Client::listen`] does it on every revision.
+    /// Subscribes to changes of a resource (up to 2025-11-25). [`Client::listen`] works on every revision.
     pub fn subscribe(&self, uri: impl Into<String>) -> Call<resources::Subscribe, EmptyResult> {
         self.request::<resources::Subscribe>(UriParams::new(uri))
     }
 
-    /// Asks not to be told any more (up to 2025-11-25).
+    /// Ends the subscription to a resource (up to 2025-11-25).
     pub fn unsubscribe(&self, uri: impl Into<String>) -> Call<resources::Unsubscribe, EmptyResult> {
         self.request::<resources::Unsubscribe>(UriParams::new(uri))
     }
 
-    /// How a task stands.
+    /// Gets the status of a task.
     pub fn task(&self, id: impl Into<String>) -> Call<tasks::Get, tasks::GetResult> {
         self.request::<tasks::Get>(TaskParams::new(id))
     }
 
-    /// Waits for what a task gives (2025-11-25 only).
+    /// Waits for the result of a task (2025-11-25 only).
     pub fn task_result(&self, id: impl Into<String>) -> Call<tasks::Payload, tasks::PayloadResult> {
         self.request::<tasks::Payload>(TaskParams::new(id))
     }
 
-    /// Which tasks there are (2025-11-25 only).
+    /// Lists the tasks (2025-11-25 only).
     pub fn list_tasks(&self) -> Paginator<tasks::List> {
         Paginator::new(self)
     }
 
-    /// Says that a task is no longer wanted.
+    /// Cancels a task.
     pub fn cancel_task(&self, id: impl Into<String>) -> Call<tasks::Cancel, tasks::CancelResult> {
         self.request::<tasks::Cancel>(TaskParams::new(id))
     }
 
-    /// Answers what a task asks (extension of 2026-07-28).
+    /// Answers the input requests of a task (extension of 2026-07-28).
     pub fn update_task(&self, params: UpdateParams) -> Call<tasks::Update, EmptyResult> {
         self.request::<tasks::Update>(params)
     }
 
-    /// Tells the server that the roots have changed (up to 2025-11-25; later it asks when it needs them).
+    /// Notifies the server that the roots have changed (up to 2025-11-25; later it asks for them with each call).
     pub async fn notify_roots_changed(&self) -> Result<()> {
-        let link = self.connection().await?;
-        link.era().notify_roots_changed(&link).await
+        let connection = self.connection().await?;
+        connection.era().notify_roots_changed(&connection).await
     }
 
-    /// Any method of the protocol, by its type: one request, one answer. A question in the answer is not followed but
-    /// given back, so that whoever wants to can go step by step; [`Client::answer`] asks the handlers.
+    /// Sends one request of any method and returns its output. Input requests in the output are returned, not answered;
+    /// [`Client::handle_input_requests`] answers them with the handlers.
     pub fn request<M: ClientMethod>(&self, params: M::Params) -> Call<M, M::Output> {
         Call::new(self, Ok(params), call::send_single::<M>)
     }
 
-    /// Any method at all, by its name: what the server answers, untouched.
+    /// Sends a request by method name, and returns its result unchanged.
     ///
-    /// On 2026-07-28 the claims every request must make are put into `_meta`, unless they are there.
+    /// On 2026-07-28 the entries that every request needs are added to `_meta`, unless they are present.
     pub async fn request_raw(&self, method: &str, params: Option<RawJson>) -> Result<RawJson> {
         let request = UntypedRequest { method, params };
         self.send_with_retry(&request, &Options::default()).await.map(|(result, _)| result)
     }
 }
 
-/// A request by name.
+/// A request by method name.
 struct UntypedRequest<'a> {
     method: &'a str,
     params: Option<RawJson>,
@@ -245,32 +246,32 @@ impl OutboundRequest for UntypedRequest<'_> {
         &self,
         out: &mut Vec<u8>,
         id: &Id<'_>,
-        link: &ClientConnection,
+        connection: &ClientConnection,
         options: &Options,
     ) -> Result<()> {
-        let unfit = |what| ClientError::config(format!("the params of a request are an object: {what}"));
+        let invalid = |error| ClientError::config(format!("request params must be a JSON object: {error}"));
         let mut params: Option<OrderedMap<RawJson>> =
-            self.params.as_ref().map(RawJson::read).transpose().map_err(unfit)?;
+            self.params.as_ref().map(RawJson::read).transpose().map_err(invalid)?;
         let given = params.as_ref().and_then(|params| params.get("_meta"));
-        let mut place = given.map(RawJson::read).transpose().map_err(unfit)?;
-        let own: Option<tsugite_core::protocol::Meta> = place.clone();
-        link.add_request_meta(&mut place, id, options);
-        // What the caller says of itself stands.
-        if let (Some(place), Some(own)) = (&mut place, own) {
+        let mut meta = given.map(RawJson::read).transpose().map_err(invalid)?;
+        let caller_meta: Option<tsugite_core::protocol::Meta> = meta.clone();
+        connection.add_request_meta(&mut meta, id, options);
+        // Entries of the caller override those of the client.
+        if let (Some(meta), Some(caller_meta)) = (&mut meta, caller_meta) {
             for key in SENDER_KEYS {
-                if let Some(value) = own.get(key) {
-                    place.insert(key, value);
+                if let Some(value) = caller_meta.get(key) {
+                    meta.insert(key, value);
                 }
             }
         }
-        if let Some(place) = place {
-            let place = RawJson::from_value(&place).map_err(unfit)?;
-            params.get_or_insert_default().insert("_meta", place);
+        if let Some(meta) = meta {
+            let meta = RawJson::from_value(&meta).map_err(invalid)?;
+            params.get_or_insert_default().insert("_meta", meta);
         }
-        write::request(out, id, self.method, params.as_ref()).map_err(unfit)
+        write::request(out, id, self.method, params.as_ref()).map_err(invalid)
     }
 
-    fn param_headers(&self, link: &ClientConnection) -> Vec<(String, String)> {
+    fn param_headers(&self, connection: &ClientConnection) -> Vec<(String, String)> {
         #[derive(serde::Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct RequestSubject {
@@ -279,47 +280,48 @@ impl OutboundRequest for UntypedRequest<'_> {
             task_id: Option<String>,
             arguments: Option<RawJson>,
         }
-        let Some(about) = self.params.as_ref().and_then(|params| params.read::<RequestSubject>().ok()) else {
+        let Some(fields) = self.params.as_ref().and_then(|params| params.read::<RequestSubject>().ok())
+        else {
             return Vec::new();
         };
-        if !link.era().mirrors_headers() {
+        if !connection.era().mirrors_headers() {
             return Vec::new();
         }
         let mut headers = Vec::new();
         let subject = match self.method {
-            tools::Call::NAME | prompts::Get::NAME => about.name.clone(),
-            resources::Read::NAME => about.uri,
-            tasks::Get::NAME | tasks::Update::NAME | tasks::Cancel::NAME => about.task_id,
+            tools::Call::NAME | prompts::Get::NAME => fields.name.clone(),
+            resources::Read::NAME => fields.uri,
+            tasks::Get::NAME | tasks::Update::NAME | tasks::Cancel::NAME => fields.task_id,
             _ => None,
         };
         if let Some(subject) = subject {
             let encoded = tsugite_core::session::header::encode(&subject).into_owned();
             headers.push(("mcp-name".to_owned(), encoded));
         }
-        if let (tools::Call::NAME, Some(name)) = (self.method, about.name) {
-            headers
-                .extend(link.shared.tools.param_headers(&name, about.arguments.as_ref().map(RawJson::text)));
+        if let (tools::Call::NAME, Some(name)) = (self.method, fields.name) {
+            headers.extend(
+                connection.shared.tools.param_headers(&name, fields.arguments.as_ref().map(RawJson::text)),
+            );
         }
         headers
     }
 }
 
 fn call_params(name: String, arguments: &impl Serialize) -> Result<CallParams> {
-    let unfit = |what: &dyn std::fmt::Display| {
-        ClientError::config(format!("the arguments of the tool {name:?} must be an object: {what}"))
+    let invalid = |error: &dyn std::fmt::Display| {
+        ClientError::config(format!("the arguments of the tool {name:?} must be a JSON object: {error}"))
     };
-    let arguments = RawJson::from_value(arguments).map_err(|what| unfit(&what))?;
+    let arguments = RawJson::from_value(arguments).map_err(|error| invalid(&error))?;
     if arguments.text() == "null" {
         return Ok(CallParams::new(name));
     }
     if !arguments.is_object() {
-        return Err(unfit(&"it is something else"));
+        return Err(invalid(&"found another type"));
     }
     Ok(CallParams::new(name).arguments(arguments))
 }
 
-/// What a tool gave, as a type: from the structured content, as it is or as the `result` it was wrapped in, or from the
-/// text.
+/// Deserializes the output of a tool: the structured content, the `result` it is wrapped in, or the text.
 fn read_output<T: DeserializeOwned>(result: &CallResult) -> Result<T, JsonError> {
     #[derive(serde::Deserialize)]
     #[serde(deny_unknown_fields)]
@@ -330,14 +332,14 @@ fn read_output<T: DeserializeOwned>(result: &CallResult) -> Result<T, JsonError>
         let whole = structured.read::<T>();
         return match whole {
             Ok(output) => Ok(output),
-            Err(what) => Raw::from(structured).read::<Wrapped<RawJson>>().map_err(|_| what)?.result.read(),
+            Err(error) => Raw::from(structured).read::<Wrapped<RawJson>>().map_err(|_| error)?.result.read(),
         };
     }
     let texts: Vec<&str> = result.content.iter().filter_map(|block| block.as_text()).collect();
     let text = texts.join("\n");
-    serde_json::from_str(&text)
-        .or_else(|_| serde_json::from_value(Value::String(text)))
-        .map_err(|_| JsonError::new("the tool gave no structured content, and its text does not fit either"))
+    serde_json::from_str(&text).or_else(|_| serde_json::from_value(Value::String(text))).map_err(|_| {
+        JsonError::new("there is no structured content, and the text cannot be read as the expected type")
+    })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Answers to what a server asks, the same for both eras.
+//! Answers the requests of a server, in both eras, with the client's handlers.
 
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::elicitation::{
@@ -13,7 +13,7 @@ use tsugite_core::revision::{Revision, RpcError, Translate, read_params, write_i
 use super::client_error::{ClientError, ErrorKind};
 use super::client_handler::{ClientHandlers, FormResponse, UrlResponse};
 
-/// Answers a request of the server (up to 2025-11-25): the result, as `from` writes it.
+/// Answers a request of the server (up to 2025-11-25). The result is encoded for `from`.
 pub(super) async fn handle_server_request(
     handlers: &ClientHandlers,
     method: &str,
@@ -23,53 +23,51 @@ pub(super) async fn handle_server_request(
     let params = Raw::from(params);
     match method {
         elicitation::Create::NAME => {
-            let answer = elicit(handlers, read_params::<elicitation::Create>(params, from)?).await?;
-            // Some servers ask more than their revision can. Whoever asks so understands the answer.
-            RawJson::from_value(&answer).map_err(|_| RpcError::Internal)
+            let response = elicit(handlers, read_params::<elicitation::Create>(params, from)?).await?;
+            // Not downgraded: some servers use more than their revision has, and such a server can read the response.
+            RawJson::from_value(&response).map_err(|_| RpcError::Internal)
         }
         CreateMessage::NAME => {
-            let answer = sample(handlers, read_params::<CreateMessage>(params, from)?).await?;
-            encode_result::<CreateMessage>(MaybeTask::Complete(answer), from)
+            let response = sample(handlers, read_params::<CreateMessage>(params, from)?).await?;
+            encode_result::<CreateMessage>(MaybeTask::Complete(response), from)
         }
         roots::List::NAME => encode_result::<roots::List>(list_roots(handlers).await?, from),
         other => Err(RpcError::MethodNotFound { method: other.to_owned() }),
     }
 }
 
-/// Answers everything a result asks (2026-07-28). One after another: a person reads one question at a time.
+/// Answers the input requests of a result (2026-07-28), one after another because a user reads one at a time.
 pub(super) async fn handle_input_requests(
     handlers: &ClientHandlers,
-    asked: InputRequests,
+    requests: InputRequests,
 ) -> Result<InputResponses, ClientError> {
-    let mut answers = InputResponses::new();
-    for (key, request) in asked {
+    let mut responses = InputResponses::new();
+    for (key, request) in requests {
         let method = request.method();
-        let answer = match request {
+        let response = match request {
             InputRequest::Elicit(params) => match elicit(handlers, params).await {
-                Ok(answer) => write_input_response::<elicitation::Create>(MaybeTask::Complete(answer))
+                Ok(response) => write_input_response::<elicitation::Create>(MaybeTask::Complete(response))
                     .map_err(unsupported_error),
-                Err(refusal) => Err(refusal),
+                Err(error) => Err(error),
             },
             InputRequest::Sample(params) => match sample(handlers, params).await {
-                Ok(answer) => write_input_response::<CreateMessage>(MaybeTask::Complete(answer))
+                Ok(response) => write_input_response::<CreateMessage>(MaybeTask::Complete(response))
                     .map_err(unsupported_error),
-                Err(refusal) => Err(refusal),
+                Err(error) => Err(error),
             },
             InputRequest::Roots(_) => match list_roots(handlers).await {
-                Ok(answer) => write_input_response::<roots::List>(answer).map_err(unsupported_error),
-                Err(refusal) => Err(refusal),
+                Ok(response) => write_input_response::<roots::List>(response).map_err(unsupported_error),
+                Err(error) => Err(error),
             },
             _ => Err(RpcError::MethodNotFound { method: method.to_owned() }),
         };
-        let answer = answer.map_err(|refusal| {
-            let said = refusal.to_error_object(Revision::NEWEST).message;
-            ErrorKind::InputRequired(format!(
-                "the server asks for `{method}`, and that cannot be answered: {said}"
-            ))
+        let response = response.map_err(|error| {
+            let message = error.to_error_object(Revision::NEWEST).message;
+            ErrorKind::InputRequired(format!("cannot answer the server's request `{method}`: {message}"))
         })?;
-        answers.insert(key, answer);
+        responses.insert(key, response);
     }
-    Ok(answers)
+    Ok(responses)
 }
 
 async fn elicit(handlers: &ClientHandlers, params: ElicitParams) -> Result<ElicitResult, RpcError> {
@@ -80,20 +78,20 @@ async fn elicit(handlers: &ClientHandlers, params: ElicitParams) -> Result<Elici
             UrlResponse::Decline => ElicitResult::new(ElicitAction::Decline),
             UrlResponse::Cancel => ElicitResult::new(ElicitAction::Cancel),
         }),
-        _ => Err(RpcError::InvalidParams("this client knows forms and web pages only".into())),
+        _ => Err(RpcError::InvalidParams("this client supports only the modes `form` and `url`".into())),
     }
 }
 
 async fn elicit_form(handlers: &ClientHandlers, form: FormParams) -> Result<ElicitResult, RpcError> {
-    let Some(ask) = &handlers.form else { return Err(mode_not_supported("forms")) };
+    let Some(callback) = &handlers.form else { return Err(mode_not_supported("forms")) };
     let schema = form.requested_schema.clone();
-    match ask(form).await {
+    match callback(form).await {
         FormResponse::Accept(content) => {
             let content = schema.with_defaults(content);
             if let Err(error) = schema.check(&content) {
-                tracing::error!(%error, "the answer to a form does not fit it and was not sent");
+                tracing::error!(%error, "the response to a form does not match its schema and was not sent");
                 return Err(RpcError::internal_with_message(format!(
-                    "the client's answer does not fit the form: {error}"
+                    "the client's response does not match the form: {error}"
                 )));
             }
             Ok(ElicitResult::new(ElicitAction::Accept).content(content))
@@ -103,33 +101,33 @@ async fn elicit_form(handlers: &ClientHandlers, form: FormParams) -> Result<Elic
     }
 }
 
-/// Asks whether a web page may be opened. One that is no web page is declined without asking.
+/// Asks the user to open a web page. A URL that is not `http` or `https` is declined without asking.
 pub(super) async fn elicit_url(handlers: &ClientHandlers, url: UrlParams) -> Result<UrlResponse, RpcError> {
-    let Some(ask) = &handlers.url else { return Err(mode_not_supported("web pages")) };
+    let Some(callback) = &handlers.url else { return Err(mode_not_supported("web pages")) };
     if !is_http_url(&url.url) {
-        tracing::warn!("the server wants an address opened that is no web page; declined");
+        tracing::warn!("declined to open a URL of the server that is not http or https");
         return Ok(UrlResponse::Decline);
     }
-    Ok(ask(url).await)
+    Ok(callback(url).await)
 }
 
 async fn sample(
     handlers: &ClientHandlers,
     params: CreateMessageParams,
 ) -> Result<CreateMessageResult, RpcError> {
-    let Some(ask) = &handlers.sample else { return Err(method_not_found::<CreateMessage>()) };
+    let Some(callback) = &handlers.sample else { return Err(method_not_found::<CreateMessage>()) };
     if !handlers.sampling_tools && (params.tools.is_some() || params.tool_choice.is_some()) {
-        return Err(RpcError::InvalidParams("this client gives its model no tools".into()));
+        return Err(RpcError::InvalidParams("this client does not support tools for its model".into()));
     }
-    ask(params).await
+    callback(params).await
 }
 
 async fn list_roots(handlers: &ClientHandlers) -> Result<roots::ListResult, RpcError> {
-    let Some(ask) = &handlers.roots else { return Err(method_not_found::<roots::List>()) };
-    Ok(roots::ListResult::new(ask(()).await))
+    let Some(callback) = &handlers.roots else { return Err(method_not_found::<roots::List>()) };
+    Ok(roots::ListResult::new(callback(()).await))
 }
 
-/// Plain text, http or https, with a host: nothing that runs something by being opened.
+/// Whether the text is an `http` or `https` URL with a host: opening another scheme could run a program.
 fn is_http_url(url: &str) -> bool {
     let scheme = |name: &str| url.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
     let rest = [("https://", 8), ("http://", 7)].into_iter().find(|(name, _)| scheme(name));
@@ -147,18 +145,19 @@ where
     RawJson::from_value(&output).map_err(|_| RpcError::Internal)
 }
 
-fn unsupported_error(unsayable: tsugite_core::revision::UnsupportedByRevisionError) -> RpcError {
-    RpcError::internal_with_message(unsayable.to_string())
+fn unsupported_error(error: tsugite_core::revision::UnsupportedByRevisionError) -> RpcError {
+    RpcError::internal_with_message(error.to_string())
 }
 
-/// A method of which the server was not told ("Client Features", "Roots": -32601 without support for them).
+/// The error for a method that the client did not declare ("Client Features", "Roots": -32601 without support for
+/// them).
 fn method_not_found<M: Method>() -> RpcError {
     RpcError::MethodNotFound { method: M::NAME.to_owned() }
 }
 
-/// A mode of elicitation of which the server was not told.
-fn mode_not_supported(what: &str) -> RpcError {
-    RpcError::InvalidParams(format!("this client does not offer {what}").into())
+/// The error for an elicitation mode that the client did not declare.
+fn mode_not_supported(feature: &str) -> RpcError {
+    RpcError::InvalidParams(format!("this client does not support {feature}").into())
 }
 
 #[cfg(test)]
@@ -167,10 +166,10 @@ mod tests {
     use crate::client::client_handler::request_callback;
     use serde_json::json;
 
-    fn handlers(answer: FormResponse) -> ClientHandlers {
+    fn handlers(response: FormResponse) -> ClientHandlers {
         let form = Some(request_callback(move |_| {
-            let answer = answer.clone();
-            async move { answer }
+            let response = response.clone();
+            async move { response }
         }));
         ClientHandlers { form, ..ClientHandlers::default() }
     }
@@ -187,39 +186,39 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn defaults_fill_what_a_person_left_out() {
+    async fn missing_fields_get_the_defaults_of_the_form() {
         let handlers = handlers(FormResponse::accept(&json!({"name": "Kiku"})).unwrap());
-        let answer = handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25)
+        let response = handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25)
             .await
             .unwrap();
-        assert_eq!(answer.text(), r#"{"action":"accept","content":{"name":"Kiku","sure":true}}"#);
+        assert_eq!(response.text(), r#"{"action":"accept","content":{"name":"Kiku","sure":true}}"#);
     }
 
     #[tokio::test]
-    async fn a_server_that_asks_more_than_its_revision_can_is_answered() {
+    async fn form_beyond_the_revision_is_answered() {
         let handlers = handlers(FormResponse::accept_defaults());
         let choices =
             json!({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "default": ["b"]});
         let form = raw(
             json!({"message": "?", "requestedSchema": {"type": "object", "properties": {"some": choices}}}),
         );
-        let answer = handle_server_request(&handlers, "elicitation/create", &form, Revision::V2025_06_18)
+        let response = handle_server_request(&handlers, "elicitation/create", &form, Revision::V2025_06_18)
             .await
             .unwrap();
-        assert_eq!(answer.text(), r#"{"action":"accept","content":{"some":["b"]}}"#);
+        assert_eq!(response.text(), r#"{"action":"accept","content":{"some":["b"]}}"#);
     }
 
     #[tokio::test]
-    async fn an_answer_that_does_not_fit_is_not_sent() {
+    async fn response_that_does_not_match_the_form_is_not_sent() {
         let handlers = handlers(FormResponse::accept(&json!({"sure": "yes"})).unwrap());
-        let refusal = handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25)
+        let error = handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25)
             .await
             .unwrap_err();
-        assert!(refusal.to_error_object(Revision::V2025_11_25).message.contains("`sure`"));
+        assert!(error.to_error_object(Revision::V2025_11_25).message.contains("`sure`"));
     }
 
     #[tokio::test]
-    async fn what_is_not_offered_is_refused() {
+    async fn undeclared_request_is_refused() {
         for method in ["elicitation/create", "sampling/createMessage", "roots/list", "tools/list"] {
             let params = match method {
                 "sampling/createMessage" => raw(json!({"messages": [], "maxTokens": 1})),
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn only_web_pages_are_opened() {
+    fn only_http_urls_are_opened() {
         for url in ["https://example.com/a?b", "HTTP://localhost:1/"] {
             assert!(is_http_url(url), "{url}");
         }

@@ -113,9 +113,9 @@ impl ChangeFilter {
     }
 }
 
-/// Changes of one server, as they come. Dropping it ends the subscription.
+/// The changes of one server as a stream. Dropping it ends the subscription.
 ///
-/// A change that was not looked at yet is not told twice, so what waits here is bounded by what is watched.
+/// A change that is queued already is not queued again, so the filter limits the size of the queue.
 pub struct Subscription {
     pub(super) client: Client,
     pub(super) queue: Arc<SubscriptionQueue>,
@@ -149,28 +149,30 @@ impl Drop for Subscription {
         }
         let last: Vec<String> = {
             let mut watched = lock(&self.client.inner.resource_subscriptions);
-            let mut gone = Vec::new();
+            let mut removed = Vec::new();
             for uri in &self.uris {
                 if let Some(count) = watched.get_mut(uri) {
                     *count -= 1;
                     if *count == 0 {
                         watched.remove(uri);
-                        gone.push(uri.clone());
+                        removed.push(uri.clone());
                     }
                 }
             }
-            gone
+            removed
         };
-        // A connection that is gone needs no good-bye, and is not opened again for one.
-        let link = self
+        // A lost connection has no subscriptions to end, and is not opened again for this.
+        let connection = self
             .client
             .last_connection()
-            .filter(|link| link.disconnect_reason().is_none() && !last.is_empty());
-        if let (Some(link), Ok(runtime)) = (link, tokio::runtime::Handle::try_current()) {
+            .filter(|connection| connection.disconnect_reason().is_none() && !last.is_empty());
+        if let (Some(connection), Ok(runtime)) = (connection, tokio::runtime::Handle::try_current()) {
             runtime.spawn(async move {
                 for uri in last {
                     let params = UriParams::new(uri);
-                    let _ = link.call(&TypedRequest::<Unsubscribe>::new(&params), &Options::default()).await;
+                    let _ = connection
+                        .call(&TypedRequest::<Unsubscribe>::new(&params), &Options::default())
+                        .await;
                 }
             });
         }
@@ -179,7 +181,7 @@ impl Drop for Subscription {
 
 impl std::fmt::Debug for Subscription {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Subscription").field("watch", &self.queue.filter).finish_non_exhaustive()
+        f.debug_struct("Subscription").field("filter", &self.queue.filter).finish_non_exhaustive()
     }
 }
 
@@ -190,7 +192,7 @@ impl Client {
     /// use tsugite::client::{Change, Client, ChangeFilter};
     /// use tsugite::prelude::*;
     ///
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::ToolResult<()> {
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
     /// let server = Server::new("growing", "1.0.0").tool(Tool::new("one").handler(async || 1));
     /// let client = Client::in_process(&server).await?;
     /// let mut changes = client.listen(ChangeFilter::new().tools()).await?;
@@ -198,13 +200,13 @@ impl Client {
     /// assert_eq!(changes.next().await.unwrap()?, Change::Tools);
     /// # Ok(()) }
     /// ```
-    pub async fn listen(&self, watch: ChangeFilter) -> Result<Subscription> {
-        let mailbox = Arc::new(SubscriptionQueue::new(watch.clone(), None));
-        let link = self.connection().await?;
-        self.inner.shared.add_subscription(&mailbox);
+    pub async fn listen(&self, filter: ChangeFilter) -> Result<Subscription> {
+        let queue = Arc::new(SubscriptionQueue::new(filter.clone(), None));
+        let connection = self.connection().await?;
+        self.inner.shared.add_subscription(&queue);
         let mut subscription =
-            Subscription { client: self.clone(), queue: Arc::clone(&mailbox), task: None, uris: Vec::new() };
-        link.era().subscribe(&mut subscription, watch).await?;
+            Subscription { client: self.clone(), queue: Arc::clone(&queue), task: None, uris: Vec::new() };
+        connection.era().subscribe(&mut subscription, filter).await?;
         Ok(subscription)
     }
 }
@@ -225,13 +227,13 @@ impl RequestIdObserver for SubscriptionQueue {
     }
 }
 
-/// The changes that wait, and how the stream of the server stands.
+/// The queued changes, and the state of the server's stream.
 #[derive(Default)]
 pub(super) struct SubscriptionState {
     changes: IndexSet<Change>,
     error: Option<ClientError>,
     closed: bool,
-    /// Whether the server watches, or has at least once.
+    /// Whether the server has acknowledged the subscription at least once.
     pub(super) established: bool,
     pub(super) acknowledged: Option<()>,
     waker: Option<Waker>,
@@ -244,15 +246,15 @@ impl SubscriptionQueue {
 
     /// Adds a change, if it is for this subscription and in its filter.
     pub(super) fn push(&self, change: &Change, subscription: Option<i64>) {
-        let mine = subscription.is_none_or(|id| self.subscription_id.load(Ordering::Acquire) == id);
-        if mine && self.filter.matches(change) {
+        let is_own = subscription.is_none_or(|id| self.subscription_id.load(Ordering::Acquire) == id);
+        if is_own && self.filter.matches(change) {
             self.enqueue(change.clone());
         }
     }
 
     pub(super) fn enqueue(&self, change: Change) {
-        if let Some(told) = &self.callback {
-            return client_handler::invoke_callback(&**told, change);
+        if let Some(callback) = &self.callback {
+            return client_handler::invoke_callback(&**callback, change);
         }
         let mut state = lock(&self.state);
         if state.changes.len() >= MAX_QUEUED_CHANGES {

@@ -23,29 +23,29 @@ struct ToolMetadata {
 }
 
 impl ToolMetadataCache {
-    /// Records the tools of a list. With `remove_invalid`, a tool whose `x-mcp-header` marks are invalid is removed from
-    /// the list, with a warning.
+    /// Records the tools of a list. With `remove_invalid`, a tool whose `x-mcp-header` marks are invalid is removed
+    /// from the list, with a warning.
     pub(super) fn update(&self, tools: &mut Vec<Tool>, remove_invalid: bool) {
         let mut known = lock(&self.tools);
         tools.retain(|tool| {
-            let headers = match HeaderParams::from_schema(&tool.input_schema) {
-                Ok(headers) => headers,
+            let header_params = match HeaderParams::from_schema(&tool.input_schema) {
+                Ok(header_params) => header_params,
                 Err(mark) if remove_invalid => {
-                    tracing::warn!(tool = tool.name, %mark, "a tool with an invalid `x-mcp-header` is left out");
+                    tracing::warn!(tool = tool.name, %mark, "removed a tool with an invalid `x-mcp-header` from the list");
                     known.remove(&tool.name);
                     return false;
                 }
                 Err(_) => HeaderParams::default(),
             };
             let hints = tool.annotations.as_ref();
-            let repeatable = hints.is_some_and(|hints| {
+            let idempotent = hints.is_some_and(|hints| {
                 hints.read_only_hint == Some(true) || hints.idempotent_hint == Some(true)
             });
-            // Bounded, whatever the server lists.
+            // The size is limited, whatever the server lists.
             if known.len() < MAX_TOOLS || known.contains_key(&tool.name) {
                 known.insert(
                     tool.name.clone(),
-                    ToolMetadata { header_params: headers, idempotent: repeatable, output_schema: tool.output_schema.clone() },
+                    ToolMetadata { header_params, idempotent, output_schema: tool.output_schema.clone() },
                 );
             }
             true

@@ -1,4 +1,4 @@
-//! How messages reach a server: through a child's pipes, inside this process, or over HTTP.
+//! Transports: a child's pipes, a server in this process, Streamable HTTP and HTTP+SSE.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::shared::outbound_queue::OutboundQueue;
 use crate::shared::principal::Principal;
 use crate::transport::child::{Child, Command, SpawnedChild};
 
-/// A way to one server.
+/// The transport of one connection.
 pub(super) enum Transport {
     /// A child's pipes.
     Child(ChildPipe),
@@ -31,129 +31,132 @@ pub(super) enum Transport {
     HttpSse(Box<HttpSse>),
 }
 
-/// A request on its way out.
+/// A request that is ready to be sent.
 pub(super) struct EncodedRequest<'a> {
     pub(super) bytes: Vec<u8>,
     pub(super) method: &'a str,
     pub(super) name: Option<&'a str>,
-    /// What mirrors arguments.
+    /// The headers that repeat arguments.
     pub(super) param_headers: Vec<(String, String)>,
-    /// What the caller wants sent as well.
+    /// The headers that the caller set.
     pub(super) extra_headers: &'a [(String, String)],
 }
 
-/// What came of a call whose answer came.
+/// The result or the error in a response.
 pub(super) type ServerReply = Result<RawJson, ErrorObject>;
 
 impl Transport {
-    /// Sends a request and waits for its answer. Time is kept by whoever calls.
+    /// Sends a request and waits for its response. The caller enforces the timeouts.
     pub(super) async fn exchange(
         &self,
-        link: &Arc<ClientConnection>,
-        waiting: &Arc<PendingCall>,
+        connection: &Arc<ClientConnection>,
+        call: &Arc<PendingCall>,
         outgoing: EncodedRequest<'_>,
     ) -> Result<ServerReply, CallError> {
-        // The call is written down already, so whoever loses the connection from now on ends it.
-        if let Some(seen) = link.disconnect_reason() {
-            return Err(CallError::not_sent(seen));
+        // The call is registered already, so a connection that is lost from now on fails it.
+        if let Some(reason) = connection.disconnect_reason() {
+            return Err(CallError::not_sent(reason));
         }
-        link.shared.trace_message(Direction::Sent, &outgoing.bytes);
+        connection.shared.trace_message(Direction::Sent, &outgoing.bytes);
         match self {
             Transport::Child(pipe) => pipe.send(&outgoing.bytes).await,
             Transport::InProcess(server) => server.receive(&outgoing.bytes),
-            // The answer may be there before the server has said that it took the request.
+            // The response may arrive before the server has accepted the POST.
             Transport::HttpSse(sse) => tokio::select! {
                 biased;
                 sent = Box::pin(sse.send_request(outgoing)) => sent?,
-                outcome = waiting.outcome() => return into_rpc_result(outcome),
+                outcome = call.outcome() => return into_rpc_result(outcome),
             },
-            // A pipe that ends settles the call; a request over HTTP would go on. Large, and a pipe's call should not be.
+            // Closing a pipe fails the call, but an HTTP request would continue. Boxed to keep the future of a pipe's
+            // call small.
             Transport::StreamableHttp(http) => {
                 return tokio::select! {
-                    outcome = Box::pin(http.exchange(link, waiting, outgoing)) => outcome,
-                    seen = link.aborted() => Err(CallError::disconnected(seen)),
+                    outcome = Box::pin(http.exchange(connection, call, outgoing)) => outcome,
+                    reason = connection.aborted() => Err(CallError::disconnected(reason)),
                 };
             }
         }
-        into_rpc_result(waiting.outcome().await)
+        into_rpc_result(call.outcome().await)
     }
 
-    /// Sends a notification, or an answer to a question of the server. One that does not take it is not waited for
-    /// longer than for an answer.
+    /// Sends a notification, or a response to a request of the server. Fails after the idle timeout if the server does
+    /// not accept it.
     pub(super) async fn send_message(
         &self,
-        link: &Arc<ClientConnection>,
+        connection: &Arc<ClientConnection>,
         bytes: Vec<u8>,
     ) -> Result<(), CallError> {
-        link.shared.trace_message(Direction::Sent, &bytes);
-        let told = async {
+        connection.shared.trace_message(Direction::Sent, &bytes);
+        let sending = async {
             match self {
                 Transport::Child(pipe) => pipe.send(&bytes).await,
                 Transport::InProcess(server) => server.receive(&bytes),
-                Transport::StreamableHttp(http) => Box::pin(http.send_message(link, bytes)).await?,
+                Transport::StreamableHttp(http) => Box::pin(http.send_message(connection, bytes)).await?,
                 Transport::HttpSse(sse) => Box::pin(sse.send_message(bytes)).await?,
             }
             Ok(())
         };
-        let limit = link.shared.settings.timeouts.idle_timeout;
-        match tokio::time::timeout(limit, told).await {
-            Ok(told) => told,
+        let limit = connection.shared.settings.timeouts.idle_timeout;
+        match tokio::time::timeout(limit, sending).await {
+            Ok(result) => result,
             Err(_) => Err(ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle }.into()),
         }
     }
 
-    /// Does the same without waiting, as far as there is a runtime to do it.
-    pub(super) fn send_message_detached(&self, link: &Arc<ClientConnection>, bytes: Vec<u8>) {
+    /// Sends a message without waiting, if there is a runtime to send it.
+    pub(super) fn send_message_detached(&self, connection: &Arc<ClientConnection>, bytes: Vec<u8>) {
         match self {
             Transport::Child(pipe) => {
-                link.shared.trace_message(Direction::Sent, &bytes);
+                connection.shared.trace_message(Direction::Sent, &bytes);
                 pipe.outbox.push(|out| out.extend_from_slice(&bytes));
             }
             Transport::InProcess(server) if tokio::runtime::Handle::try_current().is_ok() => {
-                link.shared.trace_message(Direction::Sent, &bytes);
+                connection.shared.trace_message(Direction::Sent, &bytes);
                 server.receive(&bytes);
             }
             Transport::InProcess(_) => {}
-            Transport::StreamableHttp(_) | Transport::HttpSse(_) => link.send_in_background(bytes),
+            Transport::StreamableHttp(_) | Transport::HttpSse(_) => connection.send_in_background(bytes),
         }
     }
 
-    /// Sends an answer that nobody had to think about. A server that asks faster than it takes answers is left without
-    /// some, so that what waits for it is bounded.
-    pub(super) fn send_response_detached(&self, link: &Arc<ClientConnection>, bytes: Vec<u8>) {
+    /// Sends a response that needed no handler, without waiting. If too many are queued it is dropped, so that a server
+    /// that does not read its responses cannot fill the memory.
+    pub(super) fn send_response_detached(&self, connection: &Arc<ClientConnection>, bytes: Vec<u8>) {
         match self {
-            Transport::Child(pipe) if pipe.outbox.is_full() => tracing::debug!("an answer finds no room"),
-            Transport::Child(_) | Transport::InProcess(_) => self.send_message_detached(link, bytes),
+            Transport::Child(pipe) if pipe.outbox.is_full() => {
+                tracing::debug!("dropped a response: the queue is full")
+            }
+            Transport::Child(_) | Transport::InProcess(_) => self.send_message_detached(connection, bytes),
             Transport::StreamableHttp(_) | Transport::HttpSse(_) => {
-                let Ok(place) = Arc::clone(&link.queued_response_permits).try_acquire_owned() else {
-                    return tracing::debug!("an answer finds no room");
+                let Ok(permit) = Arc::clone(&connection.queued_response_permits).try_acquire_owned() else {
+                    return tracing::debug!("dropped a response: the queue is full");
                 };
-                let answering = Arc::clone(link);
-                link.register_task(&tokio::spawn(async move {
-                    let _turn = answering.response_send_permits.acquire().await;
-                    if let Err(trouble) = answering.transport.send_message(&answering, bytes).await {
-                        tracing::debug!(error = %ClientError::from(trouble), "an answer could not be sent");
+                let responder = Arc::clone(connection);
+                connection.register_task(&tokio::spawn(async move {
+                    let _send_permit = responder.response_send_permits.acquire().await;
+                    if let Err(error) = responder.transport.send_message(&responder, bytes).await {
+                        tracing::debug!(error = %ClientError::from(error), "cannot send a response");
                     }
-                    drop(place);
+                    drop(permit);
                 }));
             }
         }
     }
 
-    /// Says good-bye.
-    pub(super) async fn close(&self, link: &Arc<ClientConnection>) {
+    /// Closes the transport gracefully.
+    pub(super) async fn close(&self, connection: &Arc<ClientConnection>) {
         match self {
             Transport::Child(pipe) => {
-                // Its input is closed when its family has been looked for, and not before.
+                // The child's input is closed after its descendants were looked up: the child may exit at once.
                 pipe.child.close(CloseOnDrop(&pipe.outbox)).await;
             }
             Transport::InProcess(server) => server.close(),
-            Transport::StreamableHttp(http) => http.close(link).await,
+            Transport::StreamableHttp(http) => http.close(connection).await,
             Transport::HttpSse(_) => {}
         }
     }
 
-    /// Ends it at once.
+    /// Ends the transport at once.
     pub(super) fn kill(&self) {
         match self {
             Transport::Child(pipe) => {
@@ -167,11 +170,11 @@ impl Transport {
     }
 }
 
-/// What came of a call, for whoever waited for it.
+/// Converts the outcome of a call.
 pub(super) fn into_rpc_result(outcome: CallOutcome) -> Result<ServerReply, CallError> {
     match outcome {
         CallOutcome::Response(answer) => Ok(answer),
-        CallOutcome::Disconnected(seen) => Err(CallError::disconnected(seen)),
+        CallOutcome::Disconnected(reason) => Err(CallError::disconnected(reason)),
     }
 }
 
@@ -181,7 +184,7 @@ pub(super) struct ChildPipe {
     pub(super) child: Child,
 }
 
-/// Dropping it ends what is said to a child: its writer lets go of the pipe.
+/// Closes the queue when dropped, upon which the writer closes the child's input.
 struct CloseOnDrop<'a>(&'a OutboundQueue);
 
 impl Drop for CloseOnDrop<'_> {
@@ -197,7 +200,7 @@ impl ChildPipe {
     }
 }
 
-/// Starts a child and a connection through its pipes.
+/// Starts a child and opens a connection over its pipes.
 pub(super) fn spawn_child(
     shared: &Arc<ClientState>,
     command: &Command,
@@ -206,15 +209,15 @@ pub(super) fn spawn_child(
         command.spawn().map_err(|error| ClientError::connect(ConnectStep::Spawn, error))?;
     let outbox = Arc::new(OutboundQueue::new(MAX_QUEUED_BYTES));
     let pipe = ChildPipe { outbox: Arc::clone(&outbox), child };
-    let link = ClientConnection::new(Arc::clone(shared), Transport::Child(pipe));
-    link.register_task(&tokio::spawn(write_child(Arc::clone(&link), outbox, stdin)));
-    link.register_task(&tokio::spawn(read_child(Arc::clone(&link), stdout)));
-    Ok(link)
+    let connection = ClientConnection::new(Arc::clone(shared), Transport::Child(pipe));
+    connection.register_task(&tokio::spawn(write_child(Arc::clone(&connection), outbox, stdin)));
+    connection.register_task(&tokio::spawn(read_child(Arc::clone(&connection), stdout)));
+    Ok(connection)
 }
 
-/// Writes to the child until nothing more is to be said to it.
+/// Writes queued messages to the child until the queue is closed.
 async fn write_child(
-    link: Arc<ClientConnection>,
+    connection: Arc<ClientConnection>,
     outbox: Arc<OutboundQueue>,
     mut stdin: impl AsyncWrite + Unpin,
 ) {
@@ -229,83 +232,82 @@ async fn write_child(
         }
         if stdin.write_all(&bytes).await.is_err() {
             outbox.close();
-            // One that has ended is lost by whoever reads from it, and sees how it ended.
+            // If the child has exited, its reader reports how; give it time to do so first.
             tokio::time::sleep(2 * EXIT_GRACE).await;
-            return link.mark_disconnected("the server closed its input");
+            return connection.mark_disconnected("the server closed its input");
         }
     }
 }
 
-/// Reads from the child until it says no more.
-async fn read_child(link: Arc<ClientConnection>, mut stdout: impl AsyncRead + Unpin) {
-    let Transport::Child(pipe) = &link.transport else { return };
-    let mut lines = LineReader::new(link.limits().max_message_bytes);
-    // What it started may hold its output open when it has ended. What is there by then is read.
+/// Reads messages of the child until its output ends.
+async fn read_child(connection: Arc<ClientConnection>, mut stdout: impl AsyncRead + Unpin) {
+    let Transport::Child(pipe) = &connection.transport else { return };
+    let mut lines = LineReader::new(connection.limits().max_message_bytes);
+    // A descendant may hold the output open after the child has exited. The output until then is read.
     let mut ended = pin!(async {
         pipe.child.wait().await;
         tokio::time::sleep(EXIT_GRACE).await;
     });
-    // Whether a line is known to be no message although its end has not come.
-    let mut told = false;
+    // Whether the current partial line was reported already as not a message.
+    let mut reported = false;
     loop {
-        let noisy = !told && is_not_json(lines.partial_line());
-        // Without room a read would take what little a buffer begins with.
+        let not_json = !reported && is_not_json(lines.partial_line());
+        // Reserve first: `read_buf` reads only into spare capacity.
         lines.buffer_mut().reserve(MIN_READ_BYTES);
         let at_end = tokio::select! {
             biased;
             read = stdout.read_buf(lines.buffer_mut()) => !matches!(read, Ok(1..)),
             () = &mut ended => true,
-            // The clock is looked at only if it matters.
-            () = async { tokio::time::sleep(PARTIAL_LINE_TIMEOUT).await }, if noisy => {
-                link.shared.report_invalid_message(lines.partial_line(), "a line without an end");
-                told = true;
+            // The timer is created only if it is needed.
+            () = async { tokio::time::sleep(PARTIAL_LINE_TIMEOUT).await }, if not_json => {
+                connection.shared.report_invalid_message(lines.partial_line(), "a line without a line end");
+                reported = true;
                 continue;
             }
         };
         loop {
             match lines.next_line() {
-                Some(Ok(line)) if std::mem::take(&mut told) => {
-                    link.shared.trace_message(Direction::Received, line)
+                Some(Ok(line)) if std::mem::take(&mut reported) => {
+                    connection.shared.trace_message(Direction::Received, line)
                 }
-                Some(Ok(line)) => link.receive(line, None),
+                Some(Ok(line)) => connection.receive(line, None),
                 Some(Err(_)) => {
-                    told = false;
-                    warn_line_too_long(&link);
+                    reported = false;
+                    warn_line_too_long(&connection);
                 }
                 None => break,
             }
         }
-        link.wait_for_observer().await;
+        connection.wait_for_observer().await;
         if at_end {
             match lines.finish() {
-                Some(Ok(line)) if told => link.shared.trace_message(Direction::Received, line),
-                Some(Ok(line)) => link.receive(line, None),
-                Some(Err(_)) => warn_line_too_long(&link),
+                Some(Ok(line)) if reported => connection.shared.trace_message(Direction::Received, line),
+                Some(Ok(line)) => connection.receive(line, None),
+                Some(Err(_)) => warn_line_too_long(&connection),
                 None => {}
             }
             break;
         }
     }
     pipe.outbox.close();
-    // One that closes its output is usually about to end.
-    let seen = match tokio::time::timeout(EXIT_GRACE, pipe.child.wait()).await {
+    // A child that closes its output usually exits soon.
+    let reason = match tokio::time::timeout(EXIT_GRACE, pipe.child.wait()).await {
         Ok(ended) => format!("the server {ended}"),
         Err(_) => "the server closed its output".to_owned(),
     };
-    link.mark_disconnected(&seen);
-    // Nobody will talk to it again, but it may have something to finish. If it has ended, what it left behind ends too, and
-    // it stays no zombie.
+    connection.mark_disconnected(&reason);
+    // The child may still have work to finish. If it has exited, this ends its remaining descendants and reaps it.
     pipe.child.close(()).await;
 }
 
-/// Whether a line begins as no message does.
+/// Whether a line does not start as JSON-RPC messages do.
 fn is_not_json(line: &[u8]) -> bool {
     line.trim_ascii_start().first().is_some_and(|first| !matches!(first, b'{' | b'['))
 }
 
-fn warn_line_too_long(link: &ClientConnection) {
-    let most = link.limits().max_message_bytes;
-    tracing::warn!(most, "the server sent a line that is too long; it was skipped");
+fn warn_line_too_long(connection: &ClientConnection) {
+    let limit = connection.limits().max_message_bytes;
+    tracing::warn!(limit, "skipped a line of the server that exceeds the size limit");
 }
 
 /// Opens a connection to a server in this process.
@@ -316,35 +318,35 @@ pub(super) fn connect_in_process(
 ) -> Result<Arc<ClientConnection>, ClientError> {
     let server =
         server.connect(principal.clone()).map_err(|error| ClientError::connect(ConnectStep::Spawn, error))?;
-    let link = ClientConnection::new(Arc::clone(shared), Transport::InProcess(Arc::clone(&server)));
-    link.register_task(&tokio::spawn(read_in_process(Arc::clone(&link), server)));
-    Ok(link)
+    let connection = ClientConnection::new(Arc::clone(shared), Transport::InProcess(Arc::clone(&server)));
+    connection.register_task(&tokio::spawn(read_in_process(Arc::clone(&connection), server)));
+    Ok(connection)
 }
 
-async fn read_in_process(link: Arc<ClientConnection>, server: Arc<dyn InProcessConnection>) {
+async fn read_in_process(connection: Arc<ClientConnection>, server: Arc<dyn InProcessConnection>) {
     let mut lines = LineReader::new(usize::MAX - 1);
     let mut bytes = Vec::new();
     loop {
         server.outbox().readable().await;
         if !server.outbox().take_all(&mut bytes) {
             if server.outbox().is_closed() {
-                return link.mark_disconnected("the server is gone");
+                return connection.mark_disconnected("the server is gone");
             }
             continue;
         }
         lines.push(&bytes);
         while let Some(line) = lines.next_line() {
-            link.receive(line.unwrap_or_default(), None);
+            connection.receive(line.unwrap_or_default(), None);
         }
-        link.wait_for_observer().await;
+        connection.wait_for_observer().await;
     }
 }
 
-/// Bytes that may wait for a child before whoever speaks to it does.
+/// Bytes that may be queued for a child before senders wait.
 const MAX_QUEUED_BYTES: usize = 1 << 20;
-/// Bytes that are read from a child at a time, at least.
+/// The minimum size of a read from a child.
 const MIN_READ_BYTES: usize = 8 << 10;
-/// How long the end of a line is waited for that begins as no message does.
+/// How long to wait for the rest of a line that is not a message before it is reported.
 const PARTIAL_LINE_TIMEOUT: Duration = Duration::from_millis(250);
-/// How long a child that closed its output is given to say how it ended.
+/// How long to wait for the exit status of a child that closed its output.
 const EXIT_GRACE: Duration = Duration::from_millis(500);

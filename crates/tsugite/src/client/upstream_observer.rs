@@ -1,4 +1,4 @@
-//! For whoever stands between a server and another client: everything as it came, nothing read.
+//! [`UpstreamObserver`]: receives the messages of a server unchanged, for a bridge to another client.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,55 +9,58 @@ use tsugite_core::protocol::progress::Progress;
 
 use super::connection::ClientConnection;
 
-/// What a server is answered: a result, or an error, both as they are sent.
+/// The response to a request of the server: a result or an error, as they are sent.
 pub(crate) type RequestResult = Result<RawJson, ErrorObject>;
 
-/// A future that can be sent elsewhere.
+/// A boxed future.
 pub(crate) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Hears what a server says, beside the client. Calls are named by the ids they have with the server.
+/// Receives the messages of a server. Calls are identified by their ids on the connection to the server.
 pub(crate) trait UpstreamObserver: Send + Sync {
-    /// The server says something; for `call`, as far as that can be told.
+    /// Receives a notification; `call` is the call it belongs to, if that is known.
     fn on_notification(&self, method: &str, params: Option<Raw<'_>>, call: Option<i64>);
 
-    /// The server asks something.
+    /// Answers a request of the server.
     fn on_request(&self, method: String, params: RawJson, call: Option<i64>) -> BoxFuture<RequestResult>;
 
-    /// Whoever listens is too far behind to take more; nothing is read from the server meanwhile.
+    /// Waits until the observer can take more messages; `None` if it can now. Nothing is read from the server
+    /// meanwhile.
     fn wait_for_capacity(&self) -> Option<BoxFuture<()>>;
 
-    /// The connection is gone.
-    fn on_disconnect(&self, seen: &str);
+    /// The connection was lost.
+    fn on_disconnect(&self, reason: &str);
 
-    /// Another connection has taken its place, which knows nothing of what the old one was told.
+    /// A new connection has replaced a lost one. The server has no state of the old one.
     fn on_reconnect(&self);
 }
 
 impl ClientConnection {
-    /// Waits until whoever stands behind the client can take more.
+    /// Waits until the observer, if there is one, can take more messages.
     pub(super) async fn wait_for_observer(&self) {
-        if let Some(full) = self.shared.settings.observer.as_ref().and_then(|tap| tap.wait_for_capacity()) {
-            full.await;
+        if let Some(capacity) =
+            self.shared.settings.observer.as_ref().and_then(|observer| observer.wait_for_capacity())
+        {
+            capacity.await;
         }
     }
 
-    /// Tells whoever stands behind the client what the server says.
+    /// Passes a notification to the observer, if there is one.
     pub(super) fn forward_to_observer(&self, notification: &Notification<'_>, via: Option<i64>) {
-        let Some(tap) = &self.shared.settings.observer else { return };
+        let Some(observer) = &self.shared.settings.observer else { return };
         let params = notification.params();
         let call = match &*notification.method {
             Progress::NAME => match notification_target(params).token {
-                // What belongs to no call of ours is late, or a mistake.
+                // Progress for no pending call is late, or an error of the server.
                 Some(token) if self.calls.get(&token).is_some() => token.as_i64(),
                 _ => return,
             },
             _ => notification_target(params).subscription.and_then(|id| id.as_i64()).or(via),
         };
-        tap.on_notification(&notification.method, notification.params, call);
+        observer.on_notification(&notification.method, notification.params, call);
     }
 }
 
-/// What a notification says it belongs to.
+/// The call or subscription that a notification belongs to.
 #[derive(Default)]
 struct NotificationTarget {
     token: Option<Id<'static>>,
@@ -73,9 +76,9 @@ fn notification_target(params: Raw<'_>) -> NotificationTarget {
         #[serde(default, rename = "_meta")]
         meta: Option<tsugite_core::protocol::Meta>,
     }
-    let Ok(wire) = params.read::<NotificationFields>() else { return NotificationTarget::default() };
+    let Ok(fields) = params.read::<NotificationFields>() else { return NotificationTarget::default() };
     NotificationTarget {
-        token: wire.progress_token.and_then(|token| token.read().ok()),
-        subscription: wire.meta.and_then(|meta| meta.subscription_id()),
+        token: fields.progress_token.and_then(|token| token.read().ok()),
+        subscription: fields.meta.and_then(|meta| meta.subscription_id()),
     }
 }

@@ -38,7 +38,7 @@ struct EventLog {
     events: VecDeque<EventBatch>,
     count: usize,
     bytes: usize,
-    /// The last event that is gone; 0 is none.
+    /// The number of the last event that was dropped; 0 if none was.
     last_dropped: u64,
     expires_at: Option<Instant>,
 }
@@ -50,7 +50,7 @@ impl Default for MemoryStore {
 }
 
 impl MemoryStore {
-    /// For one server. Its logs have 256 MiB together; of a stream that would need more, nothing is kept.
+    /// A store for one server. All logs together hold at most 256 MiB; a stream that would exceed that is not kept.
     pub fn new() -> Self {
         Self {
             shards: Default::default(),
@@ -61,14 +61,14 @@ impl MemoryStore {
         }
     }
 
-    /// For servers that share it, as replicas of each other in one process.
+    /// Marks the store as shared by several servers in this process, as replicas of each other.
     #[must_use]
     pub fn shared(mut self) -> Self {
         self.shared = true;
         self
     }
 
-    /// How many bytes all logs may have together.
+    /// Sets the limit in bytes for all logs together; 256 MiB by default.
     #[must_use]
     pub fn max_log_bytes(mut self, bytes: usize) -> Self {
         self.max_log_bytes = bytes;
@@ -104,14 +104,14 @@ impl Store for MemoryStore {
         ttl: Duration,
     ) -> StoreResult<Option<u64>> {
         let mut shard = self.shard(key);
-        let there = shard.values.get(key).filter(|value| !is_expired(value.expires_at));
-        let version = there.map(|value| value.entry.version);
-        let fits = match precondition {
+        let current = shard.values.get(key).filter(|value| !is_expired(value.expires_at));
+        let version = current.map(|value| value.entry.version);
+        let holds = match precondition {
             Precondition::Any => true,
             Precondition::Absent => version.is_none(),
             Precondition::Version(expected) => version == Some(expected),
         };
-        if !fits {
+        if !holds {
             return StoreFuture::Ready(Ok(None));
         }
         shard.last_version += 1;
@@ -129,30 +129,25 @@ impl Store for MemoryStore {
         StoreFuture::Ready(Ok(taken.map(|value| value.entry.value)))
     }
 
-    fn append(&self, log: &str, events: EventBatch, bounds: LogLimits) -> StoreResult<()> {
+    fn append(&self, log: &str, events: EventBatch, limits: LogLimits) -> StoreResult<()> {
         let mut shard = self.shard(log);
         if !shard.logs.contains_key(log) {
-            // A log whose time was over begins anew, and what it held before is gone.
-            let gone = events.first.saturating_sub(1);
-            let new = EventLog {
-                events: VecDeque::new(),
-                count: 0,
-                bytes: 0,
-                last_dropped: gone,
-                expires_at: None,
-            };
+            // A log that expired starts again, without its earlier events.
+            let last_dropped = events.first.saturating_sub(1);
+            let new =
+                EventLog { events: VecDeque::new(), count: 0, bytes: 0, last_dropped, expires_at: None };
             shard.logs.insert(log.to_owned(), new);
         }
         let Some(kept) = shard.logs.get_mut(log) else { return StoreFuture::Ready(Ok(())) };
-        kept.expires_at = Instant::now().checked_add(bounds.ttl);
+        kept.expires_at = Instant::now().checked_add(limits.ttl);
         self.logged_bytes.fetch_add(kept.add(events), Ordering::AcqRel);
         let too_much = |logged: usize| logged > self.max_log_bytes;
-        while kept.count > bounds.max_events
-            || kept.bytes > bounds.max_bytes
+        while kept.count > limits.max_events
+            || kept.bytes > limits.max_bytes
             || too_much(self.logged_bytes.load(Ordering::Acquire))
         {
-            let Some(less) = kept.drop_oldest() else { break };
-            self.logged_bytes.fetch_sub(less, Ordering::AcqRel);
+            let Some(freed) = kept.drop_oldest() else { break };
+            self.logged_bytes.fetch_sub(freed, Ordering::AcqRel);
         }
         StoreFuture::Ready(Ok(()))
     }
@@ -164,8 +159,8 @@ impl Store for MemoryStore {
     }
 
     fn delete_log(&self, log: &str) -> StoreResult<()> {
-        let forgotten = self.shard(log).logs.remove(log);
-        if let Some(log) = forgotten {
+        let deleted = self.shard(log).logs.remove(log);
+        if let Some(log) = deleted {
             self.logged_bytes.fetch_sub(log.bytes, Ordering::AcqRel);
         }
         StoreFuture::Ready(Ok(()))
@@ -189,7 +184,7 @@ impl Store for MemoryStore {
 }
 
 impl EventLog {
-    /// Gives how many bytes that added.
+    /// Appends events and returns their size in bytes.
     fn add(&mut self, events: EventBatch) -> usize {
         let bytes = events.text.len();
         self.count += event_count(&events);
@@ -198,20 +193,20 @@ impl EventLog {
         bytes
     }
 
-    /// Gives how many bytes are gone with the oldest event. Of events that came together, memory goes with the last one.
+    /// Drops the oldest event and returns its size in bytes. The memory of a batch is freed with its last event.
     fn drop_oldest(&mut self) -> Option<usize> {
         let oldest = self.events.front_mut()?;
-        let (gone, before) = (oldest.first, oldest.text.len());
-        let rest = oldest.events_after(gone);
-        let less = before - rest.text.len();
-        match gone < oldest.last {
+        let (dropped, before) = (oldest.first, oldest.text.len());
+        let rest = oldest.events_after(dropped);
+        let freed = before - rest.text.len();
+        match dropped < oldest.last {
             true => *oldest = rest,
             false => drop(self.events.pop_front()),
         }
         self.count -= 1;
-        self.bytes -= less;
-        self.last_dropped = gone;
-        Some(less)
+        self.bytes -= freed;
+        self.last_dropped = dropped;
+        Some(freed)
     }
 
     fn events_after(&self, after: u64) -> Vec<EventBatch> {
@@ -224,13 +219,13 @@ impl EventLog {
 }
 
 impl EventBatch {
-    /// Those that follow the event `events_after`.
+    /// The events after the event with the number `after`.
     pub fn events_after(&self, after: u64) -> Self {
         if after < self.first {
             return self.clone();
         }
         let passed = usize::try_from(after - self.first + 1).unwrap_or(usize::MAX);
-        // No message holds an empty line, so an empty line ends an event.
+        // A message contains no empty line, so an empty line ends an event.
         let ends = memchr::memmem::find_iter(&self.text, b"\n\n").map(|at| at + 2);
         let at = ends.take(passed).last().unwrap_or(self.text.len());
         Self { first: after + 1, last: self.last, text: self.text.slice(at..) }
@@ -258,10 +253,10 @@ mod tests {
 
     const LIMITS: LogLimits = LogLimits { max_events: 4, max_bytes: 1_000, ttl: Duration::from_secs(60) };
 
-    fn ready<T>(soon: StoreResult<T>) -> T {
-        match soon {
+    fn ready<T>(future: StoreResult<T>) -> T {
+        match future {
             StoreFuture::Ready(value) => value.unwrap(),
-            StoreFuture::Pending(_) => panic!("memory answers at once"),
+            StoreFuture::Pending(_) => panic!("a store in memory is always ready"),
         }
     }
 
@@ -275,7 +270,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_value_is_put_where_what_is_expected_stands_and_goes_with_its_time() {
+    async fn value_is_replaced_only_if_the_precondition_holds() {
         let store = MemoryStore::new();
         let (a, b) = (Bytes::from_static(b"a"), Bytes::from_static(b"b"));
         let age = Duration::from_secs(10);
@@ -293,7 +288,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_log_is_read_from_any_event_on_until_some_of_it_is_gone() {
+    async fn log_is_readable_from_any_event_that_is_kept() {
         let store = MemoryStore::new();
         ready(store.append("l", events(1, &["one", "two", "three"]), LIMITS));
         ready(store.append("l", events(4, &["four"]), LIMITS));
@@ -317,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn logs_end_with_their_time_and_have_a_bound_together() {
+    async fn logs_expire_and_share_one_size_limit() {
         let store = MemoryStore::new().max_log_bytes(20);
         ready(store.append("a", events(1, &["0123456789"]), LIMITS));
         ready(store.append("b", events(1, &["0123456789"]), LIMITS));

@@ -1,7 +1,7 @@
-//! State that may outlive a process: sessions, and the events of streams for clients that come back.
+//! State that may outlive a process: sessions, and the events of streams that clients can resume.
 //!
-//! [`Store`] is narrow, so that a backend shared by many replicas is little work. [`MemoryStore`] is the default and
-//! answers at once; requests that need nothing from it pay nothing for it.
+//! [`Store`] is narrow, so that a backend shared by many replicas is easy to write. [`MemoryStore`] is the default and
+//! is always ready; a request that reads no state costs nothing extra.
 
 mod memory_store;
 
@@ -53,7 +53,7 @@ impl<T: Unpin> Future for StoreWait<T> {
                 }
                 polled
             }
-            // It gave its outcome before.
+            // The outcome was taken by an earlier poll.
             None => Poll::Pending,
         }
     }
@@ -71,63 +71,63 @@ impl<T> std::fmt::Debug for StoreFuture<T> {
     }
 }
 
-/// Why a store could not do it. What stands in it goes to the log, never to a peer.
+/// The reason a store operation failed. It is logged and never sent to a peer.
 pub type StoreError = Box<dyn Error + Send + Sync>;
 
-/// What a store answers.
+/// The outcome of a store operation that can fail.
 pub type StoreResult<T> = StoreFuture<Result<T, StoreError>>;
 
-/// A value, and which one it is among those that stood under its key.
+/// A value with its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionedValue {
     /// The value.
     pub value: Bytes,
-    /// Changes whenever the value does.
+    /// Differs for each value that was stored under the key.
     pub version: u64,
 }
 
-/// What must stand under a key for a value to take its place.
+/// The condition under which [`Store::put`] replaces the value of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Precondition {
-    /// Anything or nothing.
+    /// No condition.
     Any,
-    /// Nothing.
+    /// The key has no value.
     Absent,
-    /// The value of this version.
+    /// The value has this version.
     Version(u64),
 }
 
-/// Some events of one stream, in order and without a gap, as they were sent.
+/// Consecutive events of one stream, as they were sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventBatch {
-    /// The number of the first.
+    /// The number of the first event.
     pub first: u64,
-    /// The number of the last.
+    /// The number of the last event.
     pub last: u64,
-    /// All of them: text of `text/event-stream`, each ended by an empty line.
+    /// The events as `text/event-stream`, each terminated by an empty line.
     pub text: Bytes,
 }
 
-/// How much of a stream is kept.
+/// The limits of one log.
 #[derive(Debug, Clone, Copy)]
 pub struct LogLimits {
-    /// How many events.
+    /// The number of events that are kept.
     pub max_events: usize,
-    /// How many bytes.
+    /// The bytes that are kept.
     pub max_bytes: usize,
-    /// For how long after the last one.
+    /// The time after the last event for which the log is kept.
     pub ttl: Duration,
 }
 
-/// Keeps values and logs, each for a time. Shared by replicas or private to one.
+/// Stores values and event logs, each for a limited time. A store is shared by replicas or private to one.
 pub trait Store: Send + Sync + 'static {
-    /// Whether other processes see what is kept here: then sessions are kept here too, and found by whichever replica a
-    /// client reaches.
+    /// Whether other processes see the contents. Then sessions are stored here too, and every replica finds the session
+    /// of a client.
     fn is_shared(&self) -> bool {
         true
     }
 
-    /// What stands under a key.
+    /// Returns the value of a key.
     fn get(&self, key: &str) -> StoreResult<Option<VersionedValue>>;
 
     /// Stores a value under a key until `ttl` has passed, if `precondition` holds. Returns the version of the value, or
@@ -140,19 +140,19 @@ pub trait Store: Send + Sync + 'static {
         ttl: Duration,
     ) -> StoreResult<Option<u64>>;
 
-    /// Takes away what stands under a key, once.
+    /// Removes the value of a key and returns it. Only one of several concurrent calls gets it.
     fn take(&self, key: &str) -> StoreResult<Option<Bytes>>;
 
-    /// Appends to a log. What is beyond the bounds goes, the oldest first.
-    fn append(&self, log: &str, events: EventBatch, bounds: LogLimits) -> StoreResult<()>;
+    /// Appends events to a log. Events beyond the limits are dropped, oldest first.
+    fn append(&self, log: &str, events: EventBatch, limits: LogLimits) -> StoreResult<()>;
 
-    /// What follows the event `after`; `None` if some of that is gone, or the log is not there.
+    /// Returns the events after the event `after`; `None` if some of them were dropped or the log does not exist.
     fn read(&self, log: &str, after: u64) -> StoreResult<Option<Vec<EventBatch>>>;
 
-    /// Forgets a log.
+    /// Deletes a log.
     fn delete_log(&self, log: &str) -> StoreResult<()>;
 
-    /// Called now and then, for a store that does not notice by itself what is too old.
+    /// Removes expired entries. Called periodically, for a store that does not expire entries by itself.
     fn purge_expired(&self) {}
 }
 
@@ -179,8 +179,8 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         (**self).take(key)
     }
 
-    fn append(&self, log: &str, events: EventBatch, bounds: LogLimits) -> StoreResult<()> {
-        (**self).append(log, events, bounds)
+    fn append(&self, log: &str, events: EventBatch, limits: LogLimits) -> StoreResult<()> {
+        (**self).append(log, events, limits)
     }
 
     fn read(&self, log: &str, after: u64) -> StoreResult<Option<Vec<EventBatch>>> {

@@ -19,13 +19,13 @@ use crate::lock::lock;
 use crate::shared::panic::CatchPanic;
 
 /// Sends `notifications/cancelled`, over every transport.
-pub(super) fn cancel(link: &Arc<ClientConnection>, id: i64) {
-    link.transport.send_message_detached(link, encode_cancelled(id, link.revision()));
+pub(super) fn cancel(connection: &Arc<ClientConnection>, id: i64) {
+    connection.transport.send_message_detached(connection, encode_cancelled(id, connection.revision()));
 }
 
 /// Stops handling a request that the server has cancelled.
-pub(super) fn handle_cancelled(link: &ClientConnection, id: &Id<'static>) {
-    let mut requests = lock(&link.inbound_requests);
+pub(super) fn handle_cancelled(connection: &ClientConnection, id: &Id<'static>) {
+    let mut requests = lock(&connection.inbound_requests);
     if requests.inbound.cancel(id) == CancelAction::Stop {
         requests.inbound.complete(id);
         if let Some(task) = requests.tasks.remove(id) {
@@ -36,44 +36,44 @@ pub(super) fn handle_cancelled(link: &ClientConnection, id: &Id<'static>) {
 
 /// Answers a request of the server in a task of its own.
 pub(super) fn handle_request(
-    link: &Arc<ClientConnection>,
+    connection: &Arc<ClientConnection>,
     request: &Request<'_>,
     via: Option<&Arc<PendingCall>>,
 ) {
-    let revision = link.revision();
+    let revision = connection.revision();
     let id = request.id.clone().into_owned();
     if request.method == ping::Ping::NAME {
         let mut bytes = Vec::new();
         write::raw_result(&mut bytes, &id, &RawJson::empty_object());
-        link.transport.send_response_detached(link, bytes);
+        connection.transport.send_response_detached(connection, bytes);
         return;
     }
-    let mut requests = lock(&link.inbound_requests);
+    let mut requests = lock(&connection.inbound_requests);
     if requests.inbound.begin(&id, &request.method).is_err() {
         drop(requests);
         let error =
-            RpcError::InvalidRequest("too many questions at once, or one with the id of another".into());
-        link.transport.send_response_detached(link, encode_error(&id, &error, revision));
+            RpcError::InvalidRequest("too many requests in flight, or the request id is in use".into());
+        connection.transport.send_response_detached(connection, encode_error(&id, &error, revision));
         return;
     }
     // A request that arrived on no call's stream may belong to any call, so all of their timers pause.
     let paused: Vec<_> = match via {
-        Some(waiting) => vec![waiting.pause_timer()],
-        None => link.calls.all().iter().map(PendingCall::pause_timer).collect(),
+        Some(call) => vec![call.pause_timer()],
+        None => connection.calls.all().iter().map(PendingCall::pause_timer).collect(),
     };
-    let (connection, method) = (Arc::clone(link), request.method.clone().into_owned());
+    let (connection, method) = (Arc::clone(connection), request.method.clone().into_owned());
     let params = request.params().to_owned();
-    let (answered, call) = (id.clone(), via.map(|waiting| waiting.id()));
+    let (request_id, call) = (id.clone(), via.map(|call| call.id()));
     let task = tokio::spawn(async move {
-        let bytes = answer(&connection, &answered, &method, params, call).await;
+        let bytes = answer(&connection, &request_id, &method, params, call).await;
         drop(paused);
         // It stays open until its response is sent: a server that reads no responses cannot pile them up here.
         if let Err(error) = connection.transport.send_message(&connection, bytes).await {
-            tracing::warn!(error = %ClientError::from(error), method, "an answer could not be sent");
+            tracing::warn!(error = %ClientError::from(error), method, "cannot send a response");
         }
         let mut requests = lock(&connection.inbound_requests);
-        requests.tasks.remove(&answered);
-        requests.inbound.complete(&answered);
+        requests.tasks.remove(&request_id);
+        requests.inbound.complete(&request_id);
     });
     if requests.inbound.is_open(&id) {
         requests.tasks.insert(id, task.abort_handle());
@@ -82,13 +82,13 @@ pub(super) fn handle_request(
 
 /// The response to a request of the server, encoded. A handler that panics gives an internal error.
 async fn answer(
-    link: &ClientConnection,
+    connection: &ClientConnection,
     id: &Id<'static>,
     method: &str,
     params: RawJson,
     call: Option<i64>,
 ) -> Vec<u8> {
-    let (revision, settings) = (link.revision(), &link.shared.settings);
+    let (revision, settings) = (connection.revision(), &connection.shared.settings);
     let outcome = match &settings.observer {
         Some(observer) => CatchPanic::new(observer.on_request(method.to_owned(), params, call)).await,
         None => {
@@ -113,7 +113,8 @@ fn encode_error(id: &Id<'_>, error: &RpcError, revision: Revision) -> Vec<u8> {
     bytes
 }
 
-/// Sends `resources/subscribe` for each resource that no other subscription watches. Changes of lists are pushed anyway.
+/// Sends `resources/subscribe` for each resource that no other subscription watches. Changes of lists are pushed
+/// anyway.
 pub(super) async fn subscribe(subscription: &mut Subscription, filter: ChangeFilter) -> Result<()> {
     let client = subscription.client.clone();
     for uri in filter.uris {
@@ -127,20 +128,20 @@ pub(super) async fn subscribe(subscription: &mut Subscription, filter: ChangeFil
 }
 
 /// Sends `resources/subscribe` again for every watched resource: a new connection knows none of them.
-pub(super) async fn restore_subscriptions(client: &Client, link: &Arc<ClientConnection>) {
+pub(super) async fn restore_subscriptions(client: &Client, connection: &Arc<ClientConnection>) {
     let uris: Vec<String> = lock(&client.inner.resource_subscriptions).keys().cloned().collect();
     for uri in uris {
         let params = resources::UriParams::new(uri);
         let request = TypedRequest::<resources::Subscribe>::new(&params);
-        if let Err(error) = link.call(&request, &Options::default()).await
+        if let Err(error) = connection.call(&request, &Options::default()).await
             && !client.is_closed()
         {
-            tracing::warn!(error = %ClientError::from(error), "a resource is no longer watched");
+            tracing::warn!(error = %ClientError::from(error), "cannot restore the subscription to a resource");
         }
     }
 }
 
 /// Sends `notifications/roots/list_changed`.
-pub(super) async fn notify_roots_changed(link: &Arc<ClientConnection>) -> Result<()> {
-    link.notify::<roots::ListChanged>(EmptyParams::new()).await
+pub(super) async fn notify_roots_changed(connection: &Arc<ClientConnection>) -> Result<()> {
+    connection.notify::<roots::ListChanged>(EmptyParams::new()).await
 }

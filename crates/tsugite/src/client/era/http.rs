@@ -27,12 +27,12 @@ impl Era {
         }
     }
 
-    /// Checks that a broken response stream can be resumed. Fails with the reason why not.
+    /// Checks that a broken response stream can be resumed. Fails with the end of a sentence that says why not.
     pub(in crate::client) fn check_resumable(self, events: &SseReader) -> Result<(), &'static str> {
         match self {
             Era::Handshake if events.last_event_id().is_some() => Ok(()),
-            Era::Handshake => Err("before the answer came, and cannot be taken up again"),
-            Era::Stateless => Err("before the answer came"),
+            Era::Handshake => Err("before the response arrived, and has no event id to resume from"),
+            Era::Stateless => Err("before the response arrived"),
         }
     }
 }

@@ -24,14 +24,14 @@ pub(super) fn spawn(client: &Client, queue: &Arc<SubscriptionQueue>) -> AbortHan
 
 /// Opens the stream of the client's change handler: every list whose changes the server reports. `None` without a
 /// handler, or if the server reports none.
-pub(super) fn listen_for_handler(client: &Client, link: &ClientConnection) -> Option<AbortHandle> {
+pub(super) fn listen_for_handler(client: &Client, connection: &ClientConnection) -> Option<AbortHandle> {
     let on_change = client.inner.shared.settings.handlers.change.clone()?;
     let reports = |list_changed: Option<bool>| list_changed == Some(true);
-    let filter = match &link.negotiated()?.capabilities {
-        Some(offered) => ChangeFilter {
-            tools: offered.tools.as_ref().is_some_and(|list| reports(list.list_changed)),
-            prompts: offered.prompts.as_ref().is_some_and(|list| reports(list.list_changed)),
-            resources: offered.resources.as_ref().is_some_and(|list| reports(list.list_changed)),
+    let filter = match &connection.negotiated()?.capabilities {
+        Some(capabilities) => ChangeFilter {
+            tools: capabilities.tools.as_ref().is_some_and(|list| reports(list.list_changed)),
+            prompts: capabilities.prompts.as_ref().is_some_and(|list| reports(list.list_changed)),
+            resources: capabilities.resources.as_ref().is_some_and(|list| reports(list.list_changed)),
             uris: Vec::new(),
         },
         // The capabilities are unknown: the server acknowledges the part of the filter that it supports.
@@ -51,11 +51,11 @@ async fn listen_with_retry(client: WeakClient, queue: Arc<SubscriptionQueue>) {
     loop {
         let Some(client) = client.upgrade() else { return queue.close() };
         let was_established = lock(&queue.state).established;
-        let link = client.connection().await;
+        let connection = client.connection().await;
         // The stream keeps the connection alive, not the client: dropping the client ends both.
         drop(client);
-        let result = match link {
-            Ok(link) => listen_once(&link, &queue).await,
+        let result = match connection {
+            Ok(connection) => listen_once(&connection, &queue).await,
             Err(error) => Err(error),
         };
         // Without an error the server has ended the stream: it may be restarting.
@@ -86,7 +86,7 @@ async fn listen_with_retry(client: WeakClient, queue: Arc<SubscriptionQueue>) {
     }
 }
 
-async fn listen_once(link: &Arc<ClientConnection>, queue: &Arc<SubscriptionQueue>) -> Result<()> {
+async fn listen_once(connection: &Arc<ClientConnection>, queue: &Arc<SubscriptionQueue>) -> Result<()> {
     let params = ListenParams::new(queue.filter.to_listen_filter());
     let options = Options {
         idle_timeout: Some(Duration::MAX),
@@ -94,9 +94,9 @@ async fn listen_once(link: &Arc<ClientConnection>, queue: &Arc<SubscriptionQueue
         request_id_observer: Some(Arc::clone(queue) as Arc<dyn RequestIdObserver>),
         ..Options::default()
     };
-    match link.call(&TypedRequest::<Listen>::new(&params), &options).await {
+    match connection.call(&TypedRequest::<Listen>::new(&params), &options).await {
         Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(ClientError::from_error_response(error, Listen::NAME, link.revision())),
+        Ok(Err(error)) => Err(ClientError::from_error_response(error, Listen::NAME, connection.revision())),
         Err(error) => Err(error.into()),
     }
 }

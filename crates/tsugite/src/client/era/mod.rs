@@ -1,9 +1,9 @@
 //! The two eras of the protocol, as a client behaves in them.
 //!
-//! Up to 2025-11-25 a connection begins with a handshake, the server sends requests and pushes changes (`handshake`). From
-//! 2026-07-28 each request stands alone: it carries its sender in `_meta`, results may be cached, and changes arrive on
-//! `subscriptions/listen` (`stateless`, `listen_stream`). Where the eras differ, callers ask the [`Era`] of their connection,
-//! never the revision. The differences of Streamable HTTP are in `http`.
+//! Up to 2025-11-25 a connection begins with a handshake, the server sends requests and pushes changes (`handshake`).
+//! From 2026-07-28 each request stands alone: it carries its sender in `_meta`, results may be cached, and changes
+//! arrive on `subscriptions/listen` (`stateless`, `listen_stream`). Where the eras differ, callers ask the [`Era`] of
+//! their connection, never the revision. The differences of Streamable HTTP are in `http`.
 
 mod handshake;
 #[cfg(feature = "http")]
@@ -55,18 +55,18 @@ impl Era {
         }
     }
 
-    /// The member to add to forwarded params that can otherwise be sent unchanged; empty if there is none to add. `None`
-    /// if their `_meta` must be rewritten.
+    /// The member to add to forwarded params that can otherwise be sent unchanged; empty if there is none to add.
+    /// `None` if their `_meta` must be rewritten.
     pub(super) fn forwarded_member(
         self,
         sender: &ForwardedSender,
         id: &Id<'_>,
-        link: &ClientConnection,
+        connection: &ClientConnection,
         options: &Options,
     ) -> Option<String> {
         match self {
             Era::Handshake => Some(String::new()),
-            Era::Stateless => stateless::forwarded_member(sender, id, link, options),
+            Era::Stateless => stateless::forwarded_member(sender, id, connection, options),
         }
     }
 
@@ -95,30 +95,30 @@ impl Era {
     }
 
     /// Tells the server that a call was cancelled.
-    pub(super) fn cancel(self, link: &Arc<ClientConnection>, id: i64) {
+    pub(super) fn cancel(self, connection: &Arc<ClientConnection>, id: i64) {
         match self {
-            Era::Handshake => handshake::cancel(link, id),
-            Era::Stateless => stateless::cancel(link, id),
+            Era::Handshake => handshake::cancel(connection, id),
+            Era::Stateless => stateless::cancel(connection, id),
         }
     }
 
     /// Handles `notifications/cancelled` of the server.
-    pub(super) fn handle_cancelled(self, link: &ClientConnection, id: &Id<'static>) {
+    pub(super) fn handle_cancelled(self, connection: &ClientConnection, id: &Id<'static>) {
         match self {
-            Era::Handshake => handshake::handle_cancelled(link, id),
-            Era::Stateless => stateless::handle_cancelled(link, id),
+            Era::Handshake => handshake::handle_cancelled(connection, id),
+            Era::Stateless => stateless::handle_cancelled(connection, id),
         }
     }
 
     /// Handles a request of the server. `via` is the call on whose stream it arrived.
     pub(super) fn handle_request(
         self,
-        link: &Arc<ClientConnection>,
+        connection: &Arc<ClientConnection>,
         request: &Request<'_>,
         via: Option<&Arc<PendingCall>>,
     ) {
         match self {
-            Era::Handshake => handshake::handle_request(link, request, via),
+            Era::Handshake => handshake::handle_request(connection, request, via),
             Era::Stateless => stateless::reject_request(request),
         }
     }
@@ -140,26 +140,30 @@ impl Era {
     }
 
     /// Opens the subscription of the client's change handler, where it needs one.
-    pub(super) fn listen_for_handler(self, client: &Client, link: &ClientConnection) -> Option<AbortHandle> {
+    pub(super) fn listen_for_handler(
+        self,
+        client: &Client,
+        connection: &ClientConnection,
+    ) -> Option<AbortHandle> {
         match self {
             Era::Handshake => None,
-            Era::Stateless => listen_stream::listen_for_handler(client, link),
+            Era::Stateless => listen_stream::listen_for_handler(client, connection),
         }
     }
 
     /// Subscribes again after a reconnect, where the server has forgotten.
-    pub(super) async fn restore_subscriptions(self, client: &Client, link: &Arc<ClientConnection>) {
+    pub(super) async fn restore_subscriptions(self, client: &Client, connection: &Arc<ClientConnection>) {
         match self {
-            Era::Handshake => handshake::restore_subscriptions(client, link).await,
+            Era::Handshake => handshake::restore_subscriptions(client, connection).await,
             // Each listen stream reconnects by itself.
             Era::Stateless => {}
         }
     }
 
-    /// Tells the server that the roots have changed, where it has not to ask for them anyway.
-    pub(super) async fn notify_roots_changed(self, link: &Arc<ClientConnection>) -> Result<()> {
+    /// Tells the server that the roots have changed, in an era where it does not ask for them with each call.
+    pub(super) async fn notify_roots_changed(self, connection: &Arc<ClientConnection>) -> Result<()> {
         match self {
-            Era::Handshake => handshake::notify_roots_changed(link).await,
+            Era::Handshake => handshake::notify_roots_changed(connection).await,
             Era::Stateless => Ok(()),
         }
     }
@@ -167,14 +171,14 @@ impl Era {
     /// The next step after an error response.
     pub(super) fn recover(
         self,
-        link: &ClientConnection,
+        connection: &ClientConnection,
         request: &dyn OutboundRequest,
         error: &ClientError,
         attempts: &mut Attempts,
     ) -> Recovery {
         match self {
             Era::Handshake => Recovery::Fail,
-            Era::Stateless => stateless::recover(link, request, error, attempts),
+            Era::Stateless => stateless::recover(connection, request, error, attempts),
         }
     }
 }

@@ -37,11 +37,11 @@ pub(super) fn request_meta(revision: Revision, settings: &ClientSettings) -> Vec
 
 /// Lets the description of the original sender stand, and removes ours where the connection carries several senders.
 pub(super) fn set_forwarded_sender(
-    place: &mut Option<Meta>,
+    target: &mut Option<Meta>,
     received: Option<&Meta>,
     sender: &ForwardedSender,
 ) {
-    let meta = place.get_or_insert_default();
+    let meta = target.get_or_insert_default();
     if let Some(level) = &sender.log_level {
         meta.insert(meta::LOG_LEVEL, level);
     }
@@ -58,16 +58,16 @@ pub(super) fn set_forwarded_sender(
 pub(super) fn forwarded_member(
     sender: &ForwardedSender,
     id: &Id<'_>,
-    link: &ClientConnection,
+    connection: &ClientConnection,
     options: &Options,
 ) -> Option<String> {
     match sender.meta_presence {
         ClientMetaPresence::Complete if sender.log_level.is_none() => Some(String::new()),
         // A shared connection was opened under another client's name, which must not be sent.
         ClientMetaPresence::Absent
-            if !sender.shared_connection && link.shared.settings.effective_log_level().is_none() =>
+            if !sender.shared_connection && connection.shared.settings.effective_log_level().is_none() =>
         {
-            let entries = link.request_meta_json(id, options);
+            let entries = connection.request_meta_json(id, options);
             Some(match sender.log_level.as_ref() {
                 None => ["\"_meta\":{", &entries, "}"].concat(),
                 Some(level) => {
@@ -81,28 +81,32 @@ pub(super) fn forwarded_member(
 }
 
 /// Sends `notifications/cancelled`, except over Streamable HTTP, where closing the response stream cancels.
-pub(super) fn cancel(link: &Arc<ClientConnection>, id: i64) {
-    if !matches!(link.transport, Transport::StreamableHttp(_)) {
-        link.transport.send_message_detached(link, encode_cancelled(id, link.revision()));
+pub(super) fn cancel(connection: &Arc<ClientConnection>, id: i64) {
+    if !matches!(connection.transport, Transport::StreamableHttp(_)) {
+        connection.transport.send_message_detached(connection, encode_cancelled(id, connection.revision()));
     }
 }
 
-/// Ends a subscription that the server has cancelled; its result may follow or not. Nothing else is cancelled by a server.
-pub(super) fn handle_cancelled(link: &ClientConnection, id: &Id<'static>) {
-    if link.shared.is_subscription(id) {
-        link.calls.complete(id, Ok(RawJson::empty_object()));
+/// Ends a subscription that the server has cancelled; its result may follow or not. Nothing else is cancelled by a
+/// server.
+pub(super) fn handle_cancelled(connection: &ClientConnection, id: &Id<'static>) {
+    if connection.shared.is_subscription(id) {
+        connection.calls.complete(id, Ok(RawJson::empty_object()));
     }
 }
 
 /// Logs a request of the server, which this era does not have, and leaves it unanswered.
 pub(super) fn reject_request(request: &Request<'_>) {
-    tracing::warn!(method = &*request.method, "the server sent a request, which its revision does not have");
+    tracing::warn!(
+        method = &*request.method,
+        "ignored a request of the server, which its revision does not allow"
+    );
 }
 
 /// The subscription named in `_meta`, else the call on whose stream the notification arrived.
 pub(super) fn subscription_id(meta: Option<&Meta>, via: Option<&Arc<PendingCall>>) -> Option<i64> {
     let named = meta.and_then(Meta::subscription_id);
-    named.map(|id| id.as_i64().unwrap_or(NO_CALL)).or_else(|| via.map(|waiting| waiting.id()))
+    named.map(|id| id.as_i64().unwrap_or(NO_CALL)).or_else(|| via.map(|call| call.id()))
 }
 
 /// Opens a listen stream and waits until the server has acknowledged it.
@@ -116,7 +120,7 @@ pub(super) async fn subscribe(subscription: &mut Subscription) -> Result<()> {
 
 /// Decides whether a request that the server refused is worth sending again.
 pub(super) fn recover(
-    link: &ClientConnection,
+    connection: &ClientConnection,
     request: &dyn OutboundRequest,
     error: &ClientError,
     attempts: &mut Attempts,
@@ -128,12 +132,17 @@ pub(super) fn recover(
             Recovery::RefreshTools
         }
         // The server lists the revision that it has just refused: the refusal may be about something else.
-        Some(code::UNSUPPORTED_VERSION) if !attempts.resent && server_supports(error, link.revision()) => {
+        Some(code::UNSUPPORTED_VERSION)
+            if !attempts.resent && server_supports(error, connection.revision()) =>
+        {
             attempts.resent = true;
             Recovery::Resend
         }
         // The assumed revision may be wrong. The server has refused, so the request did not run.
-        _ if link.take_revision_unverified() && !error.may_have_run() && !link.shared.settings.pinned => {
+        _ if connection.take_revision_unverified()
+            && !error.may_have_run()
+            && !connection.shared.settings.pinned =>
+        {
             Recovery::Renegotiate
         }
         _ => Recovery::Fail,

@@ -1,4 +1,4 @@
-//! What changes in the lists of many servers, as one stream.
+//! The changes in the lists of all servers of a host, as one stream.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -13,11 +13,11 @@ use super::Host;
 use crate::client::{Change, ChangeFilter, Client};
 use crate::lock::lock;
 
-/// Changes of all servers of a host. `None` comes when the host was closed.
+/// The changes of all servers of a host. Yields `None` after the host was closed.
 ///
-/// A change that was not looked at yet is not told twice.
+/// A change that is queued already is not queued again.
 pub struct HostChanges {
-    /// Keeps the servers alive as long as somebody wants to know about them.
+    /// Keeps the host, and with it its clients, alive.
     _host: Host,
     feed: Arc<HostChangeFeed>,
 }
@@ -26,9 +26,9 @@ pub struct HostChanges {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct ServerChange {
-    /// Whose.
+    /// The name of the server.
     pub server: String,
-    /// What.
+    /// The change.
     pub change: Change,
 }
 
@@ -42,7 +42,7 @@ impl HostChanges {
         poll_fn(|cx| self.feed.poll(cx)).await
     }
 
-    /// Waits until every server there is now watches, or has said that it does not.
+    /// Waits until every current server has either accepted or rejected its subscription.
     pub async fn ready(&self) {
         poll_fn(|cx| self.feed.poll_ready(cx)).await;
     }
@@ -56,7 +56,7 @@ impl Stream for HostChanges {
     }
 }
 
-/// Where the changes of all servers come together.
+/// Collects the changes of all servers.
 #[derive(Default)]
 pub(super) struct HostChangeFeed {
     state: Mutex<HostChangeState>,
@@ -65,7 +65,7 @@ pub(super) struct HostChangeFeed {
 #[derive(Default)]
 struct HostChangeState {
     changes: IndexSet<ServerChange>,
-    /// Servers that have not said yet whether they watch.
+    /// Servers whose subscription is neither accepted nor rejected yet.
     pending_servers: usize,
     closed: bool,
     waker: Option<Waker>,
@@ -74,27 +74,27 @@ struct HostChangeState {
 }
 
 impl HostChangeFeed {
-    /// Hears what this server says from now on.
+    /// Subscribes to the changes of a server.
     pub(super) fn add_server(self: &Arc<Self>, name: &str, client: &Client) {
         lock(&self.state).pending_servers += 1;
         let (feed, name, client) = (Arc::downgrade(self), name.to_owned(), client.clone());
         let task = tokio::spawn(async move {
-            let listening = client.listen(ChangeFilter::lists()).await;
+            let subscription = client.listen(ChangeFilter::lists()).await;
             if let Some(feed) = feed.upgrade() {
                 feed.mark_server_ready();
             }
-            let mut listening = match listening {
-                Ok(listening) => listening,
-                Err(error) => return tracing::debug!(server = name, %error, "this server tells no changes"),
+            let mut subscription = match subscription {
+                Ok(subscription) => subscription,
+                Err(error) => return tracing::debug!(server = name, %error, "cannot subscribe to changes"),
             };
-            // The subscription keeps the client; the host decides how long that is.
+            // The subscription keeps the client alive until the host drops the feed.
             drop(client);
-            while let Some(change) = listening.next().await {
+            while let Some(change) = subscription.next().await {
                 let Some(feed) = feed.upgrade() else { return };
                 match change {
                     Ok(change) => feed.push(ServerChange { server: name.clone(), change }),
                     Err(error) => {
-                        return tracing::debug!(server = name, %error, "this server tells no more changes");
+                        return tracing::debug!(server = name, %error, "the subscription to changes has ended");
                     }
                 }
             }
@@ -167,5 +167,5 @@ fn wake(mut state: std::sync::MutexGuard<'_, HostChangeState>) {
     }
 }
 
-/// Changes that may wait to be looked at.
+/// The number of changes that may be queued.
 const MAX_QUEUED_CHANGES: usize = 1_024;

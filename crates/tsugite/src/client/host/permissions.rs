@@ -1,8 +1,8 @@
-//! What a host lets one of its servers be used for.
+//! The permissions of a host for one of its servers.
 
 use std::collections::HashSet;
 
-/// What a server may be used for: everything, unless said otherwise. What is not allowed is neither listed nor done.
+/// The permitted uses of one server; all by default. Anything not permitted is neither listed nor called.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Permissions {
     tools: ToolPermissions,
@@ -19,33 +19,33 @@ enum ToolPermissions {
 }
 
 impl Permissions {
-    /// Everything.
+    /// Permits everything.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Of its tools only these, by the names the server gives them.
+    /// Permits only these tools, by their names on the server.
     #[must_use]
     pub fn only_tools(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.tools = ToolPermissions::Only(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Of its tools all but these, by the names the server gives them.
+    /// Permits all tools except these, by their names on the server.
     #[must_use]
     pub fn without_tools(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.tools = ToolPermissions::Except(names.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Whether its resources may be read.
+    /// Sets whether resources may be read.
     #[must_use]
     pub fn resources(mut self, allowed: bool) -> Self {
         self.no_resources = !allowed;
         self
     }
 
-    /// Whether its prompts may be used.
+    /// Sets whether prompts may be used.
     #[must_use]
     pub fn prompts(mut self, allowed: bool) -> Self {
         self.no_prompts = !allowed;

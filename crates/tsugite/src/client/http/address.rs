@@ -1,11 +1,11 @@
-//! Where a server is, byte for byte as it was given.
+//! The URL of a server. Its path and query are sent byte for byte as they were given.
 
 use http::Uri;
 use http::uri::Authority;
 
 use crate::client::client_error::ClientError;
 
-/// An address of http or https.
+/// An `http` or `https` URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) origin: ServerOrigin,
@@ -13,67 +13,67 @@ pub(super) struct Address {
     pub(super) path: String,
 }
 
-/// Whom to talk to.
+/// The scheme, host and port of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ServerOrigin {
     pub(super) secure: bool,
-    /// Without brackets.
+    /// The host, without the brackets of an IPv6 address.
     pub(super) host: String,
     pub(super) port: u16,
 }
 
 impl Address {
     pub(super) fn parse(text: &str) -> Result<Self, ClientError> {
-        let unusable =
-            |why: &str| ClientError::config(format!("{:?} is no address of a server: {why}", redacted(text)));
+        let invalid =
+            |reason: &str| ClientError::config(format!("invalid server URL {:?}: {reason}", redacted(text)));
         if !text.contains("://") {
-            return Err(unusable("it must begin with http:// or https://"));
+            return Err(invalid("it must begin with http:// or https://"));
         }
-        let uri: Uri = text.trim().parse().map_err(|_| unusable("it cannot be read as a URL"))?;
+        let uri: Uri = text.trim().parse().map_err(|_| invalid("it is malformed"))?;
         let secure = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
-            Some(_) => return Err(unusable("only http and https are spoken")),
-            None => return Err(unusable("it names no scheme")),
+            Some(_) => return Err(invalid("only http and https are supported")),
+            None => return Err(invalid("it has no scheme")),
         };
         let authority = uri.authority().map(Authority::as_str).unwrap_or_default();
         if authority.contains('@') {
-            return Err(unusable("a name and a password do not belong into it; send a header instead"));
+            return Err(invalid("it must not contain credentials; send a header instead"));
         }
         let host = uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
         if host.is_empty() {
-            return Err(unusable("it names no host"));
+            return Err(invalid("it has no host"));
         }
-        let usual = if secure { 443 } else { 80 };
+        let default_port = if secure { 443 } else { 80 };
         let after_host = authority.rsplit(']').next().unwrap_or_default();
         let port = match after_host.split_once(':') {
-            None => usual,
-            Some((_, port)) => port.parse().map_err(|_| unusable("its port is no port"))?,
+            None => default_port,
+            Some((_, port)) => port.parse().map_err(|_| invalid("the port is invalid"))?,
         };
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
         Ok(Self { origin: ServerOrigin { secure, host: host.to_owned(), port }, path })
     }
 
-    /// Where `reference`, found at this address, leads; `None` if it leads to another server.
+    /// Resolves `reference` against this address; `None` if it points to another server.
     pub(super) fn join(&self, reference: &str) -> Option<Self> {
         let reference = reference.trim();
         let reference = reference.split('#').next().unwrap_or_default();
         if reference.contains("://") {
             return Self::parse(reference).ok().filter(|address| address.origin == self.origin);
         }
-        // `//host/path` names a host, and `scheme:` something that is no path.
+        // `//host/path` names another host. A control character or a space is in no valid path.
         if reference.starts_with("//") || reference.chars().any(|letter| letter.is_control() || letter == ' ')
         {
             return None;
         }
-        let here = self.path.split('?').next().unwrap_or_default();
+        let current = self.path.split('?').next().unwrap_or_default();
         let path = match reference.chars().next() {
             None => self.path.clone(),
             Some('/') => reference.to_owned(),
-            Some('?') => format!("{here}{reference}"),
+            Some('?') => format!("{current}{reference}"),
             Some(_) => {
-                let folder = here.rfind('/').and_then(|end| here.get(..=end)).unwrap_or("/");
+                let folder = current.rfind('/').and_then(|end| current.get(..=end)).unwrap_or("/");
                 format!("{folder}{reference}")
             }
         };
@@ -83,27 +83,27 @@ impl Address {
 }
 
 impl ServerOrigin {
-    /// What stands in `RequestSource`.
+    /// The value of the `Host` header.
     pub(super) fn authority(&self) -> String {
-        let usual = if self.secure { 443 } else { 80 };
+        let default_port = if self.secure { 443 } else { 80 };
         let host = match self.host.contains(':') {
             true => format!("[{}]", self.host),
             false => self.host.clone(),
         };
-        if self.port == usual { host } else { format!("{host}:{}", self.port) }
+        if self.port == default_port { host } else { format!("{host}:{}", self.port) }
     }
 }
 
 impl std::fmt::Display for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let scheme = if self.origin.secure { "https" } else { "http" };
-        // A query may hold a secret.
+        // The query may contain a secret.
         let path = self.path.split('?').next().unwrap_or_default();
         write!(f, "{scheme}://{}{path}", self.origin.authority())
     }
 }
 
-/// An address as an error may show it: without what may be secret.
+/// The URL without the parts that may be secret, for an error message.
 fn redacted(text: &str) -> String {
     let text = text.split(['?', '#']).next().unwrap_or_default();
     let shown = match (text.find("://"), text.rfind('@')) {
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_kept_byte_for_byte() {
+    fn path_and_query_are_kept_byte_for_byte() {
         let address = Address::parse("https://example.com:8443/a%20b/mcp?key=%41").unwrap();
         assert_eq!(address.path, "/a%20b/mcp?key=%41");
         assert_eq!((address.origin.authority().as_str(), address.origin.port), ("example.com:8443", 8443));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_without_its_secrets() {
+    fn error_of_an_invalid_url_shows_no_secret() {
         let all = [
             "",
             "example.com/mcp",
@@ -142,13 +142,13 @@ mod tests {
             "https://u:secret@h/",
         ];
         for text in all {
-            let said = Address::parse(text).unwrap_err().to_string();
-            assert!(!said.contains("secret"), "{said}");
+            let message = Address::parse(text).unwrap_err().to_string();
+            assert!(!message.contains("secret"), "{message}");
         }
     }
 
     #[test]
-    fn a_reference_stays_with_its_server() {
+    fn reference_to_another_server_is_rejected() {
         let base = Address::parse("http://h:1/dir/sse?x=1").unwrap();
         let path = |reference: &str| base.join(reference).map(|address| address.path);
         assert_eq!(path("/messages?s=1").as_deref(), Some("/messages?s=1"));

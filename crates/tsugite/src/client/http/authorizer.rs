@@ -1,13 +1,13 @@
-//! Who is asked for credentials.
+//! [`Authorizer`]: the source of credentials for HTTP requests.
 
 use std::future::Future;
 use std::pin::Pin;
 
 use crate::client::client_error::{Challenge, Result};
 
-/// Gives credentials with each request, and is asked for better ones when a server refuses them (401 or 403).
+/// Provides credentials for each request, and new ones when a server rejects them (401 or 403).
 ///
-/// What is found out here belongs to one server: use one of these per client.
+/// The credentials belong to one server: use one authorizer per client.
 ///
 /// ```
 /// use std::future::Future;
@@ -21,16 +21,16 @@ use crate::client::client_error::{Challenge, Result};
 ///         Box::pin(async { Ok(Some(format!("Bearer {}", self.0))) })
 ///     }
 ///
-///     fn challenged(&self, _: Challenge) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>> {
-///         Box::pin(async { Ok(false) }) // there is no better one
+///     fn handle_challenge(&self, _: Challenge) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>> {
+///         Box::pin(async { Ok(false) }) // no other token is available
 ///     }
 /// }
 /// ```
 pub trait Authorizer: Send + Sync + 'static {
-    /// What to send as `Authorization` with the next request, if anything.
+    /// Returns the `Authorization` header of the next request, if there is one.
     fn authorization(&self) -> Pin<Box<dyn Future<Output = Result<Option<String>>> + Send + '_>>;
 
-    /// The server refused. True when the request is to be sent again: at most twice for one request.
+    /// Handles a rejection. Returns true to send the request again, which happens at most twice per request.
     fn handle_challenge(
         &self,
         challenge: Challenge,

@@ -1,4 +1,4 @@
-//! What is sent: all of it at once.
+//! A request body that is sent in one piece.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
-/// A body that is there as a whole.
+/// A complete request body.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FullBody(Option<Bytes>);
 

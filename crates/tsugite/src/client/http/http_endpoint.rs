@@ -1,4 +1,4 @@
-//! One HTTP request and the head of its answer: credentials, redirects and a server that is busy are dealt with here.
+//! Sends one HTTP request and reads the head of its response. Handles credentials, redirects and busy servers.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -20,21 +20,21 @@ use super::pool::{ConnectionPool, PooledConnection};
 use crate::client::call_error::CallError;
 use crate::client::client_error::{Challenge, ClientError, ConnectStep, ErrorKind};
 
-/// A server's door.
+/// The HTTP endpoint of one server.
 pub(super) struct HttpEndpoint {
     pub(super) address: Address,
-    /// Where messages go, ready to be sent.
+    /// The path and query that messages are sent to.
     pub(super) uri: Uri,
     pool: ConnectionPool,
     host: HeaderValue,
-    /// What goes with every request.
+    /// Headers of every request.
     headers: HeaderMap,
     authorizer: Option<Arc<dyn Authorizer>>,
-    /// How long a call waits for a sign of life.
+    /// The idle timeout of a call.
     idle_timeout: Duration,
 }
 
-/// The head of an answer, and its body to be read.
+/// The head of a response, and a reader of its body.
 pub(super) struct ResponseReader {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
@@ -48,89 +48,90 @@ impl HttpEndpoint {
         pool: ConnectionPool,
         headers: HeaderMap,
         authorizer: Option<Arc<dyn Authorizer>>,
-        patience: Duration,
+        idle_timeout: Duration,
     ) -> Result<Self, ClientError> {
         let host = HeaderValue::try_from(address.origin.authority())
-            .map_err(|_| ClientError::config("the host's name cannot be sent"))?;
-        let endpoint = address.path.parse().map_err(|_| ClientError::config("the path cannot be sent"))?;
-        Ok(Self { address, uri: endpoint, pool, host, headers, authorizer, idle_timeout: patience })
+            .map_err(|_| ClientError::config("the host of the URL is not a valid header value"))?;
+        let uri = address.path.parse().map_err(|_| ClientError::config("the path of the URL is invalid"))?;
+        Ok(Self { address, uri, pool, host, headers, authorizer, idle_timeout })
     }
 
     pub(super) fn close(&self) {
         self.pool.close();
     }
 
-    /// Sends a request, again where that may help, and gives the head of the last answer. Each attempt makes its headers:
-    /// hardly any request needs a second one, and so none keeps a copy.
+    /// Sends a request, again after a redirect, a challenge or a busy response, and returns the head of the last
+    /// response. Each attempt builds its headers, because few requests need a second one and a copy would cost every
+    /// request.
     pub(super) async fn send(
         &self,
         method: Method,
-        to: &Uri,
+        uri: &Uri,
         headers: &(dyn Fn() -> Result<HeaderMap, ClientError> + Sync),
         body: Bytes,
     ) -> Result<ResponseReader, CallError> {
-        let mut to = to.clone();
-        let (mut redirects, mut challenges, mut waits) = (0, 0, 0);
+        let mut uri = uri.clone();
+        let (mut redirects, mut challenges, mut retries) = (0, 0, 0);
         loop {
-            let reply = self.send_once(&method, &to, headers()?, body.clone()).await?;
-            let path = || to.path_and_query().map_or("/", |path| path.as_str());
-            match reply.status.as_u16() {
+            let response = self.send_once(&method, &uri, headers()?, body.clone()).await?;
+            let path = || uri.path_and_query().map_or("/", |path| path.as_str());
+            match response.status.as_u16() {
                 301 | 302 | 307 | 308 if redirects < MAX_REDIRECTS => {
                     redirects += 1;
-                    to = self.redirect_target(&reply, path())?;
+                    uri = self.redirect_target(&response, path())?;
                 }
                 status @ (401 | 403) => {
-                    let challenge = self.challenge(status, &reply, path());
+                    let challenge = self.challenge(status, &response, path());
                     challenges += 1;
-                    let again = match &self.authorizer {
+                    let retry = match &self.authorizer {
                         Some(authorizer) if challenges <= MAX_CHALLENGES => {
                             authorizer.handle_challenge(challenge.clone()).await?
                         }
                         _ => false,
                     };
-                    if !again {
-                        // A refusal that is not about credentials says itself what is wrong.
-                        let plain = status == 403
+                    if !retry {
+                        // A 403 that is not about credentials has its reason in the body.
+                        let unrelated = status == 403
                             && self.authorizer.is_none()
                             && challenge.www_authenticate.is_empty();
-                        return if plain {
-                            Ok(reply)
+                        return if unrelated {
+                            Ok(response)
                         } else {
                             Err(ErrorKind::Unauthorized(challenge).into())
                         };
                     }
                 }
-                429 | 503 if waits < MAX_BUSY_RETRIES => {
-                    // Whoever would be gone by then hears at once that the server is busy.
-                    let wait = retry_delay(&reply.headers, waits)
-                        .filter(|wait| *wait <= MAX_RETRY_AFTER && *wait < self.idle_timeout);
-                    let Some(wait) = wait else { return Ok(reply) };
-                    waits += 1;
-                    reply.discard();
-                    tokio::time::sleep(wait).await;
+                429 | 503 if retries < MAX_BUSY_RETRIES => {
+                    // A delay beyond the caller's timeout is not worth waiting for.
+                    let delay = retry_delay(&response.headers, retries)
+                        .filter(|delay| *delay <= MAX_RETRY_AFTER && *delay < self.idle_timeout);
+                    let Some(delay) = delay else { return Ok(response) };
+                    retries += 1;
+                    response.discard();
+                    tokio::time::sleep(delay).await;
                     continue;
                 }
-                _ => return Ok(reply),
+                _ => return Ok(response),
             }
-            reply.discard();
+            response.discard();
         }
     }
 
     async fn send_once(
         &self,
         method: &Method,
-        to: &Uri,
+        uri: &Uri,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<ResponseReader, CallError> {
         let mut request = Request::new(body.into());
         *request.method_mut() = method.clone();
-        *request.uri_mut() = to.clone();
+        *request.uri_mut() = uri.clone();
         let all = request.headers_mut();
         *all = headers;
         all.insert(HOST, self.host.clone());
         for (name, value) in &self.headers {
-            // What a call says goes before what every call says.
+            // A header of the call overrides one of the client.
             if !all.contains_key(name) {
                 all.insert(name, value.clone());
             }
@@ -138,28 +139,30 @@ impl HttpEndpoint {
         if let Some(authorizer) = &self.authorizer
             && let Some(authorization) = authorizer.authorization().await?
         {
-            let mut value = HeaderValue::try_from(authorization)
-                .map_err(|_| ClientError::config("the credentials cannot stand in a header"))?;
+            let mut value = HeaderValue::try_from(authorization).map_err(|_| {
+                ClientError::config("the authorizer returned an invalid `Authorization` value")
+            })?;
             value.set_sensitive(true);
             all.insert(AUTHORIZATION, value);
         }
-        let (response, lease) = self.pool.send(request).await?;
-        Ok(ResponseReader::new(response, lease))
+        let (response, connection) = self.pool.send(request).await?;
+        Ok(ResponseReader::new(response, connection))
     }
 
-    /// Where a redirect leads: only to the same server, since the request may carry credentials.
-    fn redirect_target(&self, reply: &ResponseReader, path: &str) -> Result<Uri, ClientError> {
-        let location = reply.headers.get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let here = Address { origin: self.address.origin.clone(), path: path.to_owned() };
-        let next = here.join(location).filter(|_| !location.is_empty());
+    /// The target of a redirect, which must be on the same server because the request may contain credentials.
+    fn redirect_target(&self, response: &ResponseReader, path: &str) -> Result<Uri, ClientError> {
+        let location =
+            response.headers.get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let base = Address { origin: self.address.origin.clone(), path: path.to_owned() };
+        let next = base.join(location).filter(|_| !location.is_empty());
         next.and_then(|address| address.path.parse().ok()).ok_or_else(|| {
-            let seen = format!("a redirect ({}) to another server is not followed", reply.status.as_u16());
-            ClientError::connect(ConnectStep::Http, seen)
+            let reason = format!("refused a redirect ({}) to another server", response.status.as_u16());
+            ClientError::connect(ConnectStep::Http, reason)
         })
     }
 
-    fn challenge(&self, status: u16, reply: &ResponseReader, path: &str) -> Challenge {
-        let all = reply.headers.get_all(WWW_AUTHENTICATE).iter();
+    fn challenge(&self, status: u16, response: &ResponseReader, path: &str) -> Challenge {
+        let all = response.headers.get_all(WWW_AUTHENTICATE).iter();
         let www_authenticate = all.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect();
         let url = Address { origin: self.address.origin.clone(), path: path.to_owned() }.to_string();
         Challenge { status, url, www_authenticate }
@@ -167,18 +170,18 @@ impl HttpEndpoint {
 }
 
 impl ResponseReader {
-    fn new(response: Response<Incoming>, lease: PooledConnection) -> Self {
+    fn new(response: Response<Incoming>, connection: PooledConnection) -> Self {
         let (head, body) = response.into_parts();
-        Self { status: head.status, headers: head.headers, body, connection: Some(lease) }
+        Self { status: head.status, headers: head.headers, body, connection: Some(connection) }
     }
 
-    /// Whether it is a stream of events.
+    /// Whether the body is an event stream.
     pub(super) fn is_stream(&self) -> bool {
         let value = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream")
     }
 
-    /// The next piece of the body; `None` at its end.
+    /// The next chunk of the body; `None` at its end.
     pub(super) async fn chunk(&mut self) -> Option<Result<Bytes, hyper::Error>> {
         loop {
             let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await;
@@ -200,23 +203,26 @@ impl ResponseReader {
         }
     }
 
-    /// All of the body. Fails when it is larger than `most`.
-    pub(super) async fn read_to_end(mut self, most: usize) -> Result<Bytes, CallError> {
+    /// Reads the whole body. Fails if it is larger than `max_bytes`.
+    pub(super) async fn read_to_end(mut self, max_bytes: usize) -> Result<Bytes, CallError> {
         let mut all = Vec::new();
         let mut first: Option<Bytes> = None;
         while let Some(chunk) = self.chunk().await {
             let chunk = chunk
                 .map_err(|error| CallError::disconnected(format!("the connection was lost: {error}")))?;
-            if all.len() + first.as_ref().map_or(0, Bytes::len) + chunk.len() > most {
-                return Err(ErrorKind::TooLarge(format!("the answer is larger than {most} bytes")).into());
+            if all.len() + first.as_ref().map_or(0, Bytes::len) + chunk.len() > max_bytes {
+                return Err(ErrorKind::TooLarge(format!(
+                    "the response is larger than {max_bytes} bytes (`max_message_bytes`)"
+                ))
+                .into());
             }
             match first.take() {
-                // Most answers come in one piece, which is not copied.
+                // Most bodies arrive in one chunk, which is not copied.
                 None if all.is_empty() => first = Some(chunk),
                 None => all.extend_from_slice(&chunk),
-                Some(begun) => {
-                    all.reserve(begun.len() + chunk.len());
-                    all.extend_from_slice(&begun);
+                Some(first_chunk) => {
+                    all.reserve(first_chunk.len() + chunk.len());
+                    all.extend_from_slice(&first_chunk);
                     all.extend_from_slice(&chunk);
                 }
             }
@@ -228,7 +234,7 @@ impl ResponseReader {
         Ok(first.unwrap_or_else(|| all.into()))
     }
 
-    /// Nobody wants the rest. A short one is read, so that the connection can be used again.
+    /// Drops the rest of the body. A short rest is read, so that the connection can be reused.
     pub(super) fn discard(mut self) {
         if self.body.is_end_stream() {
             return self.release_connection();
@@ -248,16 +254,16 @@ impl ResponseReader {
     }
 
     fn release_connection(&mut self) {
-        if let Some(lease) = self.connection.take() {
-            lease.release();
+        if let Some(connection) = self.connection.take() {
+            connection.release();
         }
     }
 }
 
-/// How long a busy server wants to be left alone.
-fn retry_delay(headers: &HeaderMap, waits: u32) -> Option<Duration> {
+/// The delay before a busy server is tried again; `None` if `Retry-After` is malformed.
+fn retry_delay(headers: &HeaderMap, retries: u32) -> Option<Duration> {
     let Some(value) = headers.get(RETRY_AFTER) else {
-        return Some(Duration::from_millis(500) * 2_u32.pow(waits));
+        return Some(Duration::from_millis(500) * 2_u32.pow(retries));
     };
     let value = value.to_str().ok()?.trim();
     if let Ok(seconds) = value.parse() {
@@ -267,7 +273,7 @@ fn retry_delay(headers: &HeaderMap, waits: u32) -> Option<Duration> {
     Some(date.duration_since(SystemTime::now()).unwrap_or_default())
 }
 
-/// Headers of a message we send.
+/// The headers of a POST with a message.
 pub(super) fn message_headers() -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(12);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -275,24 +281,24 @@ pub(super) fn message_headers() -> HeaderMap {
     headers
 }
 
-/// Headers of a request for a stream.
+/// The headers of a request for an event stream.
 pub(super) fn stream_headers() -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(12);
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     headers
 }
 
-/// A header somebody wants sent. What the transport itself says cannot be said differently.
+/// Parses a header that the user set. Headers that the transport sets itself are refused.
 pub(super) fn user_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), ClientError> {
-    let unfit = |what: &str| ClientError::config(format!("{name:?} cannot be sent as a header: {what}"));
-    let parsed = HeaderName::try_from(name).map_err(|_| unfit("it is no name of a header"))?;
-    let taken = ["accept", "connection", "content-length", "content-type", "host", "transfer-encoding"];
-    if taken.contains(&parsed.as_str()) || parsed.as_str().starts_with("mcp-") {
-        return Err(unfit("the transport says it itself"));
+    let invalid = |problem: &str| ClientError::config(format!("cannot send the header {name:?}: {problem}"));
+    let parsed = HeaderName::try_from(name).map_err(|_| invalid("the name is invalid"))?;
+    let reserved = ["accept", "connection", "content-length", "content-type", "host", "transfer-encoding"];
+    if reserved.contains(&parsed.as_str()) || parsed.as_str().starts_with("mcp-") {
+        return Err(invalid("it is set by the transport"));
     }
     // The value may be a secret.
     let mut value =
-        HeaderValue::try_from(value).map_err(|_| unfit("its value holds what no header may hold"))?;
+        HeaderValue::try_from(value).map_err(|_| invalid("the value contains invalid characters"))?;
     value.set_sensitive(true);
     Ok((parsed, value))
 }
@@ -300,7 +306,7 @@ pub(super) fn user_header(name: &str, value: &str) -> Result<(HeaderName, Header
 const MAX_REDIRECTS: u32 = 3;
 const MAX_CHALLENGES: u32 = 2;
 const MAX_BUSY_RETRIES: u32 = 3;
-/// Whoever wants to be left alone for longer is told about, not waited for.
+/// A longer `Retry-After` is reported as an error at once.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(20);
 const MAX_DRAIN_BYTES: usize = 64 << 10;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -311,24 +317,24 @@ mod tests {
 
     #[test]
     fn retry_after_is_seconds_or_a_date() {
-        let wait = |value: &str| {
+        let delay = |value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(RETRY_AFTER, HeaderValue::try_from(value).unwrap());
             retry_delay(&headers, 0)
         };
-        assert_eq!(wait("7"), Some(Duration::from_secs(7)));
-        assert_eq!(wait("Thu, 01 Jan 1970 00:00:00 GMT"), Some(Duration::ZERO));
-        assert_eq!(wait("soon"), None);
+        assert_eq!(delay("7"), Some(Duration::from_secs(7)));
+        assert_eq!(delay("Thu, 01 Jan 1970 00:00:00 GMT"), Some(Duration::ZERO));
+        assert_eq!(delay("soon"), None);
         assert_eq!(retry_delay(&HeaderMap::new(), 1), Some(Duration::from_secs(1)));
     }
 
     #[test]
-    fn a_header_of_the_transport_cannot_be_set() {
+    fn headers_of_the_transport_cannot_be_set() {
         for name in ["Host", "mcp-session-id", "Content-Type", "", "a b", "a:b"] {
             assert!(user_header(name, "x").is_err(), "{name}");
         }
-        let said = user_header("x-key", "se\ncret").unwrap_err().to_string();
-        assert!(!said.contains("cret"), "{said}");
+        let message = user_header("x-key", "se\ncret").unwrap_err().to_string();
+        assert!(!message.contains("cret"), "{message}");
         assert!(user_header("Authorization", "Bearer x").is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! HTTP+SSE of 2024-11-05: a stream for everything the server says, and an address for everything said to it.
+//! The HTTP+SSE transport of 2024-11-05: one stream for all messages of the server, and one URL for all of the client.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,54 +17,58 @@ use crate::client::connection::ClientConnection;
 use crate::client::transport::{EncodedRequest, Transport};
 use crate::lock::lock;
 
-/// A connection of 2024-11-05.
+/// An HTTP+SSE connection.
 pub(in crate::client) struct HttpSse {
     endpoint: HttpEndpoint,
-    /// Where messages go.
+    /// The URL that messages are sent to, from the `endpoint` event.
     message_uri: Mutex<Option<Uri>>,
 }
 
 impl HttpSse {
-    /// Opens the stream and waits until the server has said where messages go.
+    /// Opens the stream and waits for its `endpoint` event.
     pub(in crate::client) async fn open(
         shared: &Arc<ClientState>,
-        url: &HttpConfig,
+        config: &HttpConfig,
     ) -> Result<Arc<ClientConnection>, ClientError> {
-        let door = url.endpoint(shared.settings.timeouts.idle_timeout)?;
+        let endpoint = config.endpoint(shared.settings.timeouts.idle_timeout)?;
         let limit = shared.settings.timeouts.idle_timeout;
         let opened = tokio::time::timeout(
             limit,
-            door.send(Method::GET, &door.uri, &|| Ok(stream_headers()), Bytes::new()),
+            endpoint.send(Method::GET, &endpoint.uri, &|| Ok(stream_headers()), Bytes::new()),
         );
-        let reply = opened.await.map_err(|_| ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle })??;
-        if reply.status != StatusCode::OK || !reply.is_stream() {
-            let status = reply.status.as_u16();
-            let said = tokio::time::timeout(limit, reply.read_to_end(super::MAX_ERROR_BODY_BYTES)).await;
-            let said = excerpt(&said.ok().and_then(Result::ok).unwrap_or_default());
-            return Err(ErrorKind::Status { status, body: said }.into());
+        let response = opened.await.map_err(|_| ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle })??;
+        if response.status != StatusCode::OK || !response.is_stream() {
+            let status = response.status.as_u16();
+            let body = tokio::time::timeout(limit, response.read_to_end(super::MAX_ERROR_BODY_BYTES)).await;
+            let body = excerpt(&body.ok().and_then(Result::ok).unwrap_or_default());
+            return Err(ErrorKind::Status { status, body }.into());
         }
-        let link = ClientConnection::new(
+        let connection = ClientConnection::new(
             Arc::clone(shared),
-            Transport::HttpSse(Box::new(HttpSse { endpoint: door, message_uri: Mutex::default() })),
+            Transport::HttpSse(Box::new(HttpSse { endpoint, message_uri: Mutex::default() })),
         );
-        let (told, endpoint) = oneshot::channel();
-        link.register_task(&tokio::spawn(read_events(Arc::clone(&link), reply, told)));
+        let (endpoint_sender, endpoint_event) = oneshot::channel();
+        connection.register_task(&tokio::spawn(read_events(
+            Arc::clone(&connection),
+            response,
+            endpoint_sender,
+        )));
         let limit = shared.settings.probe_timeout;
-        match tokio::time::timeout(limit, endpoint).await {
-            Ok(Ok(Ok(()))) => Ok(link),
+        match tokio::time::timeout(limit, endpoint_event).await {
+            Ok(Ok(Ok(()))) => Ok(connection),
             Ok(Ok(Err(error))) => {
-                link.abort("the stream has no endpoint");
+                connection.abort("the stream has no valid `endpoint` event");
                 Err(error)
             }
             Ok(Err(_)) | Err(_) => {
-                link.abort("the stream has no endpoint");
-                let seen = "the server's stream does not say where messages go";
-                Err(ClientError::connect(ConnectStep::Handshake, seen))
+                connection.abort("the stream has no `endpoint` event");
+                let reason = "the server sent no `endpoint` event";
+                Err(ClientError::connect(ConnectStep::Handshake, reason))
             }
         }
     }
 
-    /// Sends a request; its answer comes on the stream.
+    /// Sends a request; its response arrives on the stream.
     pub(in crate::client) async fn send_request(
         &self,
         outgoing: EncodedRequest<'_>,
@@ -80,7 +84,7 @@ impl HttpSse {
         self.post(&headers, outgoing.bytes).await
     }
 
-    /// Sends a notification or an answer.
+    /// Sends a notification or a response.
     pub(in crate::client) async fn send_message(&self, bytes: Vec<u8>) -> Result<(), CallError> {
         self.post(&|| Ok(message_headers()), bytes).await
     }
@@ -90,31 +94,31 @@ impl HttpSse {
         headers: &(dyn Fn() -> Result<http::HeaderMap, ClientError> + Sync),
         bytes: Vec<u8>,
     ) -> Result<(), CallError> {
-        let Some(endpoint) = lock(&self.message_uri).clone() else {
-            return Err(CallError::not_sent("the server has not said where messages go"));
+        let Some(uri) = lock(&self.message_uri).clone() else {
+            return Err(CallError::not_sent("the server has sent no `endpoint` event"));
         };
-        let reply = self.endpoint.send(Method::POST, &endpoint, headers, bytes.into()).await?;
-        if reply.status.is_success() {
-            reply.discard();
+        let response = self.endpoint.send(Method::POST, &uri, headers, bytes.into()).await?;
+        if response.status.is_success() {
+            response.discard();
             return Ok(());
         }
-        let status = reply.status.as_u16();
-        let said = excerpt(&reply.read_to_end(super::MAX_ERROR_BODY_BYTES).await.unwrap_or_default());
-        Err(ErrorKind::Status { status, body: said }.into())
+        let status = response.status.as_u16();
+        let body = excerpt(&response.read_to_end(super::MAX_ERROR_BODY_BYTES).await.unwrap_or_default());
+        Err(ErrorKind::Status { status, body }.into())
     }
 }
 
-/// Reads the stream to its end, which is the end of the connection.
+/// Reads the stream until it ends, which ends the connection.
 async fn read_events(
-    link: Arc<ClientConnection>,
-    mut reply: ResponseReader,
-    told: oneshot::Sender<Result<(), ClientError>>,
+    connection: Arc<ClientConnection>,
+    mut response: ResponseReader,
+    endpoint_sender: oneshot::Sender<Result<(), ClientError>>,
 ) {
-    let Transport::HttpSse(sse) = &link.transport else { return };
-    let mut told = Some(told);
-    let mut events = SseReader::new(link.limits().max_message_bytes);
-    let seen = 'stream: loop {
-        let chunk = match reply.chunk().await {
+    let Transport::HttpSse(sse) = &connection.transport else { return };
+    let mut endpoint_sender = Some(endpoint_sender);
+    let mut events = SseReader::new(connection.limits().max_message_bytes);
+    let reason = 'stream: loop {
+        let chunk = match response.chunk().await {
             None => break "the server closed the connection".to_owned(),
             Some(Err(error)) => break format!("the connection was lost: {error}"),
             Some(Ok(chunk)) => chunk,
@@ -126,25 +130,24 @@ async fn read_events(
                 Err(error) => break 'stream ClientError::from(event_too_large(error)).to_string(),
             };
             if event.name != "endpoint" {
-                link.receive(event.data, None);
+                connection.receive(event.data, None);
                 continue;
             }
-            let Some(told) = told.take() else { continue };
+            let Some(endpoint_sender) = endpoint_sender.take() else { continue };
             let reference = String::from_utf8_lossy(event.data);
-            let endpoint =
-                sse.endpoint.address.join(&reference).and_then(|address| address.path.parse().ok());
-            let outcome = match &endpoint {
+            let uri = sse.endpoint.address.join(&reference).and_then(|address| address.path.parse().ok());
+            let outcome = match &uri {
                 Some(_) => Ok(()),
-                // What is sent there may hold credentials.
+                // Messages may contain credentials, so they are sent only to the same server.
                 None => {
-                    let seen = "the server wants messages sent to another server, which is refused";
-                    Err(ClientError::connect(ConnectStep::Handshake, seen))
+                    let reason = "the `endpoint` event points to another server";
+                    Err(ClientError::connect(ConnectStep::Handshake, reason))
                 }
             };
-            *lock(&sse.message_uri) = endpoint;
-            let _ = told.send(outcome);
+            *lock(&sse.message_uri) = uri;
+            let _ = endpoint_sender.send(outcome);
         }
-        link.wait_for_observer().await;
+        connection.wait_for_observer().await;
     };
-    link.mark_disconnected(&seen);
+    connection.mark_disconnected(&reason);
 }

@@ -1,9 +1,9 @@
-//! Over HTTP: [`StreamableHttp`] speaks Streamable HTTP, [`HttpSse`] the two-part transport of 2024-11-05.
+//! HTTP transports: [`StreamableHttp`], and [`HttpSse`], the transport of 2024-11-05.
 //!
-//! - `address`: where a server is. `dial`, `tls`: a new connection. `pool`: connections that are used again.
-//! - `send`: one request and the head of its answer, with credentials, redirects and busy servers dealt with.
-//! - `stream`: answers that come as events, and how a broken stream is taken up again.
-//! - `open`: which revision, and the handshake. `hear`: the stream on which a server says what belongs to no call.
+//! - `address`, `connector`, `tls`, `pool`: the URL of a server, and connections to it that are reused.
+//! - `http_endpoint`: one request and the head of its response, with credentials, redirects and busy servers.
+//! - `response_stream`: responses as event streams, and how a broken stream is resumed.
+//! - `probe`: the revision and the handshake. `standalone_stream`: the stream for messages outside of calls.
 
 mod address;
 mod authorizer;
@@ -51,21 +51,21 @@ use address::Address;
 use http_endpoint::{HttpEndpoint, ResponseReader, message_headers};
 use pool::ConnectionPool;
 
-/// How to reach a server over HTTP.
+/// The settings of an HTTP connection.
 #[derive(Clone)]
 pub(super) struct HttpConfig {
     pub(super) url: String,
     pub(super) headers: Vec<(String, String)>,
     pub(super) authorizer: Option<Arc<dyn Authorizer>>,
-    /// Certificates that are trusted besides those of this machine.
+    /// Trusted certificates, in addition to those of this machine.
     pub(super) root_certificates: Vec<PathBuf>,
-    /// How long each step of connecting may take.
+    /// The timeout of each step of connecting.
     pub(super) connect_timeout: Duration,
-    /// Whether only HTTP+SSE is to be spoken.
+    /// Whether to use only HTTP+SSE.
     pub(super) sse_only: bool,
-    /// Whether only Streamable HTTP is to be spoken.
+    /// Whether to use only Streamable HTTP.
     pub(super) streamable_only: bool,
-    /// What encrypts, once it was needed: reading what this machine trusts takes its time.
+    /// Created on first use, because reading the trusted certificates of this machine is slow.
     tls: Arc<OnceLock<Tls>>,
 }
 
@@ -95,7 +95,7 @@ impl HttpConfig {
         }
     }
 
-    fn endpoint(&self, patience: Duration) -> Result<HttpEndpoint, ClientError> {
+    fn endpoint(&self, idle_timeout: Duration) -> Result<HttpEndpoint, ClientError> {
         let address = Address::parse(&self.url)?;
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static(concat!("tsugite/", env!("CARGO_PKG_VERSION"))));
@@ -108,128 +108,128 @@ impl HttpConfig {
             false => None,
         };
         let pool = ConnectionPool::new(address.origin.clone(), tls, self.connect_timeout);
-        HttpEndpoint::new(address, pool, headers, self.authorizer.clone(), patience)
+        HttpEndpoint::new(address, pool, headers, self.authorizer.clone(), idle_timeout)
     }
 }
 
-/// Streamable HTTP to one server.
+/// A Streamable HTTP connection to one server.
 pub(super) struct StreamableHttp {
     endpoint: HttpEndpoint,
-    /// Given by the server with its answer to `initialize`, up to 2025-11-25.
+    /// The session id from the response to `initialize`, up to 2025-11-25.
     session_id: Mutex<Option<HeaderValue>>,
 }
 
-/// What came back for a question about the revision: read whole, judged by whoever asked.
+/// The response to a probe: the status and the complete body.
 pub(super) struct ProbeResponse {
     pub(super) status: u16,
     pub(super) body: Bytes,
 }
 
 impl StreamableHttp {
-    pub(super) fn new(url: &HttpConfig, patience: Duration) -> Result<Self, ClientError> {
-        Ok(Self { endpoint: url.endpoint(patience)?, session_id: Mutex::default() })
+    pub(super) fn new(config: &HttpConfig, idle_timeout: Duration) -> Result<Self, ClientError> {
+        Ok(Self { endpoint: config.endpoint(idle_timeout)?, session_id: Mutex::default() })
     }
 
-    /// Sends a request and waits for its answer, wherever it comes.
+    /// Sends a request and waits for its response, on this or another stream.
     pub(super) async fn exchange(
         &self,
-        link: &Arc<ClientConnection>,
-        waiting: &Arc<PendingCall>,
+        connection: &Arc<ClientConnection>,
+        call: &Arc<PendingCall>,
         outgoing: EncodedRequest<'_>,
     ) -> Result<ServerReply, CallError> {
         let had_session = lock(&self.session_id).is_some();
-        let (revision, mut outgoing) = (link.revision(), outgoing);
+        let (revision, mut outgoing) = (connection.revision(), outgoing);
         let body = std::mem::take(&mut outgoing.bytes).into();
         let headers = || self.request_headers(revision, &outgoing);
-        let reply = self.endpoint.send(Method::POST, &self.endpoint.uri, &headers, body).await?;
-        match reply.status {
-            StatusCode::OK if reply.is_stream() => {
-                Box::pin(self.read_event_stream(link, waiting, reply)).await
+        let response = self.endpoint.send(Method::POST, &self.endpoint.uri, &headers, body).await?;
+        match response.status {
+            StatusCode::OK if response.is_stream() => {
+                Box::pin(self.read_event_stream(connection, call, response)).await
             }
             StatusCode::OK => {
-                let body = reply.read_to_end(link.limits().max_message_bytes).await?;
-                self.read_json_response(link, waiting, &body).await
+                let body = response.read_to_end(connection.limits().max_message_bytes).await?;
+                self.read_json_response(connection, call, &body).await
             }
-            // The answer comes on another stream.
+            // The response arrives on another stream.
             StatusCode::ACCEPTED | StatusCode::NO_CONTENT => {
-                reply.discard();
-                await_response(waiting).await
+                response.discard();
+                await_response(call).await
             }
-            _ => Box::pin(self.read_error_response(link, waiting, reply, had_session)).await,
+            _ => Box::pin(self.read_error_response(connection, call, response, had_session)).await,
         }
     }
 
-    /// Asks which revision the server speaks, or opens a session: whatever comes back is given as it is.
+    /// Sends a probe or `initialize`, and returns the response without judging it.
     pub(super) async fn probe(
         &self,
-        link: &Arc<ClientConnection>,
+        connection: &Arc<ClientConnection>,
         outgoing: EncodedRequest<'_>,
         revision: Revision,
-        waiting: &Arc<PendingCall>,
+        call: &Arc<PendingCall>,
     ) -> Result<ProbeResponse, CallError> {
-        let opens = outgoing.method == Initialize::NAME;
-        link.shared.trace_message(Direction::Sent, &outgoing.bytes);
+        let is_initialize = outgoing.method == Initialize::NAME;
+        connection.shared.trace_message(Direction::Sent, &outgoing.bytes);
         let mut outgoing = outgoing;
         let body = std::mem::take(&mut outgoing.bytes).into();
-        let headers = || match opens {
+        let headers = || match is_initialize {
             true => Ok(message_headers()),
             false => self.request_headers(revision, &outgoing),
         };
-        let mut reply = self.endpoint.send(Method::POST, &self.endpoint.uri, &headers, body).await?;
-        let status = reply.status.as_u16();
-        if opens && reply.status == StatusCode::OK {
-            *lock(&self.session_id) = reply.headers.get(MCP_SESSION_ID).cloned();
+        let mut response = self.endpoint.send(Method::POST, &self.endpoint.uri, &headers, body).await?;
+        let status = response.status.as_u16();
+        if is_initialize && response.status == StatusCode::OK {
+            *lock(&self.session_id) = response.headers.get(MCP_SESSION_ID).cloned();
         }
-        if reply.status == StatusCode::OK && reply.is_stream() {
-            let body = self.first_response(link, waiting, &mut reply).await?;
-            link.shared.trace_message(Direction::Received, &body);
-            reply.discard();
+        if response.status == StatusCode::OK && response.is_stream() {
+            let body = self.first_response(connection, call, &mut response).await?;
+            connection.shared.trace_message(Direction::Received, &body);
+            response.discard();
             return Ok(ProbeResponse { status, body });
         }
-        let body = reply.read_to_end(link.limits().max_message_bytes).await?;
-        trace_body(link, &body);
+        let body = response.read_to_end(connection.limits().max_message_bytes).await?;
+        trace_body(connection, &body);
         Ok(ProbeResponse { status, body })
     }
 
-    /// Sends a notification or an answer.
+    /// Sends a notification or a response.
     pub(super) async fn send_message(
         &self,
-        link: &Arc<ClientConnection>,
+        connection: &Arc<ClientConnection>,
         bytes: Vec<u8>,
     ) -> Result<(), CallError> {
         let headers = || {
             let mut headers = message_headers();
-            self.insert_session_headers(&mut headers, link.revision());
+            self.insert_session_headers(&mut headers, connection.revision());
             Ok(headers)
         };
-        let reply = self.endpoint.send(Method::POST, &self.endpoint.uri, &headers, bytes.into()).await?;
-        let status = reply.status;
+        let response = self.endpoint.send(Method::POST, &self.endpoint.uri, &headers, bytes.into()).await?;
+        let status = response.status;
         if status.is_success() {
-            reply.discard();
+            response.discard();
             return Ok(());
         }
         if status == StatusCode::NOT_FOUND && lock(&self.session_id).is_some() {
-            link.mark_disconnected(SESSION_EXPIRED);
+            connection.mark_disconnected(SESSION_EXPIRED);
             return Err(CallError::not_sent(SESSION_EXPIRED));
         }
-        let said = excerpt(&reply.read_to_end(MAX_ERROR_BODY_BYTES).await.unwrap_or_default());
-        Err(ErrorKind::Status { status: status.as_u16(), body: said }.into())
+        let body = excerpt(&response.read_to_end(MAX_ERROR_BODY_BYTES).await.unwrap_or_default());
+        Err(ErrorKind::Status { status: status.as_u16(), body }.into())
     }
 
-    /// Ends the session.
-    pub(super) async fn close(&self, link: &Arc<ClientConnection>) {
-        if lock(&self.session_id).is_none() || link.disconnect_reason().is_some() {
+    /// Ends the session with DELETE.
+    pub(super) async fn close(&self, connection: &Arc<ClientConnection>) {
+        if lock(&self.session_id).is_none() || connection.disconnect_reason().is_some() {
             return;
         }
         let headers = || {
             let mut headers = HeaderMap::new();
-            self.insert_session_headers(&mut headers, link.revision());
+            self.insert_session_headers(&mut headers, connection.revision());
             Ok(headers)
         };
-        let ended = self.endpoint.send(Method::DELETE, &self.endpoint.uri, &headers, Bytes::new());
-        // 405 is normal: not every server lets its sessions be ended.
-        if let Ok(Ok(reply)) = tokio::time::timeout(SESSION_DELETE_TIMEOUT, ended).await {
-            reply.discard();
+        let request = self.endpoint.send(Method::DELETE, &self.endpoint.uri, &headers, Bytes::new());
+        // 405 is normal: a server need not allow clients to end sessions (Streamable HTTP, "Session Management").
+        if let Ok(Ok(response)) = tokio::time::timeout(SESSION_DELETE_TIMEOUT, request).await {
+            response.discard();
         }
     }
 
@@ -249,7 +249,7 @@ impl StreamableHttp {
         }
         for (name, value) in &outgoing.param_headers {
             let name = HeaderName::try_from(name.as_str())
-                .map_err(|_| ClientError::config(format!("{name:?} is no name of a header")))?;
+                .map_err(|_| ClientError::config(format!("{name:?} is not a valid header name")))?;
             headers.insert(name, header_value(value)?);
         }
         for (name, value) in outgoing.extra_headers {
@@ -259,7 +259,7 @@ impl StreamableHttp {
         Ok(headers)
     }
 
-    /// Which revision is spoken, and in which session.
+    /// Adds the headers of the revision and the session.
     fn insert_session_headers(&self, headers: &mut HeaderMap, revision: Revision) {
         headers.insert(MCP_PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
         if Era::from(revision).has_sessions()
@@ -269,53 +269,54 @@ impl StreamableHttp {
         }
     }
 
-    /// Finds the answer in a body of JSON. What else stands there is heard.
+    /// Reads the response from a JSON body. Other messages in the body are dispatched.
     async fn read_json_response(
         &self,
-        link: &Arc<ClientConnection>,
-        waiting: &Arc<PendingCall>,
+        connection: &Arc<ClientConnection>,
+        call: &Arc<PendingCall>,
         body: &[u8],
     ) -> Result<ServerReply, CallError> {
-        trace_body(link, body);
-        match parse(body, link.limits()) {
+        trace_body(connection, body);
+        match parse(body, connection.limits()) {
             Ok(Incoming::Single(Message::Response(response)))
-                if response.id.as_ref().is_none_or(|id| *id == Id::from(waiting.id())) =>
+                if response.id.as_ref().is_none_or(|id| *id == Id::from(call.id())) =>
             {
                 Ok(response.outcome.map(|result| result.to_owned()))
             }
             Ok(Incoming::Single(_) | Incoming::Batch(_)) => {
-                link.dispatch(body, Some(waiting));
-                match waiting.is_complete() {
-                    true => await_response(waiting).await,
+                connection.dispatch(body, Some(call));
+                match call.is_complete() {
+                    true => await_response(call).await,
                     false => Err(ErrorKind::Protocol(
-                        "the server answered something else than was asked".to_owned(),
+                        "the server's response does not answer the request".to_owned(),
                     )
                     .into()),
                 }
             }
-            Err(fault) => {
-                let seen = format!("the server's answer is no message: {:?}: {}", fault.kind, excerpt(body));
-                Err(ErrorKind::Protocol(seen).into())
+            Err(error) => {
+                let message =
+                    format!("the server's response is not a message: {:?}: {}", error.kind, excerpt(body));
+                Err(ErrorKind::Protocol(message).into())
             }
         }
     }
 
-    /// An answer whose status is no success: an error of the protocol, a lost session, or something else.
+    /// Reads a response whose status is not a success: a JSON-RPC error, a lost session, or an HTTP error.
     async fn read_error_response(
         &self,
-        link: &Arc<ClientConnection>,
-        waiting: &Arc<PendingCall>,
-        reply: ResponseReader,
+        connection: &Arc<ClientConnection>,
+        call: &Arc<PendingCall>,
+        response: ResponseReader,
         had_session: bool,
     ) -> Result<ServerReply, CallError> {
-        let status = reply.status;
-        // The status says enough; a body that is too long, or cut, must not hide it.
-        let body = reply.read_to_end(MAX_ERROR_BODY_BYTES).await.unwrap_or_default();
-        trace_body(link, &body);
-        let error = parse_error_response(&body, link, waiting);
-        let in_session = had_session && link.era().has_sessions();
+        let status = response.status;
+        // The status is enough: a body that is too long or cut off must not hide it.
+        let body = response.read_to_end(MAX_ERROR_BODY_BYTES).await.unwrap_or_default();
+        trace_body(connection, &body);
+        let error = parse_error_response(&body, connection, call);
+        let in_session = had_session && connection.era().has_sessions();
         if in_session && (status == StatusCode::NOT_FOUND || is_session_expired(status, error.as_ref())) {
-            link.mark_disconnected(SESSION_EXPIRED);
+            connection.mark_disconnected(SESSION_EXPIRED);
             return Err(CallError::not_sent(SESSION_EXPIRED));
         }
         match error {
@@ -325,23 +326,27 @@ impl StreamableHttp {
     }
 }
 
-/// A body has come; an empty one says nothing.
-fn trace_body(link: &ClientConnection, body: &[u8]) {
+/// Reports a received body to the wire callback, unless it is empty.
+fn trace_body(connection: &ClientConnection, body: &[u8]) {
     if !body.trim_ascii().is_empty() {
-        link.shared.trace_message(Direction::Received, body);
+        connection.shared.trace_message(Direction::Received, body);
     }
 }
 
-/// Waits for an answer that comes elsewhere.
-async fn await_response(waiting: &PendingCall) -> Result<ServerReply, CallError> {
-    transport::into_rpc_result(waiting.outcome().await)
+/// Waits for a response that arrives on another stream.
+async fn await_response(call: &PendingCall) -> Result<ServerReply, CallError> {
+    transport::into_rpc_result(call.outcome().await)
 }
 
-/// The error in a body, if it is an answer to this call or to nobody in particular.
-fn parse_error_response(body: &[u8], link: &ClientConnection, waiting: &PendingCall) -> Option<ErrorObject> {
-    match parse(body, link.limits()) {
+/// The JSON-RPC error in a body, if its id is missing or that of this call.
+fn parse_error_response(
+    body: &[u8],
+    connection: &ClientConnection,
+    call: &PendingCall,
+) -> Option<ErrorObject> {
+    match parse(body, connection.limits()) {
         Ok(Incoming::Single(Message::Response(response)))
-            if response.id.as_ref().is_none_or(|id| *id == Id::from(waiting.id())) =>
+            if response.id.as_ref().is_none_or(|id| *id == Id::from(call.id())) =>
         {
             response.outcome.err()
         }
@@ -349,7 +354,7 @@ fn parse_error_response(body: &[u8], link: &ClientConnection, waiting: &PendingC
     }
 }
 
-/// Servers in the field answer 400 where the specification wants 404.
+/// Whether a 400 means that the session has expired: some servers send it where the specification requires 404.
 fn is_session_expired(status: StatusCode, error: Option<&ErrorObject>) -> bool {
     status == StatusCode::BAD_REQUEST
         && error.is_some_and(|error| {
@@ -360,10 +365,10 @@ fn is_session_expired(status: StatusCode, error: Option<&ErrorObject>) -> bool {
 
 fn header_value(value: &str) -> Result<HeaderValue, ClientError> {
     HeaderValue::try_from(value)
-        .map_err(|_| ClientError::config(format!("{value:?} cannot stand in a header")))
+        .map_err(|_| ClientError::config(format!("{value:?} is not a valid header value")))
 }
 
-/// The beginning of a body, for an error.
+/// The beginning of a body, for an error message.
 pub(super) fn excerpt(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body.get(..MAX_EXCERPT_BYTES).unwrap_or(body));
     truncate(text.trim(), MAX_EXCERPT_BYTES).to_owned()
@@ -371,9 +376,9 @@ pub(super) fn excerpt(body: &[u8]) -> String {
 
 const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
-const SESSION_EXPIRED: &str = "the server has forgotten the session";
+const SESSION_EXPIRED: &str = "the session has expired";
 const MAX_EXCERPT_BYTES: usize = 300;
-/// Bytes of a body that is no success.
+/// The size limit of the body of an error response.
 const MAX_ERROR_BODY_BYTES: usize = 1 << 20;
-/// How long a server may take over the end of a session.
+/// The timeout of the DELETE that ends a session.
 const SESSION_DELETE_TIMEOUT: Duration = Duration::from_secs(2);

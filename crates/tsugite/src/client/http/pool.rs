@@ -1,4 +1,4 @@
-//! Connections to one server, used again and again. Each carries one request at a time.
+//! A pool of connections to one server. Each carries one request at a time.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -42,32 +42,32 @@ impl ConnectionPool {
         Self { origin, tls, connect_timeout, idle: Arc::default() }
     }
 
-    /// Sends a request and waits for the head of its answer.
+    /// Sends a request and waits for the head of its response.
     ///
-    /// A connection that was closed meanwhile is no reason to fail: what was not sent is sent over a new one.
+    /// If the server closed an idle connection, the request is sent on a new one.
     pub(super) async fn send(
         &self,
         request: Request<FullBody>,
     ) -> Result<(Response<Incoming>, PooledConnection), CallError> {
         let mut request = request;
-        while let Some(mut lease) = self.take_idle() {
-            match lease.send(request).await {
-                Ok(response) => return Ok((response, lease)),
+        while let Some(mut connection) = self.take_idle() {
+            match connection.send(request).await {
+                Ok(response) => return Ok((response, connection)),
                 Err(RequestSendError::NotSent(unsent)) => request = *unsent,
                 Err(RequestSendError::MaybeSent(error)) => return Err(connection_lost(&error)),
             }
         }
-        let dialled = Box::pin(connect(&self.origin, self.tls.as_ref(), self.connect_timeout)).await?;
-        let NewConnection { sender, task } = dialled;
-        let mut lease = PooledConnection { sender: Some(sender), task, idle: Arc::clone(&self.idle) };
-        match lease.send(request).await {
-            Ok(response) => Ok((response, lease)),
+        let opened = Box::pin(connect(&self.origin, self.tls.as_ref(), self.connect_timeout)).await?;
+        let NewConnection { sender, task } = opened;
+        let mut connection = PooledConnection { sender: Some(sender), task, idle: Arc::clone(&self.idle) };
+        match connection.send(request).await {
+            Ok(response) => Ok((response, connection)),
             Err(RequestSendError::NotSent(_)) => Err(CallError::not_sent("the server closed the connection")),
             Err(RequestSendError::MaybeSent(error)) => Err(connection_lost(&error)),
         }
     }
 
-    /// Closes what is not in use.
+    /// Closes all idle connections.
     pub(super) fn close(&self) {
         for idle in lock(&self.idle).drain(..) {
             idle.task.abort();
@@ -78,12 +78,12 @@ impl ConnectionPool {
         let mut all = lock(&self.idle);
         while let Some(idle) = all.pop() {
             if idle.since.elapsed() < IDLE_TIMEOUT && !idle.sender.is_closed() {
-                let lease = PooledConnection {
+                let connection = PooledConnection {
                     sender: Some(idle.sender),
                     task: idle.task,
                     idle: Arc::clone(&self.idle),
                 };
-                return Some(lease);
+                return Some(connection);
             }
             idle.task.abort();
         }
@@ -92,9 +92,9 @@ impl ConnectionPool {
 }
 
 enum RequestSendError {
-    /// Nothing of it was sent.
+    /// Nothing was sent.
     NotSent(Box<Request<FullBody>>),
-    /// It may have arrived.
+    /// The request may have reached the server.
     MaybeSent(hyper::Error),
 }
 
@@ -110,7 +110,7 @@ impl PooledConnection {
         })
     }
 
-    /// The answer was read to its end: the connection may serve the next request.
+    /// Returns the connection to the pool, after the response was read to its end.
     pub(super) fn release(mut self) {
         let Some(sender) = self.sender.take() else { return };
         let mut idle = lock(&self.idle);
@@ -140,7 +140,7 @@ fn connection_lost(error: &hyper::Error) -> CallError {
     CallError::disconnected(format!("the connection was lost: {error}"))
 }
 
-/// Connections that are kept open without use.
+/// The number of idle connections that are kept open.
 const MAX_IDLE: usize = 64;
-/// How long they are.
+/// How long an idle connection is kept open.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! How a connection over HTTP begins.
+//! Opens a connection over HTTP: probes the revision, or falls back to HTTP+SSE.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -20,115 +20,130 @@ use crate::client::negotiate::{ConnectGuard, ProbeCall, complete_negotiation, po
 use crate::client::options::Options;
 use crate::client::transport::{EncodedRequest, ServerReply, Transport};
 
-/// Opens a connection. `known` is what was found out earlier.
+/// Opens a connection. `known` is the result of an earlier probe.
 pub(in crate::client) async fn open(
     shared: &Arc<ClientState>,
-    url: &HttpConfig,
+    config: &HttpConfig,
     known: Option<ProbeRecord>,
 ) -> Result<(Arc<ClientConnection>, Option<ProbeRecord>)> {
-    let known = match url.sse_only {
+    let known = match config.sse_only {
         true => {
             let offer = shared.settings.revisions.handshake().newest_first().next();
-            let offer =
-                offer.ok_or_else(|| ClientError::config("HTTP+SSE needs a revision with a handshake"))?;
+            let offer = offer.ok_or_else(|| {
+                ClientError::config("HTTP+SSE needs a revision with a handshake (up to 2025-11-25)")
+            })?;
             Some(ProbeRecord::new(offer, TransportKind::HttpSse))
         }
         false => known,
     };
     let (mut probe, mut next) = match known {
-        Some(verdict) => HttpProbe::with_record(policy(shared), verdict),
+        Some(record) => HttpProbe::with_record(policy(shared), record),
         None => HttpProbe::new(policy(shared)),
     };
-    let mut opening = ConnectGuard(Some(streamable_http(shared, url)?));
-    let (mut status, mut said, mut answered) = (0, String::new(), false);
+    let mut guard = ConnectGuard(Some(streamable_http(shared, config)?));
+    let (mut status, mut body_excerpt, mut answered) = (0, String::new(), false);
     loop {
-        let Some(link) = &opening.0 else { return Err(ErrorKind::Closed.into()) };
+        let Some(connection) = &guard.0 else { return Err(ErrorKind::Closed.into()) };
         next = match next {
-            // What was believed to be there is not: the usual way is tried instead.
-            HttpProbeStep::Send(ask) if !matches!(link.transport, Transport::StreamableHttp(_)) => {
-                opening = ConnectGuard(Some(streamable_http(shared, url)?));
-                HttpProbeStep::Send(ask)
+            // The earlier result is outdated: probe with Streamable HTTP.
+            HttpProbeStep::Send(probe_request)
+                if !matches!(connection.transport, Transport::StreamableHttp(_)) =>
+            {
+                guard = ConnectGuard(Some(streamable_http(shared, config)?));
+                HttpProbeStep::Send(probe_request)
             }
-            HttpProbeStep::Send(ask) => {
-                let posted = send_probe(link, ask).await?;
-                (status, said, answered) = (posted.status, posted.excerpt, posted.result.is_some());
-                if let Some(Ok(hello)) = &posted.result {
-                    link.set_handshake_result(hello);
+            HttpProbeStep::Send(probe_request) => {
+                let reply = send_probe(connection, probe_request).await?;
+                (status, body_excerpt, answered) = (reply.status, reply.excerpt, reply.result.is_some());
+                if let Some(Ok(result)) = &reply.result {
+                    connection.set_handshake_result(result);
                 }
-                probe.receive(probe_outcome(posted.status, posted.result.as_ref()))
+                probe.receive(probe_outcome(reply.status, reply.result.as_ref()))
             }
-            HttpProbeStep::OpenSse(_) if url.streamable_only => {
+            HttpProbeStep::OpenSse(_) if config.streamable_only => {
                 HttpProbeStep::Fail(ProbeError::HttpStatus(status))
             }
-            HttpProbeStep::OpenSse(offer) => match open_http_sse(shared, url, offer).await {
-                Ok((old, Err(error))) if url.sse_only => {
-                    old.abort("the server refused");
+            HttpProbeStep::OpenSse(offer) => match open_http_sse(shared, config, offer).await {
+                Ok((sse, Err(error))) if config.sse_only => {
+                    sse.abort("the server refused the handshake");
                     return Err(ClientError::from_error_response(error, Initialize::NAME, offer));
                 }
-                Ok((old, answer)) => {
-                    if let Ok(hello) = &answer {
-                        old.set_handshake_result(hello);
+                Ok((sse, reply)) => {
+                    if let Ok(result) = &reply {
+                        sse.set_handshake_result(result);
                     }
-                    opening = ConnectGuard(Some(old));
-                    probe.receive(probe_outcome(200, Some(&answer)))
+                    guard = ConnectGuard(Some(sse));
+                    probe.receive(probe_outcome(200, Some(&reply)))
                 }
                 Err(CallError::Fatal(error)) => match error.into_kind() {
-                    ErrorKind::Status { status, .. } if !url.sse_only => {
+                    ErrorKind::Status { status, .. } if !config.sse_only => {
                         probe.receive(probe_outcome(status, None))
                     }
                     other => return Err(other.into()),
                 },
-                Err(lost) => return Err(lost.into()),
+                Err(error) => return Err(error.into()),
             },
-            // Credentials and patience have been tried already, where the request was sent.
+            // The endpoint has already tried credentials and retries.
             HttpProbeStep::Fail(ProbeError::HttpStatus(status)) => {
-                return Err(ErrorKind::Status { status, body: said }.into());
+                return Err(ErrorKind::Status { status, body: body_excerpt }.into());
             }
-            // A page for people, or whatever else is there.
+            // The body is not a message, but for example an HTML page.
             HttpProbeStep::Fail(ProbeError::InvalidResponse(_)) if !answered => {
-                let said = if said.is_empty() { "nothing" } else { &said };
-                let seen = format!("what came with status {status} is no answer: {said}");
-                return Err(ErrorKind::Connect { step: ConnectStep::Http, reason: seen }.into());
+                let body_excerpt = if body_excerpt.is_empty() { "an empty body" } else { &body_excerpt };
+                let reason = format!("the response with status {status} is not a message: {body_excerpt}");
+                return Err(ErrorKind::Connect { step: ConnectStep::Http, reason }.into());
             }
-            HttpProbeStep::Fail(failure) => return Err(probe_error(failure, link)),
-            HttpProbeStep::Done(settled) => {
-                complete_negotiation(link, settled).await?;
-                let verdict = probe.record();
-                return opening.0.take().map(|link| (link, verdict)).ok_or_else(|| ErrorKind::Closed.into());
+            HttpProbeStep::Fail(failure) => return Err(probe_error(failure, connection)),
+            HttpProbeStep::Done(outcome) => {
+                complete_negotiation(connection, outcome).await?;
+                let record = probe.record();
+                return guard
+                    .0
+                    .take()
+                    .map(|connection| (connection, record))
+                    .ok_or_else(|| ErrorKind::Closed.into());
             }
         };
     }
 }
 
-fn streamable_http(shared: &Arc<ClientState>, url: &HttpConfig) -> Result<Arc<ClientConnection>> {
+fn streamable_http(shared: &Arc<ClientState>, config: &HttpConfig) -> Result<Arc<ClientConnection>> {
     Ok(ClientConnection::new(
         Arc::clone(shared),
-        Transport::StreamableHttp(Box::new(StreamableHttp::new(url, shared.settings.timeouts.idle_timeout)?)),
+        Transport::StreamableHttp(Box::new(StreamableHttp::new(
+            config,
+            shared.settings.timeouts.idle_timeout,
+        )?)),
     ))
 }
 
-/// Opens the stream for what the server says unasked, where there is one.
-pub(in crate::client) async fn start_standalone_stream(link: &Arc<ClientConnection>) {
-    if matches!(link.transport, Transport::StreamableHttp(_)) && link.shared.settings.standalone_stream {
-        standalone_stream::start(link).await;
+/// Opens the standalone stream, if the transport has one and the settings allow it.
+pub(in crate::client) async fn start_standalone_stream(connection: &Arc<ClientConnection>) {
+    if matches!(connection.transport, Transport::StreamableHttp(_))
+        && connection.shared.settings.standalone_stream
+    {
+        standalone_stream::start(connection).await;
     }
 }
 
-/// What came back for one of the two first requests.
+/// The response to one of the first two requests.
 struct ProbeReply {
     status: u16,
     result: Option<ServerReply>,
-    /// The beginning of it, for an error.
+    /// The beginning of the body, for an error message.
     excerpt: String,
 }
 
-/// Posts one of the two first requests and waits for what comes back.
-async fn send_probe(link: &Arc<ClientConnection>, ask: ProbeRequest) -> Result<ProbeReply, CallError> {
-    let Transport::StreamableHttp(http) = &link.transport else { return Err(ErrorKind::Closed.into()) };
-    let request = ProbeCall::new(link, ask);
-    let waiting = link.calls.register(link.shared.settings.timeouts, None);
+/// Sends one of the first two requests and waits for its response.
+async fn send_probe(
+    connection: &Arc<ClientConnection>,
+    probe_request: ProbeRequest,
+) -> Result<ProbeReply, CallError> {
+    let Transport::StreamableHttp(http) = &connection.transport else { return Err(ErrorKind::Closed.into()) };
+    let request = ProbeCall::new(connection, probe_request);
+    let call = connection.calls.register(connection.shared.settings.timeouts, None);
     let mut bytes = Vec::with_capacity(256);
-    request.encode(&mut bytes, &Id::from(waiting.id()), link, &Options::default())?;
+    request.encode(&mut bytes, &Id::from(call.id()), connection, &Options::default())?;
     let outgoing = EncodedRequest {
         bytes,
         method: request.method(),
@@ -136,40 +151,42 @@ async fn send_probe(link: &Arc<ClientConnection>, ask: ProbeRequest) -> Result<P
         param_headers: Vec::new(),
         extra_headers: &[],
     };
-    let probing = http.probe(link, outgoing, request.revision(), &waiting);
-    let probed = waiting.run_with_timeout(pin!(probing)).await;
-    link.calls.remove(waiting.id());
-    let probed = probed.map_err(|late| ErrorKind::TimedOut { limit: late.limit, kind: late.kind })??;
-    let answer = match parse(&probed.body, link.limits()) {
+    let probing = http.probe(connection, outgoing, request.revision(), &call);
+    let probed = call.run_with_timeout(pin!(probing)).await;
+    connection.calls.remove(call.id());
+    let probed =
+        probed.map_err(|timeout| ErrorKind::TimedOut { limit: timeout.limit, kind: timeout.kind })??;
+    let reply = match parse(&probed.body, connection.limits()) {
         Ok(Incoming::Single(Message::Response(response)))
-            if response.id.as_ref().is_none_or(|id| *id == Id::from(waiting.id())) =>
+            if response.id.as_ref().is_none_or(|id| *id == Id::from(call.id())) =>
         {
             Some(response.outcome.map(|result| result.to_owned()))
         }
         _ => None,
     };
-    let said = match &answer {
+    let body_excerpt = match &reply {
         Some(Err(error)) => error.message.to_string(),
         _ => excerpt(&probed.body),
     };
-    Ok(ProbeReply { status: probed.status, result: answer, excerpt: said })
+    Ok(ProbeReply { status: probed.status, result: reply, excerpt: body_excerpt })
 }
 
-/// Opens a connection of 2024-11-05 and says hello on it.
+/// Opens an HTTP+SSE connection and sends `initialize`.
 async fn open_http_sse(
     shared: &Arc<ClientState>,
-    url: &HttpConfig,
+    config: &HttpConfig,
     offer: Revision,
 ) -> Result<(Arc<ClientConnection>, ServerReply), CallError> {
-    let mut opening = ConnectGuard(Some(HttpSse::open(shared, url).await?));
-    let Some(link) = &opening.0 else { return Err(ErrorKind::Closed.into()) };
-    let answer =
-        link.call(&ProbeCall::new(link, ProbeRequest::Initialize(offer)), &Options::default()).await?;
-    opening.0.take().map(|link| (link, answer)).ok_or_else(|| ErrorKind::Closed.into())
+    let mut guard = ConnectGuard(Some(HttpSse::open(shared, config).await?));
+    let Some(connection) = &guard.0 else { return Err(ErrorKind::Closed.into()) };
+    let reply = connection
+        .call(&ProbeCall::new(connection, ProbeRequest::Initialize(offer)), &Options::default())
+        .await?;
+    guard.0.take().map(|connection| (connection, reply)).ok_or_else(|| ErrorKind::Closed.into())
 }
 
-fn probe_outcome(status: u16, answer: Option<&ServerReply>) -> HttpProbeEvent<'_> {
-    let body = match answer {
+fn probe_outcome(status: u16, reply: Option<&ServerReply>) -> HttpProbeEvent<'_> {
+    let body = match reply {
         Some(Ok(result)) => ProbeBody::Result(result.into()),
         Some(Err(error)) => ProbeBody::Error(error),
         None => ProbeBody::Other,

@@ -1,4 +1,4 @@
-//! Answers that come as events, and how a stream that broke is taken up again.
+//! Responses that arrive as event streams, and how a broken stream is resumed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,52 +16,54 @@ use crate::client::connection::ClientConnection;
 use crate::client::pending_calls::PendingCall;
 use crate::client::transport::ServerReply;
 
-/// How the reading of a stream ended.
+/// The reason the reading of a stream ended.
 pub(super) enum StreamEnd {
-    /// What was waited for has come.
+    /// The response has arrived.
     ResponseReceived,
-    /// The stream is over.
+    /// The stream has ended.
     Ended {
-        /// Whether anything came on it.
+        /// Whether any event arrived on it.
         received_events: bool,
         reason: String,
     },
 }
 
 impl StreamableHttp {
-    /// Reads the events of a call until its answer has come. A stream that ends before is resumed where it broke, if its
-    /// era allows that.
+    /// Reads the events of a call until its response arrives. A stream that ends before is resumed, if its era allows
+    /// that.
     pub(super) async fn read_event_stream(
         &self,
-        link: &Arc<ClientConnection>,
-        waiting: &Arc<PendingCall>,
-        reply: ResponseReader,
+        connection: &Arc<ClientConnection>,
+        call: &Arc<PendingCall>,
+        response: ResponseReader,
     ) -> Result<ServerReply, CallError> {
-        let mut events = SseReader::new(link.limits().max_message_bytes);
-        let mut reply = reply;
-        let mut in_vain = 0;
+        let mut events = SseReader::new(connection.limits().max_message_bytes);
+        let mut response = response;
+        let mut empty_resumes = 0;
         loop {
-            let end = read_events(link, Some(waiting), &mut events, reply).await?;
-            let StreamEnd::Ended { received_events: heard, reason: seen } = end else {
-                return await_response(waiting).await;
+            let end = read_events(connection, Some(call), &mut events, response).await?;
+            let StreamEnd::Ended { received_events: received, reason } = end else {
+                return await_response(call).await;
             };
-            if let Err(why) = link.era().check_resumable(&events) {
-                return Err(CallError::disconnected(format!("{seen} {why}")));
+            if let Err(detail) = connection.era().check_resumable(&events) {
+                return Err(CallError::disconnected(format!("{reason} {detail}")));
             }
-            in_vain = if heard { 0 } else { in_vain + 1 };
-            if in_vain > MAX_EMPTY_RESUMES {
-                return Err(CallError::disconnected(format!("{seen} again and again without the answer")));
+            empty_resumes = if received { 0 } else { empty_resumes + 1 };
+            if empty_resumes > MAX_EMPTY_RESUMES {
+                return Err(CallError::disconnected(format!(
+                    "{reason} {MAX_EMPTY_RESUMES} times without the response"
+                )));
             }
-            let wait = events.retry().unwrap_or(DEFAULT_RETRY_INTERVAL).max(MIN_RETRY_INTERVAL);
-            // The answer may come on another stream meanwhile.
+            let delay = events.retry().unwrap_or(DEFAULT_RETRY_INTERVAL).max(MIN_RETRY_INTERVAL);
+            // The response may arrive on another stream meanwhile.
             tokio::select! {
-                answer = await_response(waiting) => return answer,
-                () = tokio::time::sleep(wait) => {}
+                answer = await_response(call) => return answer,
+                () = tokio::time::sleep(delay) => {}
             }
-            // The call was sent, so whatever keeps its stream from us does not undo it.
-            reply = self.resume(link, &events).await.map_err(|trouble| match trouble {
+            // The call was sent, so it may have run even if its stream cannot be resumed.
+            response = self.resume(connection, &events).await.map_err(|error| match error {
                 CallError::Fatal(error) => {
-                    CallError::disconnected(format!("{seen}, and cannot be taken up again: {error}"))
+                    CallError::disconnected(format!("{reason}, and cannot be resumed: {error}"))
                 }
                 lost => lost,
             })?;
@@ -69,90 +71,92 @@ impl StreamableHttp {
         }
     }
 
-    /// Opens a stream again where it broke.
+    /// Resumes a broken stream after its last event.
     async fn resume(
         &self,
-        link: &Arc<ClientConnection>,
+        connection: &Arc<ClientConnection>,
         events: &SseReader,
     ) -> Result<ResponseReader, CallError> {
-        let reply = self.open_stream(link, events.last_event_id()).await?;
-        let gone = match reply.status {
-            StatusCode::OK if reply.is_stream() => return Ok(reply),
+        let response = self.open_stream(connection, events.last_event_id()).await?;
+        let reason = match response.status {
+            StatusCode::OK if response.is_stream() => return Ok(response),
             StatusCode::NOT_FOUND => {
-                link.mark_disconnected(super::SESSION_EXPIRED);
+                connection.mark_disconnected(super::SESSION_EXPIRED);
                 super::SESSION_EXPIRED.to_owned()
             }
-            status => format!("the broken stream cannot be taken up again (HTTP status {})", status.as_u16()),
+            status => format!("the broken stream cannot be resumed (HTTP status {})", status.as_u16()),
         };
-        reply.discard();
-        Err(CallError::disconnected(gone))
+        response.discard();
+        Err(CallError::disconnected(reason))
     }
 
-    /// Asks for a stream, from after `last` on.
+    /// Requests an event stream, after the event `last_event_id`.
     pub(super) async fn open_stream(
         &self,
-        link: &Arc<ClientConnection>,
-        last: Option<&str>,
+        connection: &Arc<ClientConnection>,
+        last_event_id: Option<&str>,
     ) -> Result<ResponseReader, CallError> {
-        let last = last.map(|last| HeaderValue::from_bytes(last.as_bytes())).transpose();
-        let last = last
-            .map_err(|_| CallError::disconnected("the stream broke, and its last id cannot be sent back"))?;
+        let last_event_id =
+            last_event_id.map(|last_event_id| HeaderValue::from_bytes(last_event_id.as_bytes())).transpose();
+        let last_event_id = last_event_id.map_err(|_| {
+            CallError::disconnected("the stream broke, and its last event id is not a valid header")
+        })?;
         let headers = || {
             let mut headers = stream_headers();
-            self.insert_session_headers(&mut headers, link.revision());
-            if let Some(last) = &last {
-                headers.insert(LAST_EVENT_ID, last.clone());
+            self.insert_session_headers(&mut headers, connection.revision());
+            if let Some(last_event_id) = &last_event_id {
+                headers.insert(LAST_EVENT_ID, last_event_id.clone());
             }
             Ok(headers)
         };
         self.endpoint.send(Method::GET, &self.endpoint.uri, &headers, Bytes::new()).await
     }
 
-    /// Reads events until the answer to `waiting` comes, and gives the message it came in.
+    /// Reads events until a response arrives, and returns that message.
     pub(super) async fn first_response(
         &self,
-        link: &Arc<ClientConnection>,
-        waiting: &Arc<PendingCall>,
-        reply: &mut ResponseReader,
+        connection: &Arc<ClientConnection>,
+        call: &Arc<PendingCall>,
+        response: &mut ResponseReader,
     ) -> Result<Bytes, CallError> {
         use tsugite_core::jsonrpc::{Incoming, Message, parse};
 
-        let mut events = SseReader::new(link.limits().max_message_bytes);
-        while let Some(chunk) = reply.chunk().await {
+        let mut events = SseReader::new(connection.limits().max_message_bytes);
+        while let Some(chunk) = response.chunk().await {
             let chunk = chunk
                 .map_err(|error| CallError::disconnected(format!("the connection was lost: {error}")))?;
             events.push(&chunk);
             while let Some(event) = events.next_event() {
                 let event = event.map_err(event_too_large)?;
-                if let Ok(Incoming::Single(Message::Response(_))) = parse(event.data, link.limits()) {
+                if let Ok(Incoming::Single(Message::Response(_))) = parse(event.data, connection.limits()) {
                     return Ok(Bytes::copy_from_slice(event.data));
                 }
-                link.receive(event.data, Some(waiting));
+                connection.receive(event.data, Some(call));
             }
         }
-        Err(CallError::disconnected("the stream ended before the answer came"))
+        Err(CallError::disconnected("the stream ended before the response arrived"))
     }
 }
 
-/// Hears every event of a stream until it ends, or until the answer to `waiting` has come.
+/// Dispatches the events of a stream until it ends, or until the response to `call` arrives.
 pub(super) async fn read_events(
-    link: &Arc<ClientConnection>,
-    waiting: Option<&Arc<PendingCall>>,
+    connection: &Arc<ClientConnection>,
+    call: Option<&Arc<PendingCall>>,
     events: &mut SseReader,
-    mut reply: ResponseReader,
+    mut response: ResponseReader,
 ) -> Result<StreamEnd, CallError> {
-    let mut heard = false;
+    let mut received = false;
     loop {
-        let chunk = match reply.chunk().await {
+        let chunk = match response.chunk().await {
             None => {
                 return Ok(StreamEnd::Ended {
-                    received_events: heard,
+                    received_events: received,
                     reason: "the stream ended".to_owned(),
                 });
             }
             Some(Err(error)) => {
                 return Ok(StreamEnd::Ended {
-                    received_events: heard,
+                    received_events: received,
                     reason: format!("the stream broke ({error})"),
                 });
             }
@@ -161,28 +165,28 @@ pub(super) async fn read_events(
         events.push(&chunk);
         while let Some(event) = events.next_event() {
             let event = event.map_err(event_too_large)?;
-            // One without data only brings an id to come back with.
+            // An event without data carries only an id to resume from.
             if !event.data.is_empty() {
-                heard = true;
-                link.receive(event.data, waiting);
+                received = true;
+                connection.receive(event.data, call);
             }
         }
-        link.wait_for_observer().await;
-        if waiting.is_some_and(|waiting| waiting.is_complete()) {
-            reply.discard();
+        connection.wait_for_observer().await;
+        if call.is_some_and(|call| call.is_complete()) {
+            response.discard();
             return Ok(StreamEnd::ResponseReceived);
         }
     }
 }
 
 pub(super) fn event_too_large(_: EventTooLongError) -> CallError {
-    ErrorKind::TooLarge("the server sent an event that is larger than a message may be".to_owned()).into()
+    ErrorKind::TooLarge("the server sent an event larger than `max_message_bytes`".to_owned()).into()
 }
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
-/// How long to wait before a stream is taken up again, unless the server says.
+/// The delay before a stream is resumed, unless the server sets one.
 const DEFAULT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// However soon the server wants us back: one that ends every stream at once must not keep us busy.
+/// The shortest delay, whatever the server sets: a server that ends every stream at once must not cause a busy loop.
 pub(super) const MIN_RETRY_INTERVAL: Duration = Duration::from_millis(50);
-/// How often in a row a stream is taken up again without anything coming on it.
+/// How often in a row a stream is resumed without receiving an event.
 const MAX_EMPTY_RESUMES: u32 = 10;

@@ -12,17 +12,17 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
-/// What encrypts.
+/// A TLS connector with trusted root certificates.
 #[derive(Clone)]
 pub(in crate::client) struct Tls(TlsConnector);
 
 impl Tls {
-    /// Trusts what this machine trusts, and the certificates in these files besides.
+    /// Trusts the certificates of this machine, and those in `trusted`, which are PEM files.
     pub(in crate::client) fn new(trusted: &[std::path::PathBuf]) -> io::Result<Self> {
         let mut roots = RootCertStore::empty();
         let native = rustls_native_certs::load_native_certs();
         for error in &native.errors {
-            tracing::debug!(%error, "a certificate of this machine cannot be read");
+            tracing::debug!(%error, "cannot read a trusted certificate of this machine");
         }
         roots.add_parsable_certificates(native.certs);
         for file in trusted {
@@ -32,7 +32,7 @@ impl Tls {
         }
         if roots.is_empty() {
             return Err(io::Error::other(
-                "this machine trusts no certificate at all; name one that is to be trusted",
+                "this machine trusts no certificates; add one with `add_root_certificate`",
             ));
         }
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))

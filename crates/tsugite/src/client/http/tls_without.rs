@@ -1,17 +1,17 @@
-//! Without the cargo feature `tls` nothing is encrypted, and whoever asks for it hears how to get it.
+//! Stands in for TLS without the cargo feature `tls`: an `https` URL is an error.
 
 use std::convert::Infallible;
 use std::io;
 
 use tokio::net::TcpStream;
 
-/// What would encrypt.
+/// A TLS connector that cannot be created.
 #[derive(Clone)]
 pub(in crate::client) struct Tls(Infallible);
 
 impl Tls {
     pub(in crate::client) fn new(_: &[std::path::PathBuf]) -> io::Result<Self> {
-        let text = "https is spoken only with the cargo feature `tls` of tsugite, which this program was built without";
+        let text = "https needs the cargo feature `tls` of tsugite, which is not enabled in this build";
         Err(io::Error::other(text))
     }
 

@@ -25,12 +25,12 @@ pub(super) fn read(
     name: &str,
     node: Option<&Node>,
     field: &FieldPath<'_>,
-    place: &EntryContext<'_>,
+    context: &EntryContext<'_>,
 ) -> (bool, Result<ConnectionConfig, ServerEntryError>) {
     let entry = match node {
         None => Err(ServerEntryError::new(field, EntryFieldError::Duplicate)),
         Some(_) if name.is_empty() => Err(ServerEntryError::new(field, EntryFieldError::MissingName)),
-        Some(node) => members(node, field).map(|members| EntryReader { members, field, context: place }),
+        Some(node) => members(node, field).map(|members| EntryReader { members, field, context }),
     };
     let entry = match entry {
         Ok(entry) => entry,

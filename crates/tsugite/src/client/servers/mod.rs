@@ -51,9 +51,9 @@ use variables::Variables;
 /// let file = ServersFile::parse(text, |_variable| None)?;
 ///
 /// let [files, issues] = &file.servers[..] else { panic!() };
-/// assert!(matches!(&files.way, Ok(ConnectionConfig::Command { program, args, .. }) if program == "mcp-files" && args == &["/srv"]));
-/// let wrong = issues.way.as_ref().unwrap_err();
-/// assert_eq!(wrong.to_string(), "mcpServers.issues.headers.X-Key: the variable KEY is not set");
+/// assert!(matches!(&files.connection, Ok(ConnectionConfig::Command { program, args, .. }) if program == "mcp-files" && args == &["/srv"]));
+/// let error = issues.connection.as_ref().unwrap_err();
+/// assert_eq!(error.to_string(), "mcpServers.issues.headers.X-Key: the variable KEY is not set");
 /// # Ok::<(), tsugite::client::servers::ServersFileError>(())
 /// ```
 ///
@@ -71,29 +71,29 @@ use variables::Variables;
 /// | `${userHome}` | the variable `userHome`, or else `HOME` |
 /// | `${pathSeparator}`, `${/}` | `/` |
 ///
-/// One that is not set makes its entry fail, where hosts pass on an empty text or the `${VAR}` itself. What a variable
-/// holds is not searched for variables, and `$VAR` without braces is no variable.
+/// A variable that is not set makes its entry fail, where hosts substitute an empty text or the `${VAR}` itself. The
+/// value of a variable is not searched for variables, and `$VAR` without braces is not a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServersFile {
-    /// In the order of the file. No name is there twice.
+    /// The servers in the order of the file. Names are unique.
     pub servers: Vec<ServerEntry>,
 }
 
 impl ServersFile {
     /// Reads a file, with the variables of this process. A value that is not UTF-8 counts as not set.
     ///
-    /// The file belongs to the folder it lies in, or to the one above if that is `.vscode` or `.cursor`. A `cwd` that
-    /// is relative begins there, and an `envFile` that is relative where the file itself lies.
+    /// The file belongs to the folder it is in, or to the parent if that is `.vscode` or `.cursor`. A relative `cwd`
+    /// starts there; a relative `envFile` starts at the file.
     ///
-    /// It blocks. Fails if the file cannot be read, is larger than 4 MiB, is not UTF-8 or no JSON, or lists no
-    /// servers. What is wrong with a single server is said by its [`ServerEntry::connection`].
+    /// This blocks. Fails if the file cannot be read, is larger than 4 MiB, is not UTF-8 or not JSON, or lists no
+    /// servers. The error of a single server is in its [`ServerEntry::connection`].
     pub fn read(path: &Path) -> Result<Self, ServersFileError> {
         Self::read_with(path, |name| std::env::var(name).ok())
     }
 
-    /// The same, with variables from elsewhere: fewer of them if the file is not trusted with all, since it may send
-    /// them anywhere; more of them if somebody can be asked.
+    /// Reads a file with variables from `lookup`: fewer than those of the process for an untrusted file, which may send
+    /// them anywhere, or more if the user can be asked for them.
     pub fn read_with(path: &Path, lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ServersFileError> {
         let text = text_file::read(path)?;
         let folder = path::absolute(path).map_err(text_file::TextFileError::from)?;
@@ -105,7 +105,7 @@ impl ServersFile {
         Self::from_text(&text, &lookup, Some(Folders { file: folder, workspace }))
     }
 
-    /// Reads a text that may have come from anywhere. No file is opened: an entry with an `envFile` fails.
+    /// Parses a text from any source. No file is opened: an entry with an `envFile` fails.
     ///
     /// Fails as [`read`](Self::read) does.
     pub fn parse(text: &str, lookup: impl Fn(&str) -> Option<String>) -> Result<Self, ServersFileError> {
@@ -121,11 +121,11 @@ impl ServersFile {
         let root = jsonc::parse(text)?;
         let list = server_list::find(&root)?;
         let variables = Variables::new(lookup, folders.map(|folders| folders.workspace), list.inputs);
-        let place = EntryContext { variables, folders, sse_fallback: list.sse_fallback };
+        let context = EntryContext { variables, folders, sse_fallback: list.sse_fallback };
         let servers = list.entries.iter().map(|(name, entry)| {
             let field = FieldPath::Member(&list.field, name);
-            let (disabled, way) = entry::read(name, *entry, &field, &place);
-            ServerEntry { name: (*name).to_owned(), disabled, connection: way }
+            let (disabled, connection) = entry::read(name, *entry, &field, &context);
+            ServerEntry { name: (*name).to_owned(), disabled, connection }
         });
         Ok(Self { servers: servers.collect() })
     }
@@ -135,43 +135,43 @@ impl ServersFile {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ServerEntry {
-    /// What the file calls it.
+    /// The name in the file.
     pub name: String,
-    /// Whether the file says that it is not to be used.
+    /// Whether the file disables the server.
     pub disabled: bool,
-    /// How to reach it, or why that cannot be told.
+    /// The way to connect to the server, or the error of the entry.
     pub connection: Result<ConnectionConfig, ServerEntryError>,
 }
 
-/// How to reach a server.
+/// The way to connect to a server.
 ///
-/// What it shows with `{:?}` is fit for a log: no values of `env` and `headers`, no arguments, nothing of a URL but its
-/// host.
+/// Its `Debug` output is safe to log: it omits the values of `env` and `headers`, the arguments, and all of a URL
+/// except its host.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ConnectionConfig {
-    /// A process that speaks over its standard input and output.
+    /// A child process with standard input and output as its transport.
     #[non_exhaustive]
     Command {
-        /// A name to be looked for in `PATH`, or a path.
+        /// A name to look up in `PATH`, or a path.
         program: String,
-        /// What follows it.
+        /// The arguments.
         args: Vec<String>,
-        /// What is added to its environment: that of `envFile`, with `env` above it. No name is there twice.
+        /// The variables added to the environment: those of `envFile`, overridden by `env`. Names are unique.
         env: Vec<(String, String)>,
-        /// What is taken from its environment, where `env` has `null`.
+        /// The variables removed from the environment, where `env` has `null`.
         unset: Vec<String>,
-        /// Where it runs, if the file says so.
+        /// The working directory, if the file sets one.
         cwd: Option<PathBuf>,
     },
     /// An HTTP endpoint.
     #[non_exhaustive]
     Url {
-        /// As the file has it, with its variables resolved. Not looked at further than for blanks.
+        /// The URL with its variables resolved. It is checked only for whitespace.
         url: String,
-        /// To be sent with every request. What stands here may stand in a header.
+        /// The headers of every request. Names and values are valid.
         headers: Vec<(String, String)>,
-        /// What to speak there.
+        /// The transport to use.
         transport: UrlTransport,
     },
 }
@@ -197,25 +197,25 @@ impl fmt::Debug for ConnectionConfig {
     }
 }
 
-/// What is spoken at a URL.
+/// The transport of a URL.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum UrlTransport {
-    /// To be found out: Streamable HTTP, or else HTTP+SSE.
+    /// Streamable HTTP, or HTTP+SSE if the server supports nothing else.
     #[default]
     Auto,
     /// Streamable HTTP.
     StreamableHttp,
-    /// HTTP+SSE, as it was in 2024-11-05.
+    /// HTTP+SSE of 2024-11-05.
     Sse,
 }
 
 /// The folders around a file.
 #[derive(Clone, Copy)]
 struct Folders<'a> {
-    /// Where the file lies.
+    /// The folder of the file.
     file: &'a Path,
-    /// What it belongs to.
+    /// The folder the file belongs to.
     workspace: &'a Path,
 }
 
@@ -228,7 +228,7 @@ impl fmt::Debug for RedactedPairs<'_> {
     }
 }
 
-/// Stands for a secret.
+/// Prints in place of a secret.
 #[derive(Clone)]
 struct Redacted;
 

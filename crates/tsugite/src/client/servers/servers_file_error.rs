@@ -70,11 +70,9 @@ impl fmt::Display for ServersFileError {
             ServersFileErrorKind::Text(error) => write!(f, "the file {error}"),
             ServersFileErrorKind::Json(error) => error.fmt(f),
             ServersFileErrorKind::Field(error) => error.fmt(f),
-            ServersFileErrorKind::NoList => {
-                f.write_str("there is none of `mcpServers`, `servers` and `mcp.servers`")
-            }
+            ServersFileErrorKind::NoList => f.write_str("found no `mcpServers`, `servers` or `mcp.servers`"),
             ServersFileErrorKind::MultipleLists(one, other) => {
-                write!(f, "there are both `{one}` and `{other}`, and only one of them can be meant")
+                write!(f, "found both `{one}` and `{other}`; keep one of them")
             }
         }
     }
@@ -175,45 +173,43 @@ impl fmt::Display for EntryFieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             EntryFieldError::WrongType { expected, found } => write!(f, "expected {expected}, found {found}"),
-            EntryFieldError::Duplicate => f.write_str("it is there more than once"),
+            EntryFieldError::Duplicate => f.write_str("duplicate member"),
             EntryFieldError::MissingName => f.write_str("a server needs a name"),
             EntryFieldError::Conflicting(one, other) => write!(f, "it has both `{one}` and `{other}`"),
             EntryFieldError::MissingCommandOrUrl => f.write_str("it has neither `command` nor `url`"),
-            EntryFieldError::MissingMember(member) => write!(f, "what has this type needs `{member}`"),
+            EntryFieldError::MissingMember(member) => write!(f, "an entry of this type needs `{member}`"),
             EntryFieldError::UnknownType => {
                 f.write_str("expected `stdio`, `http`, `streamable-http` or `sse`")
             }
             EntryFieldError::Empty => f.write_str("it is empty"),
-            EntryFieldError::NulByte => f.write_str("it holds a NUL byte"),
-            EntryFieldError::Whitespace => f.write_str("it holds a blank or a control character"),
-            EntryFieldError::InvalidEnvName => f.write_str("no variable can have this name"),
-            EntryFieldError::InvalidHeaderName => f.write_str("no header can have this name"),
+            EntryFieldError::NulByte => f.write_str("it contains a NUL byte"),
+            EntryFieldError::Whitespace => f.write_str("it contains whitespace or a control character"),
+            EntryFieldError::InvalidEnvName => f.write_str("invalid name of a variable"),
+            EntryFieldError::InvalidHeaderName => f.write_str("invalid name of a header"),
             EntryFieldError::InvalidHeaderValue => {
-                f.write_str("it holds a line break or another control character")
+                f.write_str("it contains a line break or another control character")
             }
             EntryFieldError::UnsetVariable { variable, input: None } => {
                 write!(f, "the variable {variable} is not set")
             }
             EntryFieldError::UnsetVariable { variable, input: Some(input) } => {
-                write!(f, "the variable {variable} is not set, which answers the input {input:?}")
+                write!(f, "the variable {variable} for the input {input:?} is not set")
             }
             EntryFieldError::UnclosedVariable => f.write_str("a `${` is not closed"),
-            EntryFieldError::NestedVariable => f.write_str("a default cannot hold another variable"),
+            EntryFieldError::NestedVariable => f.write_str("a default cannot contain a variable"),
             EntryFieldError::InvalidVariableName => {
-                f.write_str("what stands between `${` and `}` is no name of a variable")
+                f.write_str("the text between `${` and `}` is not the name of a variable")
             }
             EntryFieldError::UnknownVariableKind(kind) => {
-                write!(f, "variables like `${{{kind}:…}}` are not known")
+                write!(f, "unknown kind of variable: `${{{kind}:…}}`")
             }
             EntryFieldError::VariablesTooLong => {
-                f.write_str("the variables of this file are too long in all")
+                f.write_str("the values of all variables in this file are too long")
             }
-            EntryFieldError::EnvFileWithoutFolder => {
-                f.write_str("no other file is read for a text that is in none")
-            }
-            EntryFieldError::UnreadableEnvFile(error) => write!(f, "that file {error}"),
+            EntryFieldError::EnvFileWithoutFolder => f.write_str("`envFile` needs a servers file on disk"),
+            EntryFieldError::UnreadableEnvFile(error) => write!(f, "the file {error}"),
             EntryFieldError::InvalidEnvLine(line) => {
-                write!(f, "line {line} of that file is not `NAME=value`")
+                write!(f, "line {line} of the file is not `NAME=value`")
             }
         }
     }

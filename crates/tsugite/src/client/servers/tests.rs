@@ -103,7 +103,7 @@ impl Drop for TempTree {
 }
 
 #[test]
-fn a_file_of_claude_desktop_is_read() {
+fn claude_desktop_file_is_read() {
     let file = parse(
         r#"{
           "globalShortcut": "Ctrl+Space",
@@ -133,7 +133,7 @@ fn a_file_of_claude_desktop_is_read() {
 }
 
 #[test]
-fn a_file_of_claude_code_is_read() {
+fn claude_code_file_is_read() {
     let file = parse(
         r#"{
           "mcpServers": {
@@ -174,7 +174,7 @@ fn a_file_of_claude_code_is_read() {
 }
 
 #[test]
-fn a_file_of_cursor_is_read_with_its_env_file() {
+fn cursor_file_is_read_with_its_env_file() {
     let text = r#"{
       "mcpServers": {
         "local": {
@@ -211,7 +211,7 @@ fn a_file_of_cursor_is_read_with_its_env_file() {
 }
 
 #[test]
-fn a_file_of_vs_code_is_read_with_its_comments_and_inputs() {
+fn vs_code_file_is_read_with_comments_and_inputs() {
     let text = r#"{
       // Asked for once, and kept by the editor.
       "inputs": [
@@ -253,14 +253,14 @@ fn a_file_of_vs_code_is_read_with_its_comments_and_inputs() {
     let error = file.servers[0].connection.as_ref().unwrap_err();
     assert_eq!(
         error.to_string(),
-        "servers.perplexity.env.KEY: the variable MCP_INPUT_PERPLEXITY_KEY is not set, \
-         which answers the input \"perplexity-key\""
+        "servers.perplexity.env.KEY: the variable MCP_INPUT_PERPLEXITY_KEY \
+         for the input \"perplexity-key\" is not set"
     );
     assert_eq!(error.unset_variable(), Some("MCP_INPUT_PERPLEXITY_KEY"));
 }
 
 #[test]
-fn settings_of_vs_code_are_read() {
+fn vs_code_settings_are_read() {
     let file = parse(
         r#"{
           "editor.fontSize": 12,
@@ -286,7 +286,7 @@ fn settings_of_vs_code_are_read() {
 }
 
 #[test]
-fn a_file_of_windsurf_is_read() {
+fn windsurf_file_is_read() {
     let file = parse(
         r#"{
           "mcpServers": {
@@ -314,7 +314,7 @@ fn a_file_of_windsurf_is_read() {
 }
 
 #[test]
-fn a_type_has_more_than_one_spelling() {
+fn spellings_of_a_type_are_equivalent() {
     assert_eq!(connection(r#"{ "type": "local", "command": "a", "tools": ["*"] }"#), command("a"));
     let streamable = url("http://a", &[], UrlTransport::StreamableHttp);
     for kind in ["http", "streamable-http", "streamableHttp"] {
@@ -327,47 +327,47 @@ fn a_type_has_more_than_one_spelling() {
 }
 
 #[test]
-fn an_empty_list_is_a_list() {
+fn empty_list_is_valid() {
     for text in [r#"{"mcpServers":{}}"#, r#"{"servers":{}}"#, r#"{"mcp":{"servers":{}}}"#] {
         assert_eq!(parse(text).servers, [], "{text}");
     }
 }
 
 #[test]
-fn a_file_without_a_list_is_told() {
+fn file_without_a_list_is_an_error() {
     for text in ["{}", r#"{"mcpservers":{}}"#, r#"{"mcp":{"allowed":[]}}"#, r#"{"mcp":true}"#] {
         let error = ServersFile::parse(text, lookup).unwrap_err();
         assert!(error.has_no_server_list(), "{text}");
-        assert_eq!(error.to_string(), "there is none of `mcpServers`, `servers` and `mcp.servers`", "{text}");
+        assert_eq!(error.to_string(), "found no `mcpServers`, `servers` or `mcp.servers`", "{text}");
     }
     assert!(!ServersFile::parse("[]", lookup).unwrap_err().has_no_server_list());
 }
 
 #[test]
-fn what_is_under_mcp_may_be_of_another_host() {
+fn mcp_member_of_another_host_is_ignored() {
     assert_eq!(parse(r#"{"mcpServers":{"a":{"command":"a"}},"mcp":{"allowed":["a"]}}"#).servers.len(), 1);
     assert_eq!(parse(r#"{"mcpServers":{"a":{"command":"a"}},"mcp":[]}"#).servers.len(), 1);
 }
 
 #[test]
-fn which_list_is_meant_is_not_guessed() {
+fn file_with_two_lists_is_an_error() {
     let cases = [
         (r#"{"mcpServers":{},"servers":{}}"#, "`mcpServers` and `servers`"),
         (r#"{"servers":{},"mcp":{"servers":{}}}"#, "`servers` and `mcp.servers`"),
         (r#"{"mcp":{"servers":{}},"mcpServers":{}}"#, "`mcpServers` and `mcp.servers`"),
     ];
     for (text, both) in cases {
-        assert_eq!(file_error(text), format!("there are both {both}, and only one of them can be meant"));
+        assert_eq!(file_error(text), format!("found both {both}; keep one of them"));
     }
-    assert_eq!(file_error(r#"{"mcpServers":{},"mcpServers":{}}"#), "mcpServers: it is there more than once");
-    assert_eq!(file_error(r#"{"servers":{},"servers":{}}"#), "servers: it is there more than once");
-    assert_eq!(file_error(r#"{"mcp":{},"mcp":{}}"#), "mcp: it is there more than once");
+    assert_eq!(file_error(r#"{"mcpServers":{},"mcpServers":{}}"#), "mcpServers: duplicate member");
+    assert_eq!(file_error(r#"{"servers":{},"servers":{}}"#), "servers: duplicate member");
+    assert_eq!(file_error(r#"{"mcp":{},"mcp":{}}"#), "mcp: duplicate member");
     let twice = r#"{"mcp":{"servers":{},"servers":{}}}"#;
-    assert_eq!(file_error(twice), "mcp.servers: it is there more than once");
+    assert_eq!(file_error(twice), "mcp.servers: duplicate member");
 }
 
 #[test]
-fn a_list_that_is_none_is_told() {
+fn list_of_the_wrong_type_is_an_error() {
     assert_eq!(file_error("[]"), "the file: expected an object, found an array");
     assert_eq!(file_error(r#"{"mcpServers":[]}"#), "mcpServers: expected an object, found an array");
     assert_eq!(file_error(r#"{"servers":null}"#), "servers: expected an object, found null");
@@ -375,7 +375,7 @@ fn a_list_that_is_none_is_told() {
 }
 
 #[test]
-fn a_text_that_is_no_json_is_told_with_its_place() {
+fn invalid_json_is_reported_with_its_position() {
     assert_eq!(
         file_error("{\n  \"mcpServers\": {\n"),
         "line 3, column 1: expected a name in double quotes or `}`"
@@ -385,7 +385,7 @@ fn a_text_that_is_no_json_is_told_with_its_place() {
 }
 
 #[test]
-fn a_mark_of_the_byte_order_is_told() {
+fn byte_order_mark_is_an_error() {
     let expected = "the file begins with a byte order mark; it must be UTF-8 without one";
     assert_eq!(file_error("\u{feff}{\"mcpServers\":{}}"), expected);
     let tree = TempTree::new().with("a.json", "\u{feff}{\"mcpServers\":{}}");
@@ -393,7 +393,7 @@ fn a_mark_of_the_byte_order_is_told() {
 }
 
 #[test]
-fn a_file_is_at_most_4_mib() {
+fn file_over_4_mib_is_an_error() {
     let list = r#"{"mcpServers":{}}"#;
     let just = format!("{list}{}", " ".repeat((4 << 20) - list.len()));
     let over = format!("{just} ");
@@ -411,7 +411,7 @@ fn a_file_is_at_most_4_mib() {
 }
 
 #[test]
-fn a_file_that_is_not_in_utf_8_is_told() {
+fn file_that_is_not_utf_8_is_an_error() {
     let utf_16: Vec<_> = "{}".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let tree =
         TempTree::new().with("latin", b"{\"\xe9\":1}").with("utf-16", [&b"\xff\xfe"[..], &utf_16].concat());
@@ -421,7 +421,7 @@ fn a_file_that_is_not_in_utf_8_is_told() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_told() {
+fn unreadable_file_is_an_error() {
     let tree = TempTree::new().with("folder/a", "");
     let missing = tree.read("gone.json").unwrap_err();
     assert!(missing.is_not_found());
@@ -433,7 +433,7 @@ fn a_file_that_cannot_be_read_is_told() {
 }
 
 #[test]
-fn the_environment_of_this_process_is_what_counts() {
+fn read_uses_the_environment_of_the_process() {
     let text = r#"{"mcpServers":{"a":{"command":"${PATH}"},"b":{"command":"${TSUGITE_NOT_SET}"}}}"#;
     let tree = TempTree::new().with(".mcp.json", text);
     let file = ServersFile::read(&tree.0.join(".mcp.json")).unwrap();
@@ -443,7 +443,7 @@ fn the_environment_of_this_process_is_what_counts() {
 }
 
 #[test]
-fn a_file_belongs_to_the_folder_it_lies_in() {
+fn workspace_is_the_folder_of_the_file() {
     let text =
         r#"{"mcpServers":{"a":{"command":"${workspaceFolder}","cwd":"x"},"b":{"command":"b","cwd":"/y"}}}"#;
     let tree = TempTree::new().with("shop/.mcp.json", text).with("shop/.vscode/mcp.json", text);
@@ -471,7 +471,7 @@ fn a_file_belongs_to_the_folder_it_lies_in() {
 }
 
 #[test]
-fn a_relative_path_is_made_absolute() {
+fn relative_path_becomes_absolute() {
     let text = r#"{"mcpServers":{"a":{"command":"a","cwd":"b"}}}"#;
     let tree = TempTree::new().with("shop/.mcp.json", text);
     let up: PathBuf = std::env::current_dir().unwrap().iter().skip(1).map(|_| "..").collect();
@@ -483,7 +483,7 @@ fn a_relative_path_is_made_absolute() {
 }
 
 #[test]
-fn an_entry_of_the_wrong_type_is_told() {
+fn entry_of_the_wrong_type_is_an_error() {
     let cases = [
         ("1", "mcpServers.a: expected an object, found a number"),
         ("null", "mcpServers.a: expected an object, found null"),
@@ -524,7 +524,7 @@ fn an_entry_of_the_wrong_type_is_told() {
 }
 
 #[test]
-fn what_a_host_adds_is_passed_over() {
+fn unknown_members_are_ignored() {
     let entry =
         r#"{ "command": "a", "alwaysAllow": 1, "autoApprove": [], "timeout": "x", "url2": 5, "headers": 1 }"#;
     assert_eq!(connection(entry), command("a"));
@@ -533,7 +533,7 @@ fn what_a_host_adds_is_passed_over() {
 }
 
 #[test]
-fn an_entry_is_one_of_a_command_and_a_url() {
+fn entry_needs_either_a_command_or_a_url() {
     let cases = [
         (r#"{}"#, "mcpServers.a: it has neither `command` nor `url`"),
         (r#"{ "type": "http" }"#, "mcpServers.a: it has neither `command` nor `url`"),
@@ -546,8 +546,8 @@ fn an_entry_is_one_of_a_command_and_a_url() {
             r#"{ "url": "http://a", "serverUrl": "http://a" }"#,
             "mcpServers.a: it has both `url` and `serverUrl`",
         ),
-        (r#"{ "type": "stdio", "url": "http://a" }"#, "mcpServers.a: what has this type needs `command`"),
-        (r#"{ "type": "sse", "command": "a" }"#, "mcpServers.a: what has this type needs `url`"),
+        (r#"{ "type": "stdio", "url": "http://a" }"#, "mcpServers.a: an entry of this type needs `command`"),
+        (r#"{ "type": "sse", "command": "a" }"#, "mcpServers.a: an entry of this type needs `url`"),
         (
             r#"{ "type": "ws", "url": "ws://a" }"#,
             "mcpServers.a.type: expected `stdio`, `http`, `streamable-http` or `sse`",
@@ -559,19 +559,19 @@ fn an_entry_is_one_of_a_command_and_a_url() {
 }
 
 #[test]
-fn a_name_that_is_there_twice_is_no_server() {
+fn duplicate_server_name_is_an_error() {
     let text = r#"{"mcpServers":{"a":{"command":"a"},"b":{"command":"b"},"a":{"command":"c"},"a":5}}"#;
     let file = parse(text);
     assert_eq!(names(&file), ["a", "b"]);
     assert_eq!(
         file.servers[0].connection.as_ref().unwrap_err().to_string(),
-        "mcpServers.a: it is there more than once"
+        "mcpServers.a: duplicate member"
     );
     assert_eq!(file.servers[1].connection, Ok(command("b")));
 }
 
 #[test]
-fn a_member_that_is_there_twice_is_told() {
+fn duplicate_member_is_an_error() {
     let cases = [
         (r#"{ "command": "a", "command": "b" }"#, "mcpServers.a.command"),
         (r#"{ "command": "a", "disabled": true, "disabled": false }"#, "mcpServers.a.disabled"),
@@ -579,7 +579,7 @@ fn a_member_that_is_there_twice_is_told() {
         (r#"{ "url": "http://a", "headers": { "X-B": "1", "X-B": "2" } }"#, "mcpServers.a.headers.X-B"),
     ];
     for (entry, field) in cases {
-        assert_eq!(entry_error(entry), format!("{field}: it is there more than once"));
+        assert_eq!(entry_error(entry), format!("{field}: duplicate member"));
     }
     assert_eq!(connection(r#"{ "command": "a", "other": 1, "other": 2 }"#), command("a"));
 }
@@ -596,7 +596,7 @@ fn a_server_needs_a_name() {
 }
 
 #[test]
-fn what_must_say_something_is_not_empty() {
+fn empty_required_member_is_an_error() {
     for member in ["command", "url", "serverUrl"] {
         for value in ["", "${EMPTY}"] {
             let said = entry_error(&format!(r#"{{ "{member}": "{value}" }}"#));
@@ -614,7 +614,7 @@ fn what_must_say_something_is_not_empty() {
 }
 
 #[test]
-fn nothing_that_the_system_takes_holds_a_nul() {
+fn nul_byte_is_an_error() {
     for value in [r"a\u0000b", "${NUL}"] {
         let cases = [
             (format!(r#"{{ "command": "{value}" }}"#), "command"),
@@ -624,36 +624,36 @@ fn nothing_that_the_system_takes_holds_a_nul() {
             (format!(r#"{{ "command": "a", "envFile": "{value}" }}"#), "envFile"),
         ];
         for (entry, field) in cases {
-            assert_eq!(entry_error(&entry), format!("mcpServers.a.{field}: it holds a NUL byte"));
+            assert_eq!(entry_error(&entry), format!("mcpServers.a.{field}: it contains a NUL byte"));
         }
     }
 }
 
 #[test]
-fn a_variable_of_the_environment_has_a_name_that_it_can_have() {
+fn invalid_env_name_is_an_error() {
     for (name, field) in [("", r#"[""]"#), ("B=C", r#"["B=C"]"#), (r"B\u0000", r#"["B\0"]"#)] {
         let said = entry_error(&format!(r#"{{ "command": "a", "env": {{ "{name}": "1" }} }}"#));
-        assert_eq!(said, format!("mcpServers.a.env{field}: no variable can have this name"));
+        assert_eq!(said, format!("mcpServers.a.env{field}: invalid name of a variable"));
     }
 }
 
 #[test]
-fn a_url_holds_no_blanks() {
+fn url_with_whitespace_is_an_error() {
     for value in ["http://a b", r"http://a\n", r"http://a/\u0000", "http://${BREAK}"] {
         let said = entry_error(&format!(r#"{{ "url": "{value}" }}"#));
-        assert!(said.starts_with("mcpServers.a.url: it holds a"), "{said}");
+        assert!(said.starts_with("mcpServers.a.url: it contains"), "{said}");
     }
 }
 
 #[test]
-fn a_header_cannot_smuggle_another_in() {
+fn header_with_a_line_break_is_an_error() {
     for (name, field) in [("", r#"[""]"#), ("X B", r#"["X B"]"#), ("X:", r#"["X:"]"#), ("é", r#"["é"]"#)] {
         let said = entry_error(&format!(r#"{{ "url": "http://a", "headers": {{ "{name}": "1" }} }}"#));
-        assert_eq!(said, format!("mcpServers.a.headers{field}: no header can have this name"));
+        assert_eq!(said, format!("mcpServers.a.headers{field}: invalid name of a header"));
     }
     for value in [r"b\r\nX-C: d", "${BREAK}", "${NUL}", r"\u007f"] {
         let said = entry_error(&format!(r#"{{ "url": "http://a", "headers": {{ "X-B": "{value}" }} }}"#));
-        assert_eq!(said, "mcpServers.a.headers.X-B: it holds a line break or another control character");
+        assert_eq!(said, "mcpServers.a.headers.X-B: it contains a line break or another control character");
     }
     let entry = r#"{ "url": "http://a", "headers": { "x!#$%&'*+-.^_`|~9": "a\tb é" } }"#;
     let headers = [("x!#$%&'*+-.^_`|~9", "a\tb é")];
@@ -661,7 +661,7 @@ fn a_header_cannot_smuggle_another_in() {
 }
 
 #[test]
-fn a_variable_that_is_not_set_is_told_with_its_field() {
+fn unset_variable_is_reported_with_its_field() {
     let cases = [
         (r#"{ "command": "${NONE}" }"#, "command"),
         (r#"{ "command": "a", "args": ["b", "${NONE}"] }"#, "args[1]"),
@@ -683,12 +683,12 @@ fn a_variable_that_is_not_set_is_told_with_its_field() {
 }
 
 #[test]
-fn what_is_no_variable_is_told_with_its_field() {
+fn invalid_variable_is_reported_with_its_field() {
     let cases = [
         ("${", "a `${` is not closed"),
-        ("${NONE:-${HOME}}", "a default cannot hold another variable"),
-        ("${NO NAME}", "what stands between `${` and `}` is no name of a variable"),
-        ("${file:/srv/key}", "variables like `${file:…}` are not known"),
+        ("${NONE:-${HOME}}", "a default cannot contain a variable"),
+        ("${NO NAME}", "the text between `${` and `}` is not the name of a variable"),
+        ("${file:/srv/key}", "unknown kind of variable: `${file:…}`"),
     ];
     for (value, says) in cases {
         let said = entry_error(&format!(r#"{{ "command": "a", "args": ["{value}"] }}"#));
@@ -697,7 +697,7 @@ fn what_is_no_variable_is_told_with_its_field() {
 }
 
 #[test]
-fn names_and_members_have_no_variables() {
+fn variables_in_names_are_not_resolved() {
     let entry = r#"{ "command": "a", "env": { "${NONE}": "1" } }"#;
     assert!(
         matches!(connection(entry), ConnectionConfig::Command { env, .. } if env == pairs(&[("${NONE}", "1")]))
@@ -710,7 +710,7 @@ fn names_and_members_have_no_variables() {
 }
 
 #[test]
-fn an_env_file_that_is_wrong_harms_only_its_entry() {
+fn invalid_env_file_fails_only_its_entry() {
     let entry = |path: &str| format!(r#""{path}": {{ "command": "a", "envFile": "{path}" }}"#);
     let paths = ["gone", "folder", "latin", "mark", "large", "line", "good"];
     let text = format!(r#"{{ "mcpServers": {{ {} }} }}"#, paths.map(entry).join(","));
@@ -719,12 +719,12 @@ fn an_env_file_that_is_wrong_harms_only_its_entry() {
     let tree = tree.with("line", format!("A=1\n{SECRET}\n")).with("good", "A=1");
     let file = tree.read("a.json").unwrap();
     let expected = [
-        "that file cannot be read: ",
-        "that file cannot be read: ",
-        "that file is not in UTF-8",
-        "that file begins with a byte order mark",
-        "that file is larger than 4 MiB",
-        "line 2 of that file is not `NAME=value`",
+        "the file cannot be read: ",
+        "the file cannot be read: ",
+        "the file is not in UTF-8",
+        "the file begins with a byte order mark",
+        "the file is larger than 4 MiB",
+        "line 2 of the file is not `NAME=value`",
     ];
     for (listed, expected) in file.servers.iter().zip(expected) {
         let error = listed.connection.as_ref().unwrap_err().to_string();
@@ -737,13 +737,13 @@ fn an_env_file_that_is_wrong_harms_only_its_entry() {
 }
 
 #[test]
-fn a_text_in_no_file_opens_none() {
+fn parsed_text_opens_no_env_file() {
     let said = entry_error(r#"{ "command": "a", "envFile": "/dev/null" }"#);
-    assert_eq!(said, "mcpServers.a.envFile: no other file is read for a text that is in none");
+    assert_eq!(said, "mcpServers.a.envFile: `envFile` needs a servers file on disk");
 }
 
 #[test]
-fn null_in_env_takes_away_what_the_env_file_sets() {
+fn null_in_env_removes_a_variable_of_the_env_file() {
     let text = r#"{"servers":{"a":{"command":"a","envFile":"env","env":{"B":null,"C":1.50}}}}"#;
     let tree = TempTree::new().with("a.json", text).with("env", "A=1\nB=2\nA=3");
     let file = tree.read("a.json").unwrap();
@@ -753,20 +753,20 @@ fn null_in_env_takes_away_what_the_env_file_sets() {
 }
 
 #[test]
-fn the_variables_of_a_file_are_limited_in_all() {
+fn total_size_of_variables_is_limited() {
     let long = |_: &str| Some("a".repeat(3 << 20));
     let text = r#"{"mcpServers":{"a":{"command":"${A}"},"b":{"command":"${A}"},"c":{"command":"c"}}}"#;
     let file = ServersFile::parse(text, long).unwrap();
     assert!(file.servers[0].connection.is_ok());
     assert_eq!(
         file.servers[1].connection.as_ref().unwrap_err().to_string(),
-        "mcpServers.b.command: the variables of this file are too long in all"
+        "mcpServers.b.command: the values of all variables in this file are too long"
     );
     assert_eq!(file.servers[2].connection, Ok(command("c")));
 }
 
 #[test]
-fn nothing_shows_a_secret() {
+fn debug_output_shows_no_secret() {
     let t = "${GITHUB_TOKEN}";
     let entries = [
         format!(

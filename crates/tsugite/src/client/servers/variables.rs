@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_is_replaced_wherever_it_stands() {
+    fn variable_is_replaced_anywhere_in_the_text() {
         let cases = [
             ("", ""),
             ("plain", "plain"),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_is_for_what_is_not_set() {
+    fn default_applies_to_an_unset_variable() {
         let cases = [
             ("${NONE:-a}", "a"),
             ("${TOKEN:-a}", "secret"),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_have_variables_of_their_own() {
+    fn predefined_variables_are_resolved() {
         let cases = [
             ("${workspaceFolder}/a", "/srv/shop/a"),
             ("${workspaceFolderBasename}", "shop"),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_set_is_named() {
+    fn unset_variable_is_named() {
         for text in ["a ${NONE}", "${env:NONE}", "${TOKEN} ${NONE}"] {
             assert_eq!(resolve(text), Err(unset_error("NONE")), "{text}");
         }
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_variable_is_refused() {
+    fn invalid_variable_is_refused() {
         let cases = [
             ("${", EntryFieldError::UnclosedVariable),
             ("${TOKEN", EntryFieldError::UnclosedVariable),
@@ -252,24 +252,24 @@ mod tests {
         }
         assert_eq!(
             EntryFieldError::UnknownVariableKind("file".to_owned()).to_string(),
-            "variables like `${file:…}` are not known"
+            "unknown kind of variable: `${file:…}`"
         );
     }
 
     #[test]
-    fn only_braces_make_a_variable() {
+    fn variable_needs_braces() {
         for text in ["$TOKEN", "$", "$$", "{TOKEN}", "$ {TOKEN}", "}", "a}b", "%TOKEN%", "$(TOKEN)"] {
             assert_eq!(resolve(text).unwrap(), text);
         }
     }
 
     #[test]
-    fn a_value_is_not_searched_for_variables() {
+    fn value_is_not_searched_for_variables() {
         assert_eq!(resolve("${LOOP}").unwrap(), "${LOOP}");
     }
 
     #[test]
-    fn an_input_is_answered_by_a_variable_or_has_a_default() {
+    fn input_is_a_variable_or_its_default() {
         let inputs = r#"[
             5, {}, { "id": 5, "default": "no" }, { "default": "no" },
             { "type": "promptString", "id": "api-key.2", "default": "no" },
@@ -292,7 +292,7 @@ mod tests {
         }
         assert_eq!(
             variables.resolve("${input:key}").unwrap_err().to_string(),
-            r#"the variable MCP_INPUT_KEY is not set, which answers the input "key""#
+            r#"the variable MCP_INPUT_KEY for the input "key" is not set"#
         );
         for inputs in ["{}", "null", "\"region\""] {
             let inputs = jsonc::parse(inputs).unwrap();
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn values_cannot_make_a_small_file_large() {
+    fn total_size_of_values_is_limited() {
         let long = |_: &str| Some("a".repeat(text_file::MAX_FILE_BYTES / 2));
         let variables = Variables::new(&long, None, None);
         assert_eq!(variables.resolve("${A}").unwrap().len(), text_file::MAX_FILE_BYTES / 2);
