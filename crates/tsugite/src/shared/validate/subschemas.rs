@@ -59,7 +59,7 @@ pub(super) fn subschemas<'a>(schema: &'a Map<String, Value>) -> Vec<Subschema<'a
         let mut add = |location, pointer, schema: &'a Value| {
             // `dependencies` may also hold lists of names; other invalid values are found when the schema is compiled.
             if matches!(schema, Value::Object(_) | Value::Bool(_)) {
-                found.push(Subschema { location: location, pointer, schema });
+                found.push(Subschema { location, pointer, schema });
             }
         };
         match value {
