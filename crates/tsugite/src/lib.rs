@@ -17,15 +17,15 @@
 //! # let _ = server; // .serve_stdio().await
 //! ```
 //!
-//! [`Server`] holds what is offered, [`server::Context`] is what a handler may do meanwhile. [`Client`]
-//! talks to servers, wherever they are. [`transport`] carries the messages. [`protocol`] has the types of the messages.
+//! [`Server`] holds tools, resources and prompts; [`server::Context`] gives a handler access to its call. [`Client`] connects
+//! to servers. [`transport`] has stdio, HTTP and in-memory connections, and [`protocol`] the types of the messages.
 
 #[cfg(feature = "client")]
 pub mod bridge;
-#[cfg_attr(not(feature = "http"), allow(dead_code, unused_imports, reason = "some of it is there for HTTP"))]
+#[cfg_attr(not(feature = "http"), allow(dead_code, unused_imports, reason = "partly used only by HTTP"))]
 pub mod bus;
 #[cfg(feature = "client")]
-#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "some of it is there for HTTP"))]
+#[cfg_attr(not(feature = "http"), allow(dead_code, reason = "partly used only by HTTP"))]
 pub mod client;
 mod era;
 pub mod error;
@@ -35,12 +35,12 @@ mod in_process;
 mod macros;
 #[cfg_attr(
     not(all(feature = "http", feature = "client")),
-    allow(dead_code, unused_imports, reason = "some of it is there for HTTP, and for bridges")
+    allow(dead_code, unused_imports, reason = "partly used only by HTTP and bridges")
 )]
 pub mod server;
 #[cfg_attr(
     not(all(feature = "http", feature = "client")),
-    allow(dead_code, reason = "some of it is there for HTTP, and for bridges")
+    allow(dead_code, reason = "partly used only by HTTP and bridges")
 )]
 mod shared;
 #[cfg(feature = "http")]
@@ -58,7 +58,7 @@ pub use macros::{Form, handlers, prompt, resource, tool};
 pub use server::Server;
 use shared::lock;
 
-/// What a server or a client needs, in one line.
+/// The items that most servers and clients use.
 pub mod prelude {
     pub use schemars::JsonSchema;
 

@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_written_as_integers_and_nothing_else_is_touched() {
+    fn only_whole_numbers_are_rewritten_as_integers() {
         for (before, after) in [
             (r#"{"a":2.0,"b":"2.0","c":[1e2,-0.0,2.5]}"#, Some(r#"{"a":2,"b":"2.0","c":[100,0,2.5]}"#)),
             (r#"{"a":1,"a":2.0}"#, Some(r#"{"a":1,"a":2}"#)),

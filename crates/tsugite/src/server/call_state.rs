@@ -1,7 +1,7 @@
 //! The state of one call, which its [`Context`](super::Context) handles and the code that runs its handler share.
 //!
-//! User code holds [`Context`](super::Context) handles, which are counted. The server's own code holds the state itself and is not counted,
-//! so that the driver knows whether user code outside the handler can still ask something.
+//! User code holds [`Context`](super::Context) handles, which are counted. The server's own code holds the state itself and
+//! is not counted, so that the driver knows whether user code outside the handler can still ask a question.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -35,11 +35,11 @@ pub(crate) struct CallState {
     paused: Mutex<PausedTime>,
     /// [`Context`](super::Context) handles in user code.
     handles: AtomicUsize,
-    /// Those that the handler had before its first poll.
+    /// The handles that the handler had before its first poll.
     handler_handles: AtomicUsize,
 }
 
-/// The part of a call that does not change.
+/// The constant part of a call.
 pub(super) struct CallSettings {
     pub(super) server: Server,
     pub(super) outbox: Arc<OutboundQueue>,
@@ -55,15 +55,15 @@ pub(super) struct CallSettings {
     pub(super) ask_timeout: Duration,
 }
 
-/// What the client said about itself.
+/// The client's declarations: its name, its capabilities and its log level.
 pub(super) struct ClientInfo {
     pub(super) info: Option<Implementation>,
     pub(super) capabilities: ClientCapabilities,
-    /// The least level of log messages that it wants; `None` for no logs.
+    /// The lowest level of log messages that it wants; `None` for no logs.
     pub(super) log_level: Option<Level>,
 }
 
-/// What wakes the driver of the handler.
+/// The means to wake the driver of the handler.
 #[derive(Default)]
 enum Driver {
     #[default]
@@ -109,7 +109,7 @@ impl CallState {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// This run of the handler, which is recorded from its first question on.
+    /// Returns this round of the handler, which is recorded from its first question on.
     pub(crate) fn round(&self) -> Arc<Round> {
         let round = self.round.get_or_init(Arc::default).clone();
         if self.has_ended() {
@@ -130,7 +130,7 @@ impl CallState {
     /// Sets the task that runs the handler, for questions that other tasks ask.
     pub(crate) fn set_driver_task(&self, waker: &Waker) {
         let mut driver = lock(&self.driver);
-        if !matches!(&*driver, Driver::Task(known) if known.will_wake(waker)) {
+        if !matches!(&*driver, Driver::Task(current) if current.will_wake(waker)) {
             *driver = Driver::Task(waker.clone());
         }
     }
@@ -183,18 +183,18 @@ impl CallState {
         signal.recheck();
     }
 
-    /// Takes the handles that exist now as those of the handler itself, which rest when it does.
+    /// Records the current handles as those of the handler itself, which cannot ask while the handler is pending.
     pub(super) fn mark_handler_handles(&self) {
         self.handler_handles.store(self.handles.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 
-    /// Whether user code beside the resting handler may hold a handle. An open question holds one, too.
+    /// Whether user code outside the pending handler may hold a handle. An open question holds one, too.
     pub(crate) fn has_handles_elsewhere(&self, open_questions: usize) -> bool {
-        let resting = self.handler_handles.load(Ordering::SeqCst) + open_questions;
-        self.handles.load(Ordering::SeqCst) > resting
+        let idle = self.handler_handles.load(Ordering::SeqCst) + open_questions;
+        self.handles.load(Ordering::SeqCst) > idle
     }
 
-    /// Stops the clock of the handler until the guard is dropped: the client takes its time to answer.
+    /// Stops the timeout of the handler until the guard is dropped, while the client answers a question.
     pub(crate) fn pause_timeout(self: &Arc<Self>) -> PauseGuard {
         let mut paused = lock(&self.paused);
         paused.count += 1;
@@ -202,7 +202,7 @@ impl CallState {
         PauseGuard(self.clone())
     }
 
-    /// For how long the clock was stopped so far.
+    /// How long the timeout was stopped so far.
     pub(crate) fn paused_time(&self) -> Duration {
         let paused = lock(&self.paused);
         paused.total + paused.since.map_or(Duration::ZERO, |since| since.elapsed())
@@ -216,7 +216,7 @@ struct PausedTime {
     total: Duration,
 }
 
-/// Stops the clock of a handler while it exists.
+/// Stops the timeout of a handler while it exists.
 pub(crate) struct PauseGuard(Arc<CallState>);
 
 impl Drop for PauseGuard {

@@ -92,9 +92,9 @@ impl ChangeListener {
     }
 
     /// Subscribes to a resource. Returns false if the subscription limit is reached.
-    pub(crate) fn subscribe(&self, uri: String, most: usize) -> bool {
+    pub(crate) fn subscribe(&self, uri: String, max_subscriptions: usize) -> bool {
         let mut uris = self.uris();
-        if !uris.contains(&uri) && uris.len() >= most {
+        if !uris.contains(&uri) && uris.len() >= max_subscriptions {
             return false;
         }
         uris.insert(uri);
@@ -185,16 +185,16 @@ impl ChangeFeed {
 
     fn notify_list_changed_locally(&self, kinds: &[ListKind]) {
         self.notify_listeners(kinds);
-        let mut told: Vec<Arc<ServerShared>> = Vec::new();
+        let mut notified: Vec<Arc<ServerShared>> = Vec::new();
         let mut next: Vec<Arc<ServerShared>> =
             self.outer_servers().into_iter().map(|(outer, _)| outer).collect();
         while let Some(outer) = next.pop() {
-            if told.iter().any(|known| Arc::ptr_eq(known, &outer)) {
+            if notified.iter().any(|known| Arc::ptr_eq(known, &outer)) {
                 continue;
             }
             outer.feed.notify_listeners(kinds);
             next.extend(outer.feed.outer_servers().into_iter().map(|(outer, _)| outer));
-            told.push(outer);
+            notified.push(outer);
         }
     }
 
@@ -206,8 +206,8 @@ impl ChangeFeed {
     }
 
     /// Applies a change that another replica announced.
-    pub(crate) fn receive_bus_event(&self, shared: &ServerShared, news: &BusEvent) {
-        match news {
+    pub(crate) fn receive_bus_event(&self, shared: &ServerShared, event: &BusEvent) {
+        match event {
             BusEvent::ListsChanged { tools, prompts, resources } => {
                 let all =
                     [(ListKind::Tool, tools), (ListKind::Prompt, prompts), (ListKind::Resource, resources)];

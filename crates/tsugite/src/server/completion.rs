@@ -15,12 +15,12 @@ use super::prompt::Prompt;
 
 /// Responds with completions for an argument.
 pub(crate) fn complete(
-    link: &Arc<ServerConnection>,
-    asked: IncomingRequest<'_>,
+    connection: &Arc<ServerConnection>,
+    request: IncomingRequest<'_>,
     context: &LazyContext<'_>,
 ) -> Result<Option<PendingRequest>, RpcError> {
-    let params = read_params::<Complete>(asked.request.params(), asked.revision)?;
-    let completer = find_completer(link, asked, &params.r#ref, &params.argument.name)?;
+    let params = read_params::<Complete>(request.request.params(), request.revision)?;
+    let completer = find_completer(connection, request, &params.r#ref, &params.argument.name)?;
     let arguments = params.context.and_then(|context| context.arguments).unwrap_or_default();
     let typing = CompletionRequest::new(params.argument.value, arguments, context.get());
     let answer = Box::pin(async move {
@@ -30,30 +30,30 @@ pub(crate) fn complete(
         };
         Ok(CompleteResult::new(completion))
     });
-    Ok(link.run_handler::<Complete>(asked, context, answer))
+    Ok(connection.run_handler::<Complete>(request, context, answer))
 }
 
 /// Returns the completer of an argument, if it has one. Fails if the prompt, template or argument does not exist.
 fn find_completer(
-    link: &ServerConnection,
-    asked: IncomingRequest<'_>,
+    connection: &ServerConnection,
+    request: IncomingRequest<'_>,
     reference: &Reference,
     argument: &str,
 ) -> Result<Option<Completer>, RpcError> {
-    let (shared, config, who) = (&link.server.shared, &link.config, asked.principal());
+    let (shared, config, principal) = (&connection.server.shared, &connection.config, request.principal());
     let bad = |text: String| RpcError::InvalidParams(format!("Invalid params: {text}").into());
     let unknown = || bad(format!("there is no argument `{}`", truncate(argument)));
     match reference {
         Reference::Prompt { name, .. } => {
-            let found = shared.find::<Prompt>(config, who, name);
+            let found = shared.find::<Prompt>(config, principal, name);
             let prompt = found.ok_or_else(|| RpcError::UnknownPrompt { name: name.clone() })?.item;
             let known = prompt.definition.arguments.iter().flatten().any(|known| known.name == argument);
             if known { Ok(prompt.completer(argument).cloned()) } else { Err(unknown()) }
         }
         Reference::Resource { uri } => {
-            let Some(family) = shared.find_template(config, who, uri).map(|found| found.item) else {
+            let Some(family) = shared.find_template(config, principal, uri).map(|found| found.item) else {
                 // A resource that is not a template exists, but has nothing to complete.
-                return match shared.find_resource(config, who, uri) {
+                return match shared.find_resource(config, principal, uri) {
                     Ok(Some(_)) => Ok(None),
                     _ => Err(bad(format!("there is no template `{}`", truncate(uri)))),
                 };

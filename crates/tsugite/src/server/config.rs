@@ -236,8 +236,8 @@ impl Server {
         };
         let name = name.into();
         if !name.contains('/') || !tsugite_core::protocol::meta::is_valid_key(&name) {
-            let mistake = format!("the extension {name:?} must have a name like `com.example/name`");
-            self.shared.update_registry(|registry| registry.record_error(mistake));
+            let error = format!("the extension {name:?} must have a name like `com.example/name`");
+            self.shared.update_registry(|registry| registry.record_error(error));
         }
         self.configure(|config| drop(config.extensions.insert(name, settings.into())))
     }

@@ -1,7 +1,7 @@
 //! One connection of a server: its identity, configuration, handshake and end.
 //!
-//! What happens with the messages of a connection is in its own files: `dispatch` (the pipeline of a request), `in_flight`
-//! and `pending` (requests that are not answered at once), `push` (what the server sends on its own).
+//! Other files handle the messages of a connection: `dispatch` (the pipeline of a request), `in_flight` and `pending`
+//! (requests that are not answered at once), `push` (messages the server sends without a request).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};

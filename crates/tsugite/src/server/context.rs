@@ -1,4 +1,4 @@
-//! The context of a call: how a handler logs, and learns that it was cancelled.
+//! The context of a call: logging, cancellation, and information about the client.
 //!
 //! Questions to the client are in `ask`, progress in `progress`.
 
@@ -23,7 +23,8 @@ use super::principal::{Headers, Principal};
 use crate::lock::lock;
 use crate::shared::outbound_queue::OutboundQueue;
 
-/// What a handler can do beside returning a result. A parameter of any handler; cheap to clone.
+/// The context of a call: a handler logs, reports progress and asks the client through it. A parameter of any handler; cheap
+/// to clone.
 ///
 /// A task that the handler starts may keep a clone and ask the client through it: the call waits for it.
 pub struct Context(Arc<CallState>);
@@ -43,7 +44,7 @@ impl Drop for Context {
 impl Context {
     /// Sends a log message, if the client wants messages of that level. Data that cannot be serialized is not sent.
     ///
-    /// Waits while the peer is too far behind to take more.
+    /// Waits while the outbound queue of the client is full.
     pub async fn log<T: Serialize + ?Sized>(&self, level: Level, data: &T) {
         self.send_log(level, None, data).await;
     }
@@ -54,7 +55,7 @@ impl Context {
     }
 
     async fn send_log<T: Serialize + ?Sized>(&self, level: Level, logger: Option<&str>, data: &T) {
-        let wanted = self.0.settings.client.log_level.is_some_and(|least| level >= least);
+        let wanted = self.0.settings.client.log_level.is_some_and(|min_level| level >= min_level);
         if !wanted || self.0.has_ended() {
             return;
         }
@@ -73,7 +74,7 @@ impl Context {
         self.0.settings.outbox.push(|out| drop(write_notification::<Log>(out, params, revision)));
     }
 
-    /// The revision the client speaks.
+    /// The protocol revision of the call.
     pub fn revision(&self) -> Revision {
         self.0.settings.revision
     }
@@ -127,10 +128,10 @@ impl Context {
         &self.0.settings.outbox
     }
 
-    /// The queue for messages after the response; `None` if the client is gone or the connection cannot push.
+    /// The queue for messages after the response; `None` if the client is disconnected or the connection cannot push.
     pub(crate) fn push_queue(&self) -> Option<Arc<OutboundQueue>> {
-        let link = self.0.settings.connection.upgrade().filter(|link| link.can_push())?;
-        Some(link.outbox().clone()).filter(|outbox| !outbox.is_closed())
+        let connection = self.0.settings.connection.upgrade().filter(|connection| connection.can_push())?;
+        Some(connection.outbox().clone()).filter(|outbox| !outbox.is_closed())
     }
 
     pub(crate) fn outgoing_requests(&self) -> &Arc<OutgoingRequests> {

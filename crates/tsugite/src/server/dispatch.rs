@@ -272,7 +272,7 @@ impl<'a> IncomingRequest<'a> {
         self.writer.send_error(Some(&self.request.id), error, self.revision);
     }
 
-    /// What the sealed state of this call is bound to, so that it cannot be used for another one.
+    /// Returns the binding of this call's sealed state, so that the state cannot be used for another call.
     pub(crate) fn state_binding<M: Method>(&self) -> StateBinding {
         let name = self.meta.mcp_name(M::NAME).flatten().unwrap_or_default().to_owned();
         let arguments = self.meta.arguments().map(|raw| raw.text().to_owned()).unwrap_or_default();

@@ -120,16 +120,16 @@ impl CallParts<'_> {
 }
 
 impl BlockingPool {
-    pub(crate) fn from_permits(places: Arc<Semaphore>) -> Self {
-        Self(places)
+    pub(crate) fn from_permits(permits: Arc<Semaphore>) -> Self {
+        Self(permits)
     }
 
     /// Runs `work` on a thread for blocking work. The permit is held until the work is done, even if the caller is gone: a
     /// thread cannot be stopped.
     pub async fn run<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        let place = self.0.acquire_owned().await;
+        let permit = self.0.acquire_owned().await;
         run_blocking(move || {
-            let _place = place;
+            let _permit = permit;
             work()
         })
         .await
@@ -240,8 +240,8 @@ macro_rules! impl_handler_for_fn {
                         Err(failure) => return ready_error(failure),
                     };
                 )*
-                let (work, places) = (self.0.0.clone(), parts.blocking());
-                Box::pin(async move { places.run(move || work($($param),*)).await.into_output() })
+                let (work, pool) = (self.0.0.clone(), parts.blocking());
+                Box::pin(async move { pool.run(move || work($($param),*)).await.into_output() })
             }
         }
     };

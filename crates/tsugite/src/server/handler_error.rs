@@ -49,8 +49,8 @@ impl HandlerError {
     }
 
     /// Creates a protocol error: the peer receives a JSON-RPC error instead of a result.
-    pub fn from_rpc_error(refusal: RpcError) -> Self {
-        Self(HandlerErrorKind::Rpc(Box::new(refusal)))
+    pub fn from_rpc_error(error: RpcError) -> Self {
+        Self(HandlerErrorKind::Rpc(Box::new(error)))
     }
 
     /// The elicitation or sampling error that caused this error, if any.
@@ -64,7 +64,7 @@ impl HandlerError {
 
 impl fmt::Debug for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ToolError({self})")
+        write!(f, "HandlerError({self})")
     }
 }
 
@@ -73,7 +73,7 @@ impl fmt::Display for HandlerError {
         match &self.0 {
             HandlerErrorKind::Message(text) => f.write_str(text),
             HandlerErrorKind::ToolResult(result) => write!(f, "{:?}", result.content),
-            HandlerErrorKind::Rpc(refusal) => refusal.fmt(f),
+            HandlerErrorKind::Rpc(error) => error.fmt(f),
             HandlerErrorKind::Ask(error) => error.fmt(f),
         }
     }
@@ -99,8 +99,8 @@ impl HandlerError {
             if let Some(ask) = error.downcast_ref::<AskError>() {
                 return Self(HandlerErrorKind::Ask(Box::new(ask.clone())));
             }
-            if let Some(refusal) = error.downcast_ref::<RpcError>() {
-                return Self::from_rpc_error(refusal.clone());
+            if let Some(rpc_error) = error.downcast_ref::<RpcError>() {
+                return Self::from_rpc_error(rpc_error.clone());
             }
             cause = error.source();
         }
@@ -136,14 +136,14 @@ impl InvocationError {
     /// Converts into the result of a tool, or into a protocol error.
     pub(crate) fn into_result(self, to: Revision) -> Result<CallResult, RpcError> {
         match self {
-            InvocationError::Rpc(refusal) => Err(refusal),
+            InvocationError::Rpc(error) => Err(error),
             InvocationError::NotFound => Err(RpcError::Internal),
-            InvocationError::Handler(HandlerError(said)) => match said {
+            InvocationError::Handler(HandlerError(kind)) => match kind {
                 HandlerErrorKind::Message(text) => Ok(CallResult::error(text)),
                 HandlerErrorKind::ToolResult(result) => Ok(*result),
-                HandlerErrorKind::Rpc(refusal) => Err(*refusal),
+                HandlerErrorKind::Rpc(error) => Err(*error),
                 HandlerErrorKind::Ask(error) => match error.rpc_error(to) {
-                    Some(refusal) => Err(refusal),
+                    Some(rpc_error) => Err(rpc_error),
                     None => Ok(CallResult::error(error.to_string())),
                 },
             },
@@ -153,9 +153,9 @@ impl InvocationError {
     /// Converts into a JSON-RPC error: prompts and resources have no other way to report a failure.
     pub(crate) fn into_rpc_error(self, to: Revision) -> RpcError {
         match self {
-            InvocationError::Rpc(refusal) => refusal,
+            InvocationError::Rpc(error) => error,
             InvocationError::NotFound => RpcError::Internal,
-            InvocationError::Handler(HandlerError(said)) => match said {
+            InvocationError::Handler(HandlerError(kind)) => match kind {
                 HandlerErrorKind::Message(text) => RpcError::internal_with_message(text),
                 HandlerErrorKind::ToolResult(result) => {
                     let text = result.content.iter().find_map(|block| match block {
@@ -164,7 +164,7 @@ impl InvocationError {
                     });
                     text.map_or(RpcError::Internal, RpcError::internal_with_message)
                 }
-                HandlerErrorKind::Rpc(refusal) => *refusal,
+                HandlerErrorKind::Rpc(error) => *error,
                 HandlerErrorKind::Ask(error) => error
                     .rpc_error(to)
                     .or_else(|| error.missing_capability())

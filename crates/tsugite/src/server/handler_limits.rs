@@ -1,4 +1,4 @@
-//! Room for what runs: how many handlers at once, and how many streams.
+//! Limits on concurrent handlers and open streams.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,32 +10,31 @@ use super::connection::ServerConnection;
 use super::principal::Principal;
 use crate::lock::lock;
 
-/// How many handlers may run at once, for one peer or for all of a server's.
+/// The limits on handlers and streams, for one client or for all clients of a server.
 pub(crate) struct HandlerLimits {
     pub(super) handler_permits: Arc<Semaphore>,
-    /// For handlers that block: a thread keeps its place until it is done, also if its call was cancelled.
+    /// Permits for blocking handlers. A thread keeps its permit until it has finished, also if its call was cancelled.
     pub(super) blocking_permits: Arc<Semaphore>,
-    /// How many streams may be open, and how many are.
+    /// The limit on open streams, and their number.
     max_streams: usize,
     open_streams: AtomicUsize,
-    /// How many streams of changes each authenticated caller has, where they belong to no session.
+    /// The number of subscription streams of each authenticated caller, if streams do not belong to a session.
     streams_per_principal: Mutex<HashMap<(String, String), usize>>,
 }
 
 impl HandlerLimits {
     pub(crate) fn new(handlers: usize, streams: usize) -> Arc<Self> {
-        let places = || Arc::new(Semaphore::new(handlers));
-        let (open, each) = (AtomicUsize::new(0), Mutex::default());
+        let permits = || Arc::new(Semaphore::new(handlers));
         Arc::new(Self {
-            handler_permits: places(),
-            blocking_permits: places(),
+            handler_permits: permits(),
+            blocking_permits: permits(),
             max_streams: streams,
-            open_streams: open,
-            streams_per_principal: each,
+            open_streams: AtomicUsize::new(0),
+            streams_per_principal: Mutex::default(),
         })
     }
 
-    /// Counts a stream for as long as it is held; none if there are too many.
+    /// Counts an open stream until the permit is dropped. None if the limit is reached.
     pub(crate) fn open_stream(self: &Arc<Self>) -> Option<StreamPermit> {
         if self.open_streams.fetch_add(1, Ordering::AcqRel) >= self.max_streams {
             self.open_streams.fetch_sub(1, Ordering::AcqRel);
@@ -45,51 +44,51 @@ impl HandlerLimits {
     }
 }
 
-/// A stream that counts.
+/// A permit for one open stream.
 pub(crate) struct StreamPermit {
     limits: Arc<HandlerLimits>,
-    /// The issuer and the subject.
+    /// The issuer and the subject of the caller.
     principal_key: Option<(String, String)>,
-    /// The connection it belongs to, and how many resources it names.
+    /// The connection of the stream, and the number of resources it subscribes to.
     connection: Option<(Arc<ServerConnection>, usize)>,
 }
 
 impl StreamPermit {
-    /// Counts it among those of a caller too; none if that has `most` already.
-    pub(super) fn count_for_principal(mut self, who: &Principal, most: usize) -> Option<Self> {
-        let who = (who.issuer().to_owned(), who.subject().to_owned());
-        let mut each = lock(&self.limits.streams_per_principal);
-        let count = each.entry(who.clone()).or_default();
-        if *count >= most {
-            drop(each);
+    /// Counts the stream for a caller, too. None if the caller already has `max_streams` streams.
+    pub(super) fn count_for_principal(mut self, principal: &Principal, max_streams: usize) -> Option<Self> {
+        let key = (principal.issuer().to_owned(), principal.subject().to_owned());
+        let mut counts = lock(&self.limits.streams_per_principal);
+        let count = counts.entry(key.clone()).or_default();
+        if *count >= max_streams {
+            drop(counts);
             return None;
         }
         *count += 1;
-        drop(each);
-        self.principal_key = Some(who);
+        drop(counts);
+        self.principal_key = Some(key);
         Some(self)
     }
 
-    /// Tells a connection when the stream ends.
-    pub(super) fn attach_connection(&mut self, link: &Arc<ServerConnection>, resources: usize) {
-        self.connection = Some((link.clone(), resources));
+    /// Sets the connection that is notified when the stream ends.
+    pub(super) fn attach_connection(&mut self, connection: &Arc<ServerConnection>, resources: usize) {
+        self.connection = Some((connection.clone(), resources));
     }
 }
 
 impl Drop for StreamPermit {
     fn drop(&mut self) {
         self.limits.open_streams.fetch_sub(1, Ordering::AcqRel);
-        if let Some(who) = &self.principal_key {
-            let mut each = lock(&self.limits.streams_per_principal);
-            if let Some(count) = each.get_mut(who) {
+        if let Some(key) = &self.principal_key {
+            let mut counts = lock(&self.limits.streams_per_principal);
+            if let Some(count) = counts.get_mut(key) {
                 *count -= 1;
                 if *count == 0 {
-                    each.remove(who);
+                    counts.remove(key);
                 }
             }
         }
-        if let Some((link, resources)) = &self.connection {
-            link.close_stream(*resources);
+        if let Some((connection, resources)) = &self.connection {
+            connection.close_stream(*resources);
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) trait HandlerMethod: Method<Output: Translate> {
     fn output(done: Self::HandlerOutput) -> Self::Output;
     fn error_output(failure: InvocationError, to: Revision) -> Result<Self::Output, RpcError>;
     /// Converts into an `input_required` result; `None` if the method cannot return one.
-    fn input_required(asked: InputRequired) -> Option<Self::Output>;
+    fn input_required(input: InputRequired) -> Option<Self::Output>;
 }
 
 impl HandlerMethod for Call {
@@ -35,8 +35,8 @@ impl HandlerMethod for Call {
         failure.into_result(to).map(CallOutput::Complete)
     }
 
-    fn input_required(asked: InputRequired) -> Option<CallOutput> {
-        Some(asked.into())
+    fn input_required(input: InputRequired) -> Option<CallOutput> {
+        Some(input.into())
     }
 }
 
@@ -54,9 +54,9 @@ macro_rules! handler_method {
                 Err(failure.into_rpc_error(to))
             }
 
-            fn input_required(asked: InputRequired) -> Option<Self::Output> {
+            fn input_required(input: InputRequired) -> Option<Self::Output> {
                 let ask_back: Option<fn(InputRequired) -> Self::Output> = $ask_back;
-                ask_back.map(|ask_back| ask_back(asked))
+                ask_back.map(|ask_back| ask_back(input))
             }
         }
     )*};

@@ -28,7 +28,7 @@ struct InFlightTable {
     last_serial: u64,
 }
 
-/// What stops a running handler.
+/// A running request, with the means to stop it.
 struct RunningRequest {
     /// Tells apart two requests that used the same id one after the other.
     serial: u64,
@@ -39,7 +39,8 @@ struct RunningRequest {
 /// Which checks a request must pass before it is dispatched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// Its id must be unused and the table must have room: a handler that has begun is not refused for lack of room.
+    /// Its id must be unused and the table must have room. Checked before the handler starts, so that no started handler is
+    /// refused.
     IfRoom,
     /// Its id must be unused. `initialize` is accepted also when the table is full.
     IfIdUnused,

@@ -26,7 +26,7 @@ pub(super) fn path_at(text: &str, line: usize, column: usize) -> String {
             (b'"', Some(PathStep::Member(name))) if !named => {
                 (*name, named) = (text.get(start..at.min(end)), true);
             }
-            (_, Some(PathStep::Item(begun, _))) => *begun = true,
+            (_, Some(PathStep::Item(started, _))) => *started = true,
             _ => {}
         }
         match byte {

@@ -1,4 +1,4 @@
-//! The context of a call before it is built: most handlers never ask for one.
+//! The context of a call, built on first use, because most handlers do not use one.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use super::principal::{Headers, Principal};
 use super::{Config, Server, ServerShared};
 use crate::era::Era;
 
-/// What a call knows before its context is built.
+/// The parts of a call that are available before its context is built.
 pub(crate) trait CallContext {
-    /// A new handle for user code.
+    /// Returns a new context handle for user code.
     fn get(&self) -> Context;
     fn principal(&self) -> Option<&Principal>;
     fn headers(&self) -> &Headers;
-    /// The permits of handlers that block.
+    /// The permits for blocking handlers.
     fn blocking_permits(&self) -> &Arc<Semaphore>;
 }
 
@@ -104,7 +104,7 @@ impl<'a> LazyContext<'a> {
         CallState::new(settings, meta.progress_token(), tracking.cancellation_token())
     }
 
-    /// What the client says about itself: in the request from 2026-07-28 on, in the handshake before.
+    /// Returns what the client declared: in the request from 2026-07-28 on, in the handshake before.
     fn client_info(&self) -> ClientInfo {
         match Era::from(self.incoming.revision).declared_client(self.incoming.meta) {
             Some(client) => ClientInfo {

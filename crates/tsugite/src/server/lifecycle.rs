@@ -23,8 +23,8 @@ pub(crate) fn initialize_result(
 }
 
 /// The result of `server/discover`.
-pub(crate) fn discover_result(link: &ServerConnection) -> DiscoverResult {
-    let (shared, config) = (&link.server.shared, &link.config);
+pub(crate) fn discover_result(connection: &ServerConnection) -> DiscoverResult {
+    let (shared, config) = (&connection.server.shared, &connection.config);
     let versions: Vec<String> = config.revisions.names().into_iter().map(str::to_owned).collect();
     let mut answer = DiscoverResult::new(versions, capabilities(shared, config));
     answer.instructions.clone_from(&config.instructions);

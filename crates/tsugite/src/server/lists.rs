@@ -111,15 +111,15 @@ struct PageKey {
 
 /// Responds with one page of a list.
 pub(crate) fn list<L: ListMethod>(
-    link: &ServerConnection,
-    asked: IncomingRequest<'_>,
+    connection: &ServerConnection,
+    request: IncomingRequest<'_>,
 ) -> Result<(), RpcError> {
-    let config = &link.config;
-    send_page(link, asked, L::NAME, L::LIST, &|seen, start, has_rules| {
+    let config = &connection.config;
+    send_page(connection, request, L::NAME, L::LIST, &|seen, start, has_rules| {
         let define = |(name, entry): (String, RegistryEntry)| Some((name.clone(), L::define(name, &entry)?));
         let definitions = seen.into_iter().filter_map(define).collect();
         let page = build_page::<L>(config, definitions, start, has_rules);
-        encode_page::<L>(page, asked.revision, config)
+        encode_page::<L>(page, request.revision, config)
     })
 }
 
@@ -128,19 +128,19 @@ type WritePageFn<'a> = &'a dyn Fn(Vec<(String, RegistryEntry)>, usize, bool) -> 
 
 /// Independent of the list method, so that it is compiled once.
 fn send_page(
-    link: &ServerConnection,
-    asked: IncomingRequest<'_>,
+    connection: &ServerConnection,
+    request: IncomingRequest<'_>,
     list: &'static str,
     shown: RegistryList,
     write: WritePageFn<'_>,
 ) -> Result<(), RpcError> {
-    let cursor = read_cursor(asked)?;
-    let (shared, config, who) = (&link.server.shared, &link.config, asked.principal());
+    let cursor = read_cursor(request)?;
+    let (shared, config, principal) = (&connection.server.shared, &connection.config, request.principal());
     // Read before the registry, so that a change in between is not missed.
     let version = shared.feed.version();
     let has_rules = shared.has_visibility_rules(config);
     let whole = cursor.is_none() && !has_rules;
-    let seen = if whole { None } else { Some(shared.visible_entries(config, shown, who)) };
+    let seen = if whole { None } else { Some(shared.visible_entries(config, shown, principal)) };
     let audience = seen.as_ref().filter(|_| has_rules).map(|seen| visibility_digest(seen));
     let start = match &cursor {
         None => 0,
@@ -150,32 +150,33 @@ fn send_page(
             page_start(seen.iter().map(|(name, _)| name.as_str()), position, &name)
         }
     };
-    let key = PageKey { list, revision: asked.revision, visibility_digest: audience, start };
+    let key = PageKey { list, revision: request.revision, visibility_digest: audience, start };
     let page = shared.page_cache.get(version, key, || {
-        write(seen.unwrap_or_else(|| shared.visible_entries(config, shown, who)), start, has_rules)
+        write(seen.unwrap_or_else(|| shared.visible_entries(config, shown, principal)), start, has_rules)
     });
-    asked.writer.send_raw_line(&asked.request.id, &page, asked.revision);
+    request.writer.send_raw_line(&request.request.id, &page, request.revision);
     Ok(())
 }
 
 /// Returns the index at which the requested page begins. `cursor` is the only parameter of a list.
-fn read_cursor<'a>(asked: IncomingRequest<'a>) -> Result<Option<Cow<'a, str>>, RpcError> {
-    asked.meta.cursor().map_err(|error| RpcError::invalid_params(&error))
+fn read_cursor<'a>(request: IncomingRequest<'a>) -> Result<Option<Cow<'a, str>>, RpcError> {
+    request.meta.cursor().map_err(|error| RpcError::invalid_params(&error))
 }
 
 /// Responds with a page of resources including files of directories. Not cached, because files change without notice.
 pub(crate) fn list_with_files(
-    link: &Arc<ServerConnection>,
-    asked: IncomingRequest<'_>,
+    connection: &Arc<ServerConnection>,
+    request: IncomingRequest<'_>,
     context: &LazyContext<'_>,
 ) -> Result<Option<PendingRequest>, RpcError> {
-    let cursor = read_cursor(asked)?.map(Cow::into_owned);
-    let (server, config, who) = (link.server.clone(), link.config.clone(), asked.principal().cloned());
-    let places = BlockingPool::from_permits(link.blocking_permits().clone());
+    let cursor = read_cursor(request)?.map(Cow::into_owned);
+    let (server, config, principal) =
+        (connection.server.clone(), connection.config.clone(), request.principal().cloned());
+    let pool = BlockingPool::from_permits(connection.blocking_permits().clone());
     let answer = Box::pin(async move {
-        let definitions = places.run({
-            let (shared, config, who) = (server.shared.clone(), config.clone(), who.clone());
-            move || resources_with_files(&shared, &config, who.as_ref())
+        let definitions = pool.run({
+            let (shared, config, principal) = (server.shared.clone(), config.clone(), principal.clone());
+            move || resources_with_files(&shared, &config, principal.as_ref())
         });
         let definitions = definitions.await;
         let start = match &cursor {
@@ -189,20 +190,20 @@ pub(crate) fn list_with_files(
         let has_rules = server.shared.has_visibility_rules(&config);
         Ok(build_page::<resources::List>(&config, definitions, start, has_rules))
     });
-    Ok(link.run_handler::<resources::List>(asked, context, answer))
+    Ok(connection.run_handler::<resources::List>(request, context, answer))
 }
 
 /// Registered resources first, then the files of directories.
 fn resources_with_files(
     shared: &ServerShared,
     config: &Config,
-    who: Option<&Principal>,
+    principal: Option<&Principal>,
 ) -> Vec<(String, resources::Resource)> {
-    let plain = shared.visible_entries(config, RegistryList::Resources, who).into_iter();
+    let plain = shared.visible_entries(config, RegistryList::Resources, principal).into_iter();
     let define =
         |(uri, entry): (String, RegistryEntry)| Some((uri.clone(), resources::List::define(uri, &entry)?));
     let mut all: Vec<_> = plain.filter_map(define).collect();
-    for (template, entry) in shared.visible_entries(config, RegistryList::ResourceTemplates, who) {
+    for (template, entry) in shared.visible_entries(config, RegistryList::ResourceTemplates, principal) {
         let RegistryEntry::Resource(resource) = entry else { continue };
         let ResourceLocation::Directory(_, folder) = &resource.location else { continue };
         let root = template.trim_end_matches("{+path}");
@@ -211,7 +212,7 @@ fn resources_with_files(
                 if listed.truncated {
                     tracing::warn!(
                         root,
-                        most = MAX_LISTED_FILES,
+                        max = MAX_LISTED_FILES,
                         "a directory contains more files than the listing limit"
                     );
                 }
@@ -334,8 +335,8 @@ fn open_cursor(config: &Config, list: &str, cursor: &str) -> Result<(usize, Stri
     let ring = config.key_ring.ring().ok();
     let plain = ring.and_then(|ring| ring.open(cursor, &parts, SystemTime::now(), MAX_CURSOR_BYTES).ok());
     let plain = plain.and_then(|plain| String::from_utf8(plain).ok());
-    let place = plain.as_deref().and_then(|plain| plain.split_once(' '));
-    place.and_then(|(position, name)| Some((position.parse().ok()?, name.to_owned()))).ok_or_else(|| {
+    let parts = plain.as_deref().and_then(|plain| plain.split_once(' '));
+    parts.and_then(|(position, name)| Some((position.parse().ok()?, name.to_owned()))).ok_or_else(|| {
         RpcError::InvalidParams("Invalid params: `cursor` does not belong to this list".into())
     })
 }

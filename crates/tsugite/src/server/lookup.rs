@@ -65,12 +65,12 @@ impl<'n, T> FoundItem<'n, T> {
 pub(crate) struct UnsafeUriError;
 
 impl Config {
-    fn is_item_visible<T: Item>(&self, who: Option<&Principal>, name: &str, item: &T) -> bool {
-        self.is_visible(who, &ItemInfo { kind: T::KIND, name, tags: item.tags() })
+    fn is_item_visible<T: Item>(&self, principal: Option<&Principal>, name: &str, item: &T) -> bool {
+        self.is_visible(principal, &ItemInfo { kind: T::KIND, name, tags: item.tags() })
     }
 
-    fn is_visible(&self, who: Option<&Principal>, viewed: &ItemInfo<'_>) -> bool {
-        self.visibility_rule.as_ref().is_none_or(|rule| rule(who, viewed))
+    fn is_visible(&self, principal: Option<&Principal>, viewed: &ItemInfo<'_>) -> bool {
+        self.visibility_rule.as_ref().is_none_or(|rule| rule(principal, viewed))
     }
 }
 
@@ -79,11 +79,11 @@ impl ServerShared {
     pub(crate) fn find<'n, T: Item>(
         &self,
         config: &Config,
-        who: Option<&Principal>,
+        principal: Option<&Principal>,
         name: &'n str,
     ) -> Option<FoundItem<'n, T>> {
         if let Some(item) = self.with_registry(|registry| T::collection(registry).get(name).cloned())
-            && config.is_item_visible(who, name, &*item)
+            && config.is_item_visible(principal, name, &*item)
         {
             let name = Cow::Borrowed(name);
             return Some(FoundItem { item, name, owner: None, variables: Variables::default() });
@@ -92,9 +92,9 @@ impl ServerShared {
             let inner = inner_name(T::KIND, &mount.prefix, name)?;
             let found = mount
                 .shared
-                .find::<T>(&mount.shared.config(), who, &inner)?
+                .find::<T>(&mount.shared.config(), principal, &inner)?
                 .with_mount_prefix(T::KIND, mount);
-            config.is_item_visible(who, &found.name, &*found.item).then_some(found)
+            config.is_item_visible(principal, &found.name, &*found.item).then_some(found)
         })
     }
 
@@ -102,29 +102,29 @@ impl ServerShared {
     pub(crate) fn find_resource<'n>(
         &self,
         config: &Config,
-        who: Option<&Principal>,
+        principal: Option<&Principal>,
         uri: &'n str,
     ) -> Result<Option<FoundItem<'n, Resource>>, UnsafeUriError> {
         if uri.len() > MAX_URI_BYTES {
             return Ok(None);
         }
-        match self.find(config, who, uri) {
+        match self.find(config, principal, uri) {
             Some(found) => Ok(Some(found)),
-            None => self.find_by_template(config, who, uri),
+            None => self.find_by_template(config, principal, uri),
         }
     }
 
     fn find_by_template<'n>(
         &self,
         config: &Config,
-        who: Option<&Principal>,
+        principal: Option<&Principal>,
         uri: &str,
     ) -> Result<Option<FoundItem<'n, Resource>>, UnsafeUriError> {
         let registry = self.registry();
         for (name, resource) in registry.templates.iter() {
             let fits = resource_template(resource).map(|template| template.matches(uri));
             if let Some(variables) = fits.transpose().map_err(|_| UnsafeUriError)?.flatten()
-                && config.is_item_visible(who, name, &**resource)
+                && config.is_item_visible(principal, name, &**resource)
             {
                 let (item, name) = (resource.clone(), Cow::Owned(name.to_owned()));
                 return Ok(Some(FoundItem { item, name, owner: None, variables }));
@@ -132,9 +132,9 @@ impl ServerShared {
         }
         for mount in &registry.mounts {
             let Some(inner) = inner_name(ListKind::Resource, &mount.prefix, uri) else { continue };
-            let found = mount.shared.find_by_template(&mount.shared.config(), who, &inner)?;
+            let found = mount.shared.find_by_template(&mount.shared.config(), principal, &inner)?;
             if let Some(found) = found.map(|found| found.with_mount_prefix(ListKind::Resource, mount))
-                && config.is_item_visible(who, &found.name, &*found.item)
+                && config.is_item_visible(principal, &found.name, &*found.item)
             {
                 return Ok(Some(found));
             }
@@ -146,21 +146,21 @@ impl ServerShared {
     pub(crate) fn find_template<'n>(
         &self,
         config: &Config,
-        who: Option<&Principal>,
+        principal: Option<&Principal>,
         template: &'n str,
     ) -> Option<FoundItem<'n, Resource>> {
         let registry = self.registry();
         if let Some(item) = registry.templates.get(template)
-            && config.is_item_visible(who, template, &**item)
+            && config.is_item_visible(principal, template, &**item)
         {
             let (item, name) = (item.clone(), Cow::Borrowed(template));
             return Some(FoundItem { item, name, owner: None, variables: Variables::default() });
         }
         registry.mounts.iter().find_map(|mount| {
             let inner = inner_name(ListKind::Resource, &mount.prefix, template)?;
-            let found = mount.shared.find_template(&mount.shared.config(), who, &inner)?;
+            let found = mount.shared.find_template(&mount.shared.config(), principal, &inner)?;
             let found = found.with_mount_prefix(ListKind::Resource, mount);
-            config.is_item_visible(who, &found.name, &*found.item).then_some(found)
+            config.is_item_visible(principal, &found.name, &*found.item).then_some(found)
         })
     }
 
@@ -169,18 +169,18 @@ impl ServerShared {
         &self,
         config: &Config,
         shown: RegistryList,
-        who: Option<&Principal>,
+        principal: Option<&Principal>,
     ) -> Vec<(String, RegistryEntry)> {
         let registry = self.registry();
         let mut seen = registry.entries(shown);
         for mount in &registry.mounts {
-            let inner = mount.shared.visible_entries(&mount.shared.config(), shown, who).into_iter();
+            let inner = mount.shared.visible_entries(&mount.shared.config(), shown, principal).into_iter();
             seen.extend(inner.map(|(name, entry)| (outer_name(shown.kind(), &mount.prefix, &name), entry)));
         }
         let mut names = std::collections::HashSet::new();
         seen.retain(|(name, entry)| {
             let viewed = ItemInfo { kind: entry.kind(), name, tags: entry.tags() };
-            config.is_visible(who, &viewed) && names.insert(name.clone())
+            config.is_visible(principal, &viewed) && names.insert(name.clone())
         });
         seen
     }
@@ -219,17 +219,17 @@ impl Server {
         let prefix = prefix.into();
         // One mount at a time, so that two servers cannot be mounted into each other concurrently.
         let one_at_a_time = MOUNT_LOCK.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        let mistakes: Vec<String> = match self.mount_error(&prefix, &other) {
-            Some(mistake) => vec![mistake],
+        let errors: Vec<String> = match self.mount_error(&prefix, &other) {
+            Some(error) => vec![error],
             None => {
                 let inner = other.shared.registry();
-                let in_it = |mistake: &String| format!("in the server mounted as {prefix:?}: {mistake}");
+                let in_it = |error: &String| format!("in the server mounted as {prefix:?}: {error}");
                 inner.errors().iter().map(in_it).collect()
             }
         };
-        let mounted = mistakes.is_empty();
+        let mounted = errors.is_empty();
         self.shared.update_registry(|registry| {
-            mistakes.into_iter().for_each(|mistake| registry.record_error(mistake));
+            errors.into_iter().for_each(|error| registry.record_error(error));
             if mounted {
                 registry.mounts.push(Mount { prefix: prefix.clone(), shared: other.shared.clone() });
             }

@@ -1,13 +1,14 @@
-//! What a server offers, and how a request finds its handler.
+//! The server: registering tools, resources and prompts, and dispatching requests to their handlers.
 //!
-//! - [`Server`]: what is offered, and its settings (`config`).
+//! - [`Server`]: the registrations and the settings (`config`).
 //! - `connection`: one connection; `dispatch`: the pipeline of a request; `in_flight`, `pending`: requests that are not
-//!   answered at once; `push`: what the server sends on its own.
-//! - `route`: the switchboard, one line per method; `layer`: what stands around it.
-//! - `lifecycle`, `lists`, `tools`, `resources`, `prompts`, `completion`, `subscriptions`: one file per family of methods.
-//! - [`Context`]: what a handler may do meanwhile; `ask`: what it may ask.
-//! - `handler`: from `async fn` to handler; [`Tool`], [`Resource`], [`Prompt`]: put together by hand, or by macros (`param`).
-//! - `registry`, `lookup`, `feed`: what there is, who finds it, who hears that it changed.
+//!   answered at once; `push`: messages the server sends without a request.
+//! - `route`: the router, one line per method; `layer`: middleware around it.
+//! - `lifecycle`, `lists`, `tools`, `resources`, `prompts`, `completion`, `subscriptions`: one file per group of methods.
+//! - [`Context`]: the call as its handler sees it; `ask`: requests of a handler to the client.
+//! - `handler`: converts functions into handlers; [`Tool`], [`Resource`], [`Prompt`]: built by hand, or by macros
+//!   (`macro_support`).
+//! - `registry`, `lookup`, `change_feed`: the registered items, finding them, and notifying clients of changes.
 
 mod arguments;
 pub(crate) mod ask;
@@ -88,7 +89,7 @@ use change_feed::ChangeFeed;
 use lists::PageCache;
 use registry::Registry;
 
-/// A server: its name, and what it offers. Cheap to clone; clones are the same server, also while it is served.
+/// A server with its tools, resources and prompts. Cheap to clone; clones are the same server, also while it is served.
 #[derive(Clone)]
 pub struct Server {
     pub(crate) shared: Arc<ServerShared>,
@@ -97,55 +98,55 @@ pub struct Server {
 pub(crate) struct ServerShared {
     pub(crate) config: RwLock<Arc<Config>>,
     registry: RwLock<Arc<Registry>>,
-    /// Whether another server is mounted, which every list asks.
+    /// Whether another server is mounted; read by every list request.
     has_mounts: AtomicBool,
     pub(crate) feed: ChangeFeed,
     pub(crate) page_cache: PageCache,
 }
 
-/// Things that are offered together: what `#[handlers]` makes of an `impl` block.
+/// Registrations that belong together; `#[handlers]` implements it for the type of an `impl` block.
 pub trait Handlers {
-    /// The things.
+    /// Returns the registrations.
     fn registrations(self) -> Vec<Registration>;
 }
 
 impl Server {
-    /// Offers a tool. What cannot be offered is reported when the server is served.
+    /// Registers a tool. An invalid registration is reported when the server is served.
     #[must_use]
     pub fn tool(self, tool: impl Into<Tool>) -> Self {
         self.register(tool.into())
     }
 
-    /// Offers a resource, or a family of them. What cannot be offered is reported when the server is served.
+    /// Registers a resource or a resource template. An invalid registration is reported when the server is served.
     #[must_use]
     pub fn resource(self, resource: impl Into<Resource>) -> Self {
         self.register(resource.into())
     }
 
-    /// Offers a prompt. What cannot be offered is reported when the server is served.
+    /// Registers a prompt. An invalid registration is reported when the server is served.
     #[must_use]
     pub fn prompt(self, prompt: impl Into<Prompt>) -> Self {
         self.register(prompt.into())
     }
 
-    /// Offers the handlers of a value: the methods of an `impl` block that stands under `#[handlers]`.
+    /// Registers the handlers of a value: the methods of an `impl` block with `#[handlers]`.
     #[must_use]
     pub fn handlers(self, handlers: impl Handlers) -> Self {
         handlers.registrations().into_iter().fold(self, Server::register)
     }
 
-    fn register(self, offered: impl Into<Registration>) -> Self {
-        let (offered, checks_output) = (offered.into(), self.shared.config().output_validation);
-        let kind = offered.kind();
-        self.shared.update_registry(|registry| registry.add_or_record_error(offered, checks_output));
+    fn register(self, registration: impl Into<Registration>) -> Self {
+        let (registration, checks_output) = (registration.into(), self.shared.config().output_validation);
+        let kind = registration.kind();
+        self.shared.update_registry(|registry| registry.add_or_record_error(registration, checks_output));
         self.shared.feed.notify_list_changed(&[kind]);
         self
     }
 
-    /// Fails, naming each mistake, when something was registered that cannot be offered.
+    /// Fails with all errors of registrations that are invalid.
     pub(crate) fn check_registrations(&self) -> crate::Result<()> {
-        let mistakes = self.shared.registry().errors().to_vec();
-        if mistakes.is_empty() { Ok(()) } else { Err(crate::Error::registration(mistakes)) }
+        let errors = self.shared.registry().errors().to_vec();
+        if errors.is_empty() { Ok(()) } else { Err(crate::Error::registration(errors)) }
     }
 }
 
@@ -154,17 +155,17 @@ impl ServerShared {
         self.config.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
-    /// What is offered at this moment.
+    /// Returns the current registry.
     pub(crate) fn registry(&self) -> Arc<Registry> {
         self.registry.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
-    /// Looks at what is offered, without keeping it. Nobody else's code may run inside: the lock is held.
-    pub(crate) fn with_registry<T>(&self, look: impl FnOnce(&Registry) -> T) -> T {
-        look(&self.registry.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
+    /// Reads the registry without cloning it. `read` must not run user code, because the lock is held.
+    pub(crate) fn with_registry<T>(&self, read: impl FnOnce(&Registry) -> T) -> T {
+        read(&self.registry.read().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 
-    /// Puts something else in its place, in view of what is there. Nobody else's code may run inside: the lock is held.
+    /// Replaces the registry. `change` must not run user code, because the lock is held.
     pub(crate) fn replace_registry(&self, change: impl FnOnce(&mut Arc<Registry>)) {
         let mut registry = self.registry.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         change(&mut registry);
@@ -176,9 +177,9 @@ impl ServerShared {
         self.has_mounts.load(Ordering::Acquire)
     }
 
-    /// Changes what is offered. Nobody else's code may run inside: the lock is held.
+    /// Changes the registry. `change` must not run user code, because the lock is held.
     pub(crate) fn update_registry(&self, change: impl FnOnce(&mut Registry)) {
-        // Copied only if somebody is looking at it right now.
+        // Clones the registry only while a reader holds it.
         self.replace_registry(|registry| change(Arc::make_mut(registry)));
     }
 }

@@ -89,15 +89,15 @@ impl ServerConnection {
         pending: PendingHandler,
     ) -> Option<PendingRequest> {
         let PendingHandler { call, binding, send_input_required, handler } = pending;
-        // A handler that has begun holds its permit from now on.
-        let begun = self.handler_limits.handler_permits.clone().try_acquire_owned();
+        // A handler that has started holds its permit from now on.
+        let permit = self.handler_limits.handler_permits.clone().try_acquire_owned();
         let driver = HandlerDriver::new(handler, call.clone(), self.config.round_timeout);
         let (connection, revision, writer) = (self.clone(), request.revision, request.writer.clone());
         let id = request.request.id.clone().into_owned();
         let end_guard = EndGuard(call.clone());
         self.register_pending(request, call.cancellation.clone(), async move {
             let end_guard = end_guard;
-            let permit = match begun {
+            let permit = match permit {
                 Ok(permit) => Ok(permit),
                 Err(_) => connection.handler_limits.handler_permits.clone().acquire_owned().await,
             };
@@ -188,7 +188,7 @@ impl ServerConnection {
 /// A handler after its first poll.
 struct PendingHandler {
     call: Arc<CallState>,
-    /// What the sealed state of the call is bound to, if the handler may request input.
+    /// The binding of the call's sealed state, if the handler may request input.
     binding: Option<StateBinding>,
     send_input_required: SendInputRequiredFn,
     handler: Pin<Box<dyn Future<Output = SendOutcomeFn> + Send>>,

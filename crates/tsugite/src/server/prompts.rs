@@ -18,13 +18,13 @@ use super::tools::resume;
 
 /// Responds to `prompts/get`.
 pub(crate) fn get(
-    link: &Arc<ServerConnection>,
-    asked: IncomingRequest<'_>,
+    connection: &Arc<ServerConnection>,
+    request: IncomingRequest<'_>,
     context: &LazyContext<'_>,
 ) -> Result<Option<PendingRequest>, RpcError> {
-    let params = read_params::<Get>(asked.request.params(), asked.revision)?;
-    let shared = &link.server.shared;
-    let found = shared.find::<Prompt>(&link.config, asked.principal(), &params.name);
+    let params = read_params::<Get>(request.request.params(), request.revision)?;
+    let shared = &connection.server.shared;
+    let found = shared.find::<Prompt>(&connection.config, request.principal(), &params.name);
     let found = found.ok_or_else(|| RpcError::UnknownPrompt { name: params.name.clone() })?;
     let prompt = found.item;
     let given = params.arguments.unwrap_or_default();
@@ -37,8 +37,8 @@ pub(crate) fn get(
     }
     let texts: Variables = given.into_iter().map(|(name, text)| (name, TemplateValue::Text(text))).collect();
     let owner = context.set_owner(found.owner);
-    resume::<Get>(link, asked, context)?;
-    let states = owner.as_ref().map_or(&link.config.states, |config| &config.states);
+    resume::<Get>(connection, request, context)?;
+    let states = owner.as_ref().map_or(&connection.config.states, |config| &config.states);
     let parts = CallParts { arguments: Arguments::Strings(&texts), context, states };
     let handler = prompt.handler.as_ref().ok_or(RpcError::Internal)?;
     let answer = handler.call(&parts);
@@ -48,5 +48,5 @@ pub(crate) fn get(
         result.description = result.description.or(description);
         Ok::<_, InvocationError>(result)
     });
-    Ok(link.run_handler::<Get>(asked, context, answer))
+    Ok(connection.run_handler::<Get>(request, context, answer))
 }

@@ -1,4 +1,4 @@
-//! What the server sends on its own, without a request: change notifications, logs, and requests to the client.
+//! Messages the server sends without a request: change notifications, logs, and requests to the client.
 //!
 //! Over stdio one outbound queue carries everything. A session over HTTP has no queue until the client opens a stream for
 //! it, and a connection without a session never pushes anything.

@@ -154,13 +154,13 @@ impl Registry {
 
     /// Adds an item while the server is being built; the reason for an invalid item is kept for `Server::check`.
     pub(crate) fn add_or_record_error(&mut self, offered: Registration, checks_output: OutputValidation) {
-        if let Err(mistake) = self.add(offered, checks_output) {
-            self.errors.push(mistake);
+        if let Err(error) = self.add(offered, checks_output) {
+            self.errors.push(error);
         }
     }
 
-    pub(crate) fn record_error(&mut self, mistake: String) {
-        self.errors.push(mistake);
+    pub(crate) fn record_error(&mut self, error: String) {
+        self.errors.push(error);
     }
 
     pub(crate) fn errors(&self) -> &[String] {
@@ -259,8 +259,8 @@ impl Registry {
     }
 
     fn add_resource(&mut self, resource: Resource) -> Result<(), String> {
-        if let Some(mistake) = resource.error {
-            return Err(mistake);
+        if let Some(error) = resource.error {
+            return Err(error);
         }
         let uri = resource.definition.uri.clone();
         if resource.handler.is_none() {

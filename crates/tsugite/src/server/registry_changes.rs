@@ -26,8 +26,8 @@ impl RegistryOperation {
     fn apply(self, registry: &mut Registry, checks_output: OutputValidation) {
         match self {
             RegistryOperation::Add(offered) => {
-                if let Err(mistake) = registry.add(*offered, checks_output) {
-                    tracing::warn!("an item was added twice concurrently: {mistake}");
+                if let Err(error) = registry.add(*offered, checks_output) {
+                    tracing::warn!("an item was added twice concurrently: {error}");
                 }
             }
             RegistryOperation::Remove(kind, name) => drop(registry.remove(kind, &name)),
@@ -108,7 +108,7 @@ impl Changes {
         let offered = offered.into();
         let kind = offered.kind();
         let added = self.registry.add(offered.clone(), self.output_validation);
-        added.map_err(|mistake| crate::Error::registration(vec![mistake]))?;
+        added.map_err(|error| crate::Error::registration(vec![error]))?;
         self.record(kind, RegistryOperation::Add(Box::new(offered)));
         Ok(())
     }

@@ -244,9 +244,9 @@ impl<F: Fn(Option<&str>) -> Result<ReadFileFn, InvocationError> + Send + Sync> H
     for FileHandler<F>
 {
     fn call(&self, parts: &CallParts<'_>) -> HandlerFuture<ReadResult> {
-        let (read, places) = ((self.0)(parts.arguments.text("path")), parts.blocking());
+        let (read, pool) = ((self.0)(parts.arguments.text("path")), parts.blocking());
         Box::pin(async move {
-            let file = places.run(read?).await.map_err(file_error)?;
+            let file = pool.run(read?).await.map_err(file_error)?;
             let contents = match file.content {
                 files::FileContent::Text(text) => ResourceContents::text("", text),
                 files::FileContent::Blob(bytes) => ResourceContents::bytes("", &bytes),

@@ -18,24 +18,25 @@ use super::tools::resume;
 
 /// Responds to `resources/read`.
 pub(crate) fn read(
-    link: &Arc<ServerConnection>,
-    asked: IncomingRequest<'_>,
+    connection: &Arc<ServerConnection>,
+    request: IncomingRequest<'_>,
     context: &LazyContext<'_>,
 ) -> Result<Option<PendingRequest>, RpcError> {
-    let uri = read_params::<Read>(asked.request.params(), asked.revision)?.uri;
+    let uri = read_params::<Read>(request.request.params(), request.revision)?.uri;
     let not_found = |uri: String| RpcError::ResourceNotFound { uri };
     // A URI with an unsafe value is treated like an unknown resource.
-    let found = link.server.shared.find_resource(&link.config, asked.principal(), &uri).ok().flatten();
+    let found =
+        connection.server.shared.find_resource(&connection.config, request.principal(), &uri).ok().flatten();
     let Some(found) = found else { return Err(not_found(uri)) };
     let (resource, variables) = (found.item, found.variables);
     let owner = context.set_owner(found.owner);
-    resume::<Read>(link, asked, context)?;
-    let states = owner.as_ref().map_or(&link.config.states, |config| &config.states);
+    resume::<Read>(connection, request, context)?;
+    let states = owner.as_ref().map_or(&connection.config.states, |config| &config.states);
     let parts = CallParts { arguments: Arguments::Strings(&variables), context, states };
     let handler = resource.handler.as_ref().ok_or(RpcError::Internal)?;
     let answer = handler.call(&parts);
-    let personal = link.server.shared.has_visibility_rules(&link.config);
-    let answered = asked.meta.input_responses().is_some();
+    let personal = connection.server.shared.has_visibility_rules(&connection.config);
+    let answered = request.meta.input_responses().is_some();
     let answer = Box::pin(async move {
         let mut result = answer.await.map_err(|failure| match failure {
             InvocationError::NotFound => InvocationError::Rpc(not_found(uri.clone())),
@@ -60,5 +61,5 @@ pub(crate) fn read(
         }
         Ok(result)
     });
-    Ok(link.run_handler::<Read>(asked, context, answer))
+    Ok(connection.run_handler::<Read>(request, context, answer))
 }

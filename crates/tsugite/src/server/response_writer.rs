@@ -162,15 +162,15 @@ impl ResponseWriter {
     }
 
     fn write_result(&self, id: &Id<'_>, method: &'static str, to: Revision, write: WriteResultFn<'_>) {
-        let could_not = |error: UnsupportedByRevisionError| {
+        let encode_error = |error: UnsupportedByRevisionError| {
             tracing::error!(%error, method, revision = %to, "a result could not be encoded");
             RpcError::Internal
         };
         if let ResponseTarget::Captured(outcome) = &self.target {
-            *lock(outcome) = Some(extract_result(write).map_err(could_not));
+            *lock(outcome) = Some(extract_result(write).map_err(encode_error));
             return;
         }
-        self.push(Some(id), to, |out| match write(out, id).map_err(could_not) {
+        self.push(Some(id), to, |out| match write(out, id).map_err(encode_error) {
             Ok(()) => None,
             Err(error) => {
                 let error = error.to_error_object(to);
@@ -216,9 +216,9 @@ impl ResponseWriter {
     }
 
     /// Sends the error for a message that could not be parsed, unless it was a notification or response.
-    pub(crate) fn send_parse_error(&self, fault: &ParseError, to: Revision) {
-        if let Some((id, error)) = fault.error_response() {
-            self.send_error_object(id, &error, to);
+    pub(crate) fn send_parse_error(&self, error: &ParseError, to: Revision) {
+        if let Some((id, response)) = error.error_response() {
+            self.send_error_object(id, &response, to);
         }
     }
 

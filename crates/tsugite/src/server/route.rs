@@ -19,58 +19,60 @@ use super::registry::ListKind;
 
 /// Dispatches a request to its method.
 pub(crate) fn route(
-    link: &Arc<ServerConnection>,
-    asked: IncomingRequest<'_>,
+    connection: &Arc<ServerConnection>,
+    request: IncomingRequest<'_>,
 ) -> Result<Option<PendingRequest>, RpcError> {
-    let (method, revision) = (canonical_method(&asked.request.method), asked.revision);
+    let (method, revision) = (canonical_method(&request.request.method), request.revision);
     let unknown = || RpcError::MethodNotFound { method: method.to_owned() };
     if !revision.has_method(Message::Request, method, Side::Client) {
         return Err(unknown());
     }
-    let shared = &link.server.shared;
-    let has = |kind| link.supports_kind(asked, kind);
-    let context = |may_ask| LazyContext::new(link, asked, may_ask);
+    let shared = &connection.server.shared;
+    let has = |kind| connection.supports_kind(request, kind);
+    let context = |may_ask| LazyContext::new(connection, request, may_ask);
     match method {
-        tools::Call::NAME if has(ListKind::Tool) => return super::tools::call(link, asked, &context(true)),
-        tools::List::NAME if has(ListKind::Tool) => list::<tools::List>(link, asked)?,
-        prompts::Get::NAME if has(ListKind::Prompt) => {
-            return super::prompts::get(link, asked, &context(true));
+        tools::Call::NAME if has(ListKind::Tool) => {
+            return super::tools::call(connection, request, &context(true));
         }
-        prompts::List::NAME if has(ListKind::Prompt) => list::<prompts::List>(link, asked)?,
+        tools::List::NAME if has(ListKind::Tool) => list::<tools::List>(connection, request)?,
+        prompts::Get::NAME if has(ListKind::Prompt) => {
+            return super::prompts::get(connection, request, &context(true));
+        }
+        prompts::List::NAME if has(ListKind::Prompt) => list::<prompts::List>(connection, request)?,
         resources::Read::NAME if has(ListKind::Resource) => {
-            return super::resources::read(link, asked, &context(true));
+            return super::resources::read(connection, request, &context(true));
         }
         resources::List::NAME if has(ListKind::Resource) && shared.has_directories() => {
-            return list_with_files(link, asked, &context(false));
+            return list_with_files(connection, request, &context(false));
         }
-        resources::List::NAME if has(ListKind::Resource) => list::<resources::List>(link, asked)?,
+        resources::List::NAME if has(ListKind::Resource) => list::<resources::List>(connection, request)?,
         resources::ListTemplates::NAME if has(ListKind::Resource) => {
-            list::<resources::ListTemplates>(link, asked)?
+            list::<resources::ListTemplates>(connection, request)?
         }
         // A single request without a session cannot have a subscription.
         resources::Subscribe::NAME | resources::Unsubscribe::NAME | logging::SetLevel::NAME
-            if link.is_single_request() =>
+            if connection.is_single_request() =>
         {
             return Err(unknown());
         }
         resources::Subscribe::NAME if has(ListKind::Resource) => {
-            super::subscriptions::subscribe(link, asked)?
+            super::subscriptions::subscribe(connection, request)?
         }
         resources::Unsubscribe::NAME if has(ListKind::Resource) => {
-            super::subscriptions::unsubscribe(link, asked)?
+            super::subscriptions::unsubscribe(connection, request)?
         }
-        completion::Complete::NAME if link.supports_completion(asked) => {
-            return super::completion::complete(link, asked, &context(false));
+        completion::Complete::NAME if connection.supports_completion(request) => {
+            return super::completion::complete(connection, request, &context(false));
         }
-        subscriptions::Listen::NAME => return super::subscriptions::listen(link, asked),
-        lifecycle::Initialize::NAME => link.initialize(asked)?,
-        discover::Discover::NAME => {
-            link.send_result::<discover::Discover>(asked, super::lifecycle::discover_result(link))
-        }
-        ping::Ping::NAME => link.send_result::<ping::Ping>(asked, EmptyResult::new()),
+        subscriptions::Listen::NAME => return super::subscriptions::listen(connection, request),
+        lifecycle::Initialize::NAME => connection.initialize(request)?,
+        discover::Discover::NAME => connection
+            .send_result::<discover::Discover>(request, super::lifecycle::discover_result(connection)),
+        ping::Ping::NAME => connection.send_result::<ping::Ping>(request, EmptyResult::new()),
         logging::SetLevel::NAME => {
-            link.set_log_level(read_params::<logging::SetLevel>(asked.request.params(), revision)?.level);
-            link.send_result::<logging::SetLevel>(asked, EmptyResult::new());
+            connection
+                .set_log_level(read_params::<logging::SetLevel>(request.request.params(), revision)?.level);
+            connection.send_result::<logging::SetLevel>(request, EmptyResult::new());
         }
         _ => return Err(unknown()),
     }

@@ -150,9 +150,9 @@ impl KeyRing {
         sealed: &str,
         bound_to: &[&[u8]],
         now: SystemTime,
-        most: usize,
+        max_bytes: usize,
     ) -> Result<Vec<u8>, SealError> {
-        if sealed.len() > most {
+        if sealed.len() > max_bytes {
             return Err(SealError::TooLarge);
         }
         let mut sealed = base64::decode_url(sealed).ok_or(SealError::Malformed)?;
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sealed_opens() {
+    fn sealed_text_opens() {
         for plain in [&b""[..], b"a", PLAIN, &[0xff; 1000]] {
             let sealed = ring(1).seal(plain, BOUND, at(60)).unwrap();
             assert_eq!(ring(1).open(&sealed, BOUND, at(0), MAX_LEN).as_deref(), Ok(plain));
@@ -284,16 +284,16 @@ mod tests {
     fn every_changed_byte_is_refused() {
         // M-01
         let sealed = base64::decode_url(&seal(&ring(1))).unwrap();
-        for place in 0..sealed.len() {
+        for index in 0..sealed.len() {
             for bit in 0..8 {
                 let mut changed = sealed.clone();
-                changed[place] ^= 1 << bit;
-                let expected = match place {
+                changed[index] ^= 1 << bit;
+                let expected = match index {
                     0 => SealError::Malformed,
                     1..5 => SealError::UnknownKey,
                     _ => SealError::Forged,
                 };
-                assert_eq!(open(&ring(1), &base64::encode_url(&changed)), Err(expected), "{place}.{bit}");
+                assert_eq!(open(&ring(1), &base64::encode_url(&changed)), Err(expected), "{index}.{bit}");
             }
         }
     }

@@ -28,35 +28,35 @@ use crate::era::Era;
 
 /// Starts a `tools/call`: finds the tool and reads the arguments from the request metadata that was already parsed.
 pub(crate) fn call(
-    link: &Arc<ServerConnection>,
-    asked: IncomingRequest<'_>,
+    connection: &Arc<ServerConnection>,
+    request: IncomingRequest<'_>,
     context: &LazyContext<'_>,
 ) -> Result<Option<PendingRequest>, RpcError> {
-    let Some(Some(name)) = asked.meta.mcp_name(Call::NAME) else {
+    let Some(Some(name)) = request.meta.mcp_name(Call::NAME) else {
         // Parsing again produces the precise error.
-        read_params::<Call>(asked.request.params(), asked.revision)?;
+        read_params::<Call>(request.request.params(), request.revision)?;
         return Err(RpcError::Internal);
     };
-    let arguments = match asked.meta.arguments() {
+    let arguments = match request.meta.arguments() {
         None => Raw::empty_object(),
         Some(arguments) if arguments.is_object() => arguments,
         Some(_) => {
             return Err(RpcError::InvalidParams("Invalid params: `arguments` must be an object".into()));
         }
     };
-    let shared = &link.server.shared;
-    let found = shared.find::<ToolEntry>(&link.config, asked.principal(), name);
+    let shared = &connection.server.shared;
+    let found = shared.find::<ToolEntry>(&connection.config, request.principal(), name);
     let found = found.ok_or_else(|| RpcError::UnknownTool { name: name.to_owned() })?;
     let entry = found.item;
     if !entry.header_params.is_empty()
-        && Era::from(asked.revision).mirrors_arguments()
-        && asked.caller.headers.is_present()
+        && Era::from(request.revision).mirrors_arguments()
+        && request.caller.headers.is_present()
     {
-        check_header_params(&entry, arguments, &asked.caller.headers)?;
+        check_header_params(&entry, arguments, &request.caller.headers)?;
     }
     let owner = context.set_owner(found.owner);
-    resume::<Call>(link, asked, context)?;
-    let states = owner.as_ref().map_or(&link.config.states, |config| &config.states);
+    resume::<Call>(connection, request, context)?;
+    let states = owner.as_ref().map_or(&connection.config.states, |config| &config.states);
     let parts = CallParts { arguments: Arguments::Json(arguments), context, states };
     let answer = call_handler(&entry, arguments, &parts);
     let answer = match entry.tool.timeout {
@@ -67,20 +67,21 @@ pub(crate) fn call(
         Some(_) => Box::pin(validate_result(answer, entry)) as HandlerFuture<_>,
         None => answer,
     };
-    Ok(link.run_handler::<Call>(asked, context, answer))
+    Ok(connection.run_handler::<Call>(request, context, answer))
 }
 
 /// Restores the state of earlier rounds if this call answers an `input_required` result.
 pub(crate) fn resume<M: Method>(
-    link: &ServerConnection,
-    asked: IncomingRequest<'_>,
+    connection: &ServerConnection,
+    request: IncomingRequest<'_>,
     context: &LazyContext<'_>,
 ) -> Result<(), RpcError> {
-    let (state, answers) = (asked.meta.request_state(), asked.meta.input_responses());
-    if !Era::from(asked.revision).repeats_handlers() || state.is_none() && answers.is_none() {
+    let (state, answers) = (request.meta.request_state(), request.meta.input_responses());
+    if !Era::from(request.revision).repeats_handlers() || state.is_none() && answers.is_none() {
         return Ok(());
     }
-    let round = resume_round(&link.config, asked.principal(), &asked.state_binding::<M>(), state, answers)?;
+    let round =
+        resume_round(&connection.config, request.principal(), &request.state_binding::<M>(), state, answers)?;
     if let Some(round) = round {
         context.resume(round);
     }

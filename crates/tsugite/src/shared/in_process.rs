@@ -9,7 +9,7 @@ use super::principal::Principal;
 
 /// A server to which clients of the same process connect.
 pub(crate) trait InProcessServer: Send + Sync {
-    /// Opens a connection for `principal`. Fails if the server cannot offer something that was registered.
+    /// Opens a connection for `principal`. Fails if a registration of the server is invalid.
     fn connect(&self, principal: Option<Principal>) -> crate::Result<Arc<dyn InProcessConnection>>;
 }
 
@@ -22,9 +22,9 @@ pub(crate) trait InProcessConnection: Send + Sync {
     /// The queue of the messages for the client.
     fn outbox(&self) -> &OutboundQueue;
 
-    /// Ends streams and questions; requests that run may finish.
+    /// Ends subscription streams and requests to the client; running requests may finish.
     fn close(&self);
 
-    /// Aborts all requests that run.
+    /// Aborts all running requests.
     fn abort_all(&self);
 }

@@ -1,4 +1,4 @@
-//! The kinds of things a server lists, and their names inside and outside a mounted server.
+//! The kinds of items a server lists, and their names inside and outside a mounted server.
 
 /// The kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -21,7 +21,7 @@ impl ListKind {
 pub(crate) fn outer_name(kind: ListKind, prefix: &str, name: &str) -> String {
     match kind {
         ListKind::Resource => match name.split_once("://").map(|parts| (parts, "://")) {
-            Some(((scheme, rest), mark)) => format!("{scheme}{mark}{prefix}/{rest}"),
+            Some(((scheme, rest), separator)) => format!("{scheme}{separator}{prefix}/{rest}"),
             None => match name.split_once(':') {
                 Some((scheme, rest)) => format!("{scheme}:{prefix}/{rest}"),
                 None => format!("{prefix}/{name}"),
@@ -35,14 +35,14 @@ pub(crate) fn outer_name(kind: ListKind, prefix: &str, name: &str) -> String {
 pub(crate) fn inner_name(kind: ListKind, prefix: &str, name: &str) -> Option<String> {
     match kind {
         ListKind::Resource => {
-            let (scheme, mark, rest) = match name.split_once("://") {
+            let (scheme, separator, rest) = match name.split_once("://") {
                 Some((scheme, rest)) => (scheme, "://", rest),
                 None => match name.split_once(':') {
                     Some((scheme, rest)) => (scheme, ":", rest),
                     None => ("", "", name),
                 },
             };
-            Some(format!("{scheme}{mark}{}", rest.strip_prefix(prefix)?.strip_prefix('/')?))
+            Some(format!("{scheme}{separator}{}", rest.strip_prefix(prefix)?.strip_prefix('/')?))
         }
         _ => Some(name.strip_prefix(prefix)?.strip_prefix('_')?.to_owned()),
     }

@@ -1,4 +1,5 @@
-//! Locking a mutex that a panic may have poisoned: the values behind our locks are consistent between any two statements.
+//! Locks a mutex that a panic may have poisoned. Our critical sections leave their data consistent at every statement, so
+//! a poisoned mutex is safe to use.
 
 use std::sync::{Mutex, MutexGuard};
 

@@ -1,7 +1,7 @@
-//! What is to be sent to one peer, in order.
+//! The outbound queue: messages that wait to be sent to one peer, in order.
 //!
-//! Messages are written straight into one buffer; the transport takes all of it at once. Whoever has more to say than
-//! the peer reads waits here, so that memory stays bounded.
+//! Messages are encoded directly into one buffer, and the transport takes the whole buffer at once. Senders wait here while
+//! the peer reads too slowly, so that memory stays bounded.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -14,13 +14,13 @@ use tokio::sync::futures::Notified;
 
 use crate::lock::lock;
 
-/// The buffer of one peer.
+/// The outbound queue of one peer.
 #[derive(Debug)]
 pub(crate) struct OutboundQueue {
     buffer: Mutex<Buffer>,
-    /// How many bytes may wait for a peer before its questions do.
+    /// The queue is full at this many bytes: then senders wait, and no more requests are read from the peer.
     max_bytes: usize,
-    /// Whether whoever carries this can cut the stream and let the peer come back.
+    /// Whether the transport can close the stream and let the peer reconnect.
     can_close_stream: bool,
     drained: Notify,
     idle: Notify,
@@ -29,17 +29,17 @@ pub(crate) struct OutboundQueue {
 #[derive(Debug, Default)]
 struct Buffer {
     bytes: Vec<u8>,
-    /// News for a peer that is too far behind, each once, and how many bytes they are.
+    /// Notifications for a peer whose queue is full, without duplicates, and their size.
     coalesced: IndexSet<Vec<u8>>,
     coalesced_bytes: usize,
-    /// Whoever waits to take what is pushed next. Kept here, not in a `Notify`, which would remember a push whose message
-    /// has been taken since, and wake for nothing after every answer.
+    /// The task that waits for the next message. A `Notify` would also remember a push whose message has been taken since,
+    /// and cause a useless wakeup after every response.
     waker: Option<Waker>,
-    /// Whether pushes leave the waker alone, because the messages are taken right after.
+    /// Whether pushes do not wake the reader, because the messages are taken right after.
     held: bool,
-    /// The peer is gone: nothing is kept for it, and nobody waits for it.
+    /// The peer is disconnected: messages are dropped, and senders do not wait.
     closed: bool,
-    /// Whoever speaks here wants the stream to be cut; the answer can be fetched later.
+    /// A handler wants the stream closed; the client fetches the response later.
     close_requested: bool,
 }
 
@@ -49,12 +49,12 @@ impl OutboundQueue {
         Self { buffer, max_bytes, can_close_stream: false, drained: notify(), idle: notify() }
     }
 
-    /// One whose stream can be cut.
-    pub(crate) fn with_closable_stream(most: usize) -> Self {
-        Self { can_close_stream: true, ..Self::new(most) }
+    /// Creates a queue whose stream can be closed.
+    pub(crate) fn with_closable_stream(max_bytes: usize) -> Self {
+        Self { can_close_stream: true, ..Self::new(max_bytes) }
     }
 
-    /// Appends one message as a line. A message that cannot be written is left out by its writer.
+    /// Appends one message as a line. Appends nothing if `write` writes nothing, because the message cannot be encoded.
     pub(crate) fn push(&self, write: impl FnOnce(&mut Vec<u8>)) {
         self.append(INITIAL_CAPACITY, |out, start| {
             write(out);
@@ -64,7 +64,7 @@ impl OutboundQueue {
         });
     }
 
-    /// Appends a message that is known to have no newline in it, of about so many bytes.
+    /// Appends a message without newlines, of about `bytes` bytes.
     pub(crate) fn push_line(&self, bytes: usize, write: impl FnOnce(&mut Vec<u8>)) {
         self.append(bytes, |out, _| {
             write(out);
@@ -72,28 +72,28 @@ impl OutboundQueue {
         });
     }
 
-    fn append(&self, room: usize, write: impl FnOnce(&mut Vec<u8>, usize)) {
+    fn append(&self, capacity: usize, write: impl FnOnce(&mut Vec<u8>, usize)) {
         let mut buffer = self.lock();
         if buffer.closed {
             return;
         }
         let start = buffer.bytes.len();
-        // Most answers fit, and are written without growing.
+        // Most responses fit, and are written without growing the buffer.
         if buffer.bytes.capacity() == 0 {
-            buffer.bytes.reserve(room);
+            buffer.bytes.reserve(capacity);
         }
         write(&mut buffer.bytes, start);
         if buffer.bytes.len() > start {
-            let taker = if buffer.held { None } else { buffer.waker.take() };
+            let waker = if buffer.held { None } else { buffer.waker.take() };
             drop(buffer);
-            if let Some(taker) = taker {
-                taker.wake();
+            if let Some(waker) = waker {
+                waker.wake();
             }
         }
     }
 
-    /// Appends news. A peer that is too far behind gets the same news once, when it has read on: so what waits for it is
-    /// bounded by what it subscribed to.
+    /// Appends a change notification. While the queue is full, equal notifications are kept once and appended after the next
+    /// read, so their number is limited by the subscriptions of the peer.
     pub(crate) fn push_coalesced(&self, message: Vec<u8>) {
         let mut buffer = self.lock();
         if buffer.bytes.len() >= self.max_bytes && !buffer.closed {
@@ -107,138 +107,139 @@ impl OutboundQueue {
         self.push(|out| out.extend_from_slice(&message));
     }
 
-    /// Waits until the peer has read enough for more to be said, or is gone.
+    /// Waits until the queue is no longer full, or is closed.
     pub(crate) async fn wait_for_capacity(&self) {
         while self.is_full() {
             let drained = self.drained.notified();
-            // It may have been emptied between the two looks.
+            // The queue may have been read before `drained` was created.
             if self.is_full() {
                 drained.await;
             }
         }
     }
 
-    /// Whether the peer is so far behind that nothing more should be asked of it.
+    /// Whether the queue has reached its limit. A closed queue is never full.
     pub(crate) fn is_full(&self) -> bool {
         let buffer = self.lock();
         buffer.bytes.len() >= self.max_bytes && !buffer.closed
     }
 
-    /// Whether as much news waits for a peer that is behind as it may be behind; for whoever cannot say what it subscribed
-    /// to.
+    /// Whether the coalesced notifications have reached the limit of the queue; for senders that do not know the
+    /// subscriptions of the peer.
     pub(crate) fn is_coalesced_full(&self) -> bool {
         self.lock().coalesced_bytes >= self.max_bytes
     }
 
-    /// The peer is gone.
+    /// Closes the queue: the peer is disconnected.
     pub(crate) fn close(&self) {
         let before = std::mem::replace(&mut *self.lock(), Buffer { closed: true, ..Buffer::default() });
-        if let Some(taker) = before.waker {
-            taker.wake();
+        if let Some(waker) = before.waker {
+            waker.wake();
         }
         self.drained.notify_waiters();
     }
 
-    /// Whether the peer is gone.
+    /// Whether the queue is closed.
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().closed
     }
 
-    /// Asks whoever carries this to cut the stream.
+    /// Asks the transport to close the stream. Does nothing if it cannot.
     pub(crate) fn request_close(&self) {
         if !self.can_close_stream {
             return;
         }
         let mut buffer = self.lock();
         buffer.close_requested = true;
-        let taker = buffer.waker.take();
+        let waker = buffer.waker.take();
         drop(buffer);
-        if let Some(taker) = taker {
-            taker.wake();
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 
-    /// Whether the stream should be cut; says so once.
+    /// Returns whether the stream should be closed, and clears the request.
     pub(crate) fn take_close_request(&self) -> bool {
         std::mem::take(&mut self.lock().close_requested)
     }
 
-    /// Something that had more to say is done.
+    /// Notifies waiters of [`Self::idle`] that a request has finished.
     pub(crate) fn notify_idle(&self) {
         self.idle.notify_waiters();
     }
 
-    /// Waits until something that had more to say is done.
+    /// Waits until a request has finished.
     pub(crate) fn idle(&self) -> Notified<'_> {
         self.idle.notified()
     }
 
-    /// Wakes whoever waits, to look around.
+    /// Wakes the task that waits for messages, although there may be none.
     pub(crate) fn wake(&self) {
-        let taker = self.lock().waker.take();
-        if let Some(taker) = taker {
-            taker.wake();
+        let waker = self.lock().waker.take();
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 
-    /// Nobody waits any more.
+    /// Removes the waker of a task that no longer waits.
     pub(crate) fn clear_waker(&self) {
         self.lock().waker = None;
     }
 
-    /// Keeps pushes from waking the taker until the guard is dropped; the caller takes the messages itself.
+    /// Keeps pushes from waking the reader until the guard is dropped; the caller takes the messages itself.
     pub(crate) fn hold_wakeups(&self) -> HeldWakeups<'_> {
         self.lock().held = true;
         HeldWakeups(self)
     }
 
-    /// How many bytes there are to take.
+    /// The number of queued bytes.
     pub(crate) fn len(&self) -> usize {
         self.lock().bytes.len()
     }
 
-    /// Whether there is nothing to take.
+    /// Whether no messages are queued.
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().bytes.is_empty()
     }
 
-    /// Whether there is something to take, or the peer is gone; else `cx` is woken then. One waits at a time.
+    /// Ready if messages are queued, the queue is closed, or closing the stream was requested; wakes `cx` then. Only one
+    /// task can wait at a time.
     pub(crate) fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut buffer = self.lock();
         if !buffer.bytes.is_empty() || buffer.closed || buffer.close_requested {
             return Poll::Ready(());
         }
-        if !buffer.waker.as_ref().is_some_and(|taker| taker.will_wake(cx.waker())) {
+        if !buffer.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             buffer.waker = Some(cx.waker().clone());
         }
         Poll::Pending
     }
 
-    /// Waits until there is something to take. One waits at a time.
+    /// Waits until [`Self::poll_readable`] is ready. Only one task can wait at a time.
     pub(crate) fn readable(&self) -> Readable<'_> {
         Readable(self)
     }
 
-    /// Takes all that is there into `taken`, whose memory becomes the next buffer; false if there is nothing.
+    /// Moves all messages into `taken`, whose memory becomes the next buffer. Returns false if there are none.
     pub(crate) fn take_all(&self, taken: &mut Vec<u8>) -> bool {
         let mut buffer = self.lock();
         if buffer.bytes.is_empty() {
             return false;
         }
         taken.clear();
-        // A burst must not hold its memory for ever.
+        // Frees the memory of a burst.
         if taken.capacity() > 2 * self.max_bytes {
             *taken = Vec::new();
         }
         std::mem::swap(&mut buffer.bytes, taken);
-        let late = std::mem::take(&mut buffer.coalesced);
+        let coalesced = std::mem::take(&mut buffer.coalesced);
         buffer.coalesced_bytes = 0;
         drop(buffer);
-        // Nobody waits for less.
+        // Senders wait only for a full queue.
         if taken.len() >= self.max_bytes {
             self.drained.notify_waiters();
         }
-        for message in late {
+        for message in coalesced {
             self.push(|out| out.extend_from_slice(&message));
         }
         true
@@ -249,11 +250,10 @@ impl OutboundQueue {
     }
 }
 
-/// How much room the first message finds.
+/// The initial capacity of the buffer.
 const INITIAL_CAPACITY: usize = 512;
 
-/// Waits until there is something to take, or the peer is gone. Whoever stops waiting is not woken any more: what pushes is often the waiter
-/// itself.
+/// A future that waits for messages. Dropping it removes its waker: the task that pushes is often the one that waits.
 pub(crate) struct Readable<'a>(&'a OutboundQueue);
 
 impl Future for Readable<'_> {
@@ -270,17 +270,17 @@ impl Drop for Readable<'_> {
     }
 }
 
-/// Keeps pushes from waking the taker. Dropping it wakes the taker if messages are left.
+/// Keeps pushes from waking the reader. Dropping it wakes the reader if messages are left.
 pub(crate) struct HeldWakeups<'a>(&'a OutboundQueue);
 
 impl Drop for HeldWakeups<'_> {
     fn drop(&mut self) {
         let mut buffer = self.0.lock();
         buffer.held = false;
-        let taker = if buffer.bytes.is_empty() { None } else { buffer.waker.take() };
+        let waker = if buffer.bytes.is_empty() { None } else { buffer.waker.take() };
         drop(buffer);
-        if let Some(taker) = taker {
-            taker.wake();
+        if let Some(waker) = waker {
+            waker.wake();
         }
     }
 }
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_says_more_than_the_peer_reads_waits() {
+    fn sender_waits_while_the_queue_is_full() {
         assert!(poll(pin!(OutboundQueue::new(MAX_BYTES).wait_for_capacity())).is_ready());
         let outbox = full();
         let mut waiting = pin!(outbox.wait_for_capacity());
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_before_anyone_waited_is_not_forgotten() {
+    fn message_pushed_before_waiting_is_readable() {
         let outbox = OutboundQueue::new(MAX_BYTES);
         assert!(poll(pin!(outbox.readable())).is_pending());
         outbox.push(|out| out.push(b'x'));
@@ -327,14 +327,14 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_was_not_written_leaves_no_line() {
+    fn empty_message_is_not_sent() {
         let outbox = OutboundQueue::new(MAX_BYTES);
         outbox.push(|_| {});
         assert!(!outbox.take_all(&mut Vec::new()));
     }
 
     #[test]
-    fn news_for_a_peer_that_is_behind_waits_once_and_comes_when_it_has_read() {
+    fn full_queue_coalesces_equal_notifications() {
         let outbox = full();
         for _ in 0..3 {
             outbox.push_coalesced(b"news".to_vec());
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_peer_that_is_gone() {
+    fn closed_queue_blocks_no_sender() {
         let outbox = full();
         let mut waiting = pin!(outbox.wait_for_capacity());
         assert!(poll(waiting.as_mut()).is_pending());

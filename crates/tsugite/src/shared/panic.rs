@@ -1,4 +1,4 @@
-//! Turns a panic of a future into an error, so that a panicking handler answers with one.
+//! Turns a panic of a future into an error, so that a request whose handler panics gets an error response.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -58,7 +58,7 @@ impl Principal {
 
     /// Whether the caller was granted `scope`.
     pub fn has_scope(&self, scope: &str) -> bool {
-        self.0.scopes.iter().any(|known| known == scope)
+        self.0.scopes.iter().any(|granted| granted == scope)
     }
 }
 

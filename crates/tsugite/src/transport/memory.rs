@@ -1,4 +1,4 @@
-//! In memory: raw connections to a server in the same process, without a port.
+//! The in-memory transport: raw connections to a server in the same process.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::server::{Principal, Server};
 ///
 /// # #[tokio::main(flavor = "current_thread")] async fn main() {
 /// let server = Server::new("quiet", "1.0.0");
-/// let mut wire = memory::connect(&server).unwrap();
-/// wire.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
-/// assert_eq!(wire.next().await, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+/// let mut connection = memory::connect(&server).unwrap();
+/// connection.send(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
+/// assert_eq!(connection.next().await, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
 /// # }
 /// ```
 pub struct MemoryConnection {
@@ -29,30 +29,30 @@ pub struct MemoryConnection {
     ready: VecDeque<String>,
 }
 
-/// Connects to a server. Fails when something was registered that cannot be offered.
+/// Connects to a server. Fails if a registration of the server is invalid.
 pub fn connect(server: &Server) -> crate::Result<MemoryConnection> {
     connect_with(server, None)
 }
 
-/// Connects as an authenticated caller, whom handlers and visibility rules see.
+/// Connects as an authenticated caller, which handlers and visibility rules see.
 pub fn connect_as(server: &Server, principal: Principal) -> crate::Result<MemoryConnection> {
     connect_with(server, Some(principal))
 }
 
 fn connect_with(server: &Server, principal: Option<Principal>) -> crate::Result<MemoryConnection> {
     server.check_registrations()?;
-    let link = ServerConnection::new(server, principal);
-    Ok(MemoryConnection { connection: link, lines: LineReader::new(usize::MAX - 1), ready: VecDeque::new() })
+    let connection = ServerConnection::new(server, principal);
+    Ok(MemoryConnection { connection, lines: LineReader::new(usize::MAX - 1), ready: VecDeque::new() })
 }
 
 impl MemoryConnection {
-    /// Sends one line to the server. Must be called inside a tokio runtime: a request that is still pending after its first poll continues
-    /// there.
+    /// Sends one line to the server. Must be called inside a tokio runtime: a request that is still pending after its first
+    /// poll continues there.
     pub fn send(&mut self, line: impl AsRef<[u8]>) {
         self.connection.spawn(self.connection.receive(line.as_ref()));
     }
 
-    /// Announces that nothing more will be sent: subscription streams end, and questions to the client fail.
+    /// Closes the sending side: subscription streams end, and questions to the client fail.
     pub fn close(&mut self) {
         self.connection.close();
     }

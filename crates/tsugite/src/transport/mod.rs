@@ -1,4 +1,4 @@
-//! How messages travel.
+//! Transports: stdio, HTTP, in memory, and child processes for clients.
 
 #[cfg(feature = "client")]
 pub mod child;

@@ -84,9 +84,9 @@ impl fmt::Display for AskError {
                 write!(f, "the client answered with an error: {}", error.message)
             }
             AskError::Malformed(text) => write!(f, "the answer does not match the question: {text}"),
-            AskError::UnsupportedByRevision(unsayable) => unsayable.fmt(f),
+            AskError::UnsupportedByRevision(error) => error.fmt(f),
             AskError::Suspended => f.write_str("the round has ended"),
-            AskError::Closed => f.write_str("the connection is gone"),
+            AskError::Closed => f.write_str("the connection is closed"),
             AskError::Misused(text) => f.write_str(text),
         }
     }
@@ -101,7 +101,7 @@ impl From<JsonError> for AskError {
 }
 
 impl From<UnsupportedByRevisionError> for AskError {
-    fn from(unsayable: UnsupportedByRevisionError) -> Self {
-        AskError::UnsupportedByRevision(unsayable)
+    fn from(error: UnsupportedByRevisionError) -> Self {
+        AskError::UnsupportedByRevision(error)
     }
 }

@@ -1,4 +1,4 @@
-//! Runs a handler that may ask, until it completes or rests with open questions.
+//! Runs a handler that may ask, until it completes or only open questions keep it pending.
 //!
 //! A round ends when the handler is pending, a question is open, no `once` is running, and one trip through the scheduler
 //! has not woken the handler. Ordinary I/O beside a question is not waited for: it runs again in the next round.
@@ -21,7 +21,7 @@ use crate::server::call_state::CallState;
 pub(crate) enum DriveOutcome<S> {
     /// The handler has completed.
     Complete(S),
-    /// The handler rests with questions for the client.
+    /// The handler is pending with questions for the client.
     InputRequired(InputRequests, RoundHistory),
     /// The client or the handler made a mistake.
     Error(RpcError),
@@ -122,7 +122,9 @@ impl<S> HandlerDriver<S> {
         if can_continue && timer.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        tracing::error!("a handler asked something else than in the round before");
+        tracing::error!(
+            "a handler did not ask the question that the client answered; handlers must ask the same in each round"
+        );
         let text = "Internal error: the handler asked something else than in the round before";
         Poll::Ready(DriveOutcome::Error(RpcError::internal_with_message(text)))
     }

@@ -167,35 +167,35 @@ pub fn default(mut field: Field, value: FieldValue) -> Field {
 }
 
 /// `min = …`
-pub fn min<T: FormField, V: Limit<T>>(mut field: Field, least: V) -> Field {
-    match (&mut field.kind, Limit::<T>::limit(least)) {
-        (FieldKind::Number { minimum, .. }, Some(least)) => *minimum = Some(least),
-        (_, least) => log_non_finite("min", &least),
+pub fn min<T: FormField, V: Limit<T>>(mut field: Field, value: V) -> Field {
+    match (&mut field.kind, Limit::<T>::limit(value)) {
+        (FieldKind::Number { minimum, .. }, Some(value)) => *minimum = Some(value),
+        (_, value) => log_non_finite("min", &value),
     }
     field
 }
 
 /// `max = …`
-pub fn max<T: FormField, V: Limit<T>>(mut field: Field, most: V) -> Field {
-    match (&mut field.kind, Limit::<T>::limit(most)) {
-        (FieldKind::Number { maximum, .. }, Some(most)) => *maximum = Some(most),
-        (_, most) => log_non_finite("max", &most),
+pub fn max<T: FormField, V: Limit<T>>(mut field: Field, value: V) -> Field {
+    match (&mut field.kind, Limit::<T>::limit(value)) {
+        (FieldKind::Number { maximum, .. }, Some(value)) => *maximum = Some(value),
+        (_, value) => log_non_finite("max", &value),
     }
     field
 }
 
 /// `min_length = …`
-pub fn min_length<T: TextField>(mut field: Field, fewest: u64) -> Field {
+pub fn min_length<T: TextField>(mut field: Field, value: u64) -> Field {
     if let FieldKind::Text { min_length, .. } = &mut field.kind {
-        *min_length = Some(fewest);
+        *min_length = Some(value);
     }
     field
 }
 
 /// `max_length = …`
-pub fn max_length<T: TextField>(mut field: Field, most: u64) -> Field {
+pub fn max_length<T: TextField>(mut field: Field, value: u64) -> Field {
     if let FieldKind::Text { max_length, .. } = &mut field.kind {
-        *max_length = Some(most);
+        *max_length = Some(value);
     }
     field
 }
@@ -209,17 +209,17 @@ pub fn format<T: TextField>(mut field: Field, of: TextFormat) -> Field {
 }
 
 /// `min_items = …`
-pub fn min_items<T: ChoicesField>(mut field: Field, fewest: u64) -> Field {
+pub fn min_items<T: ChoicesField>(mut field: Field, value: u64) -> Field {
     if let FieldKind::MultipleChoice { min_items, .. } = &mut field.kind {
-        *min_items = Some(fewest);
+        *min_items = Some(value);
     }
     field
 }
 
 /// `max_items = …`
-pub fn max_items<T: ChoicesField>(mut field: Field, most: u64) -> Field {
+pub fn max_items<T: ChoicesField>(mut field: Field, value: u64) -> Field {
     if let FieldKind::MultipleChoice { max_items, .. } = &mut field.kind {
-        *max_items = Some(most);
+        *max_items = Some(value);
     }
     field
 }

@@ -1,8 +1,9 @@
 //! Questions of a handler to the client: to its user, to its model, and for its roots.
 //!
 //! A handler writes `cx.ask(…).await` in both eras. Up to 2025-11-25 a request is sent and its response awaited
-//! (`outgoing_requests`). On 2026-07-28 the question is recorded (`round`), the handler is dropped once it rests (`driver`),
-//! and the answers so far travel sealed to the client and back (`request_state`).
+//! (`outgoing_requests`). On 2026-07-28 the question is recorded (`round`), the handler is dropped when only questions keep
+//! it pending (`driver`), and the answers so far are sealed and sent to the client, which returns them with its next request
+//! (`request_state`).
 
 mod ask_error;
 mod driver;
@@ -55,9 +56,9 @@ use round::{OnceFuture, OnceLookup};
 impl Context {
     /// Asks the user to fill in a form.
     ///
-    /// Fails with [`AskError::Unavailable`] when the client cannot show forms, [`AskError::Declined`] when the user says
-    /// no and [`AskError::Cancelled`] when they go away. On 2026-07-28 the handler runs again from the top once the
-    /// answer is there: what must not happen twice belongs into [`Context::once`].
+    /// Fails with [`AskError::Unavailable`] if the client does not support forms, with [`AskError::Declined`] if the user
+    /// declines, and with [`AskError::Cancelled`] if the user dismisses the form. On 2026-07-28 the handler runs again from
+    /// the start when the answer arrives: put side effects into [`Context::once`].
     ///
     /// ```
     /// use tsugite::prelude::*;
@@ -78,7 +79,7 @@ impl Context {
         self.ask_form(F::schema(), message).and_then(read_form::<F>)
     }
 
-    /// Asks the user to fill in a form that is known only at run time.
+    /// Asks the user to fill in a form that is defined at run time.
     pub fn ask_form(&self, form: FormSchema, message: impl Into<String>) -> Ask<OrderedMap<FieldValue>> {
         let params = FormParams::new(message, form);
         Ask::new(self, InputRequest::Elicit(ElicitParams::Form(params)), read_content)
@@ -86,22 +87,23 @@ impl Context {
 
     /// Asks the client's model.
     ///
-    /// Fails with [`AskError::Unavailable`] when the client has none to offer, or none that takes tools.
+    /// Fails with [`AskError::Unavailable`] if the client does not support sampling, or not with tools.
     pub fn sample(&self, params: CreateMessageParams) -> Ask<CreateMessageResult> {
-        Ask::new(self, InputRequest::Sample(params), |raw, asked| {
-            require_complete(decode_answer::<CreateMessage>(raw, asked.revision)?)
+        Ask::new(self, InputRequest::Sample(params), |raw, question| {
+            require_complete(decode_answer::<CreateMessage>(raw, question.revision)?)
         })
     }
 
-    /// Asks in which directories the client lets the server work.
+    /// Asks the client for its roots: the directories the server may work in.
     pub fn roots(&self) -> Ask<Vec<Root>> {
         Ask::new(self, InputRequest::Roots(EmptyParams::new()), read_roots)
     }
 
-    /// Does `work` once for all rounds of this call: on 2026-07-28 a later round gets what an earlier one brought.
+    /// Runs `work` once for all rounds of this call: on 2026-07-28 later rounds get the result of the first one.
     ///
-    /// Only success is remembered. It travels with the client, sealed, so it should be small. Once means once per chain of
-    /// rounds; two chains may do it twice. A key used twice in one run, or a question asked inside `work`, is an error.
+    /// Only a success is stored. It is part of the sealed state that the client returns, so it should be small. If the client
+    /// continues from the same state twice, `work` may run twice. It is an error to use a key twice in one round, or to ask
+    /// a question inside `work`.
     pub async fn once<T, E>(
         &self,
         key: impl Into<String>,
@@ -116,8 +118,10 @@ impl Context {
         let guard = match round.once(self.state(), &key)? {
             OnceLookup::Stored(json) => {
                 return json.read().map_err(|error| {
-                    AskError::misused(format!("what `once({key:?})` brought cannot be read back: {error}"))
-                        .into()
+                    AskError::misused(format!(
+                        "the stored result of `once({key:?})` cannot be deserialized: {error}"
+                    ))
+                    .into()
                 });
             }
             OnceLookup::Run(guard) => guard,
@@ -125,7 +129,7 @@ impl Context {
         let value = OnceFuture::new(work).await.map_err(Into::into)?;
         if Era::from(self.revision()).repeats_handlers() {
             let json = RawJson::from_value(&value).map_err(|error| {
-                AskError::misused(format!("what `once({key:?})` brought has no JSON: {error}"))
+                AskError::misused(format!("the result of `once({key:?})` cannot be serialized: {error}"))
             })?;
             guard.store(json);
         }
@@ -135,7 +139,7 @@ impl Context {
 
 pub use tsugite_core::protocol::elicitation::FieldValue;
 
-/// A question to whoever called. Asked when first polled; dropping it withdraws it.
+/// A question to the client. It is sent when first polled; dropping it cancels it.
 #[must_use = "a question is asked when it is awaited"]
 pub struct Ask<T> {
     request: Option<AskRequest>,
@@ -143,7 +147,7 @@ pub struct Ask<T> {
     future: Option<AskFuture>,
 }
 
-/// Reads an answer.
+/// Decodes an answer.
 type AnswerReader<T> = Box<dyn Fn(&RawJson, &AnswerContext) -> Result<T, AskError> + Send + Sync>;
 
 type AskFuture = Pin<Box<dyn Future<Output = (Result<RawJson, AskError>, AnswerContext)> + Send>>;
@@ -155,7 +159,7 @@ struct AskRequest {
     timeout: Option<Duration>,
 }
 
-/// What was asked, for whoever reads the answer.
+/// The parts of a question that are needed to decode its answer.
 pub(crate) struct AnswerContext {
     pub(crate) revision: Revision,
     pub(crate) form: Option<FormSchema>,
@@ -167,14 +171,14 @@ impl<T> Ask<T> {
         request: InputRequest,
         read: impl Fn(&RawJson, &AnswerContext) -> Result<T, AskError> + Send + Sync + 'static,
     ) -> Self {
-        let asking = AskRequest { context: context.clone(), request, key: None, timeout: None };
-        Self { request: Some(asking), reader: Box::new(read), future: None }
+        let request = AskRequest { context: context.clone(), request, key: None, timeout: None };
+        Self { request: Some(request), reader: Box::new(read), future: None }
     }
 
     /// Sets the key of the question in `inputRequests`. It stays the same when the message changes from round to round.
     pub fn key(mut self, key: impl Into<String>) -> Self {
-        if let Some(asking) = &mut self.request {
-            asking.key = Some(key.into());
+        if let Some(request) = &mut self.request {
+            request.key = Some(key.into());
         }
         self
     }
@@ -182,21 +186,21 @@ impl<T> Ask<T> {
     /// Limits how long to wait for the answer; then the question fails with [`AskError::TimedOut`]. The default is
     /// [`Server::ask_timeout`](super::Server::ask_timeout).
     /// On 2026-07-28 the server does not wait: the age of the sealed state is limited by `Server::state_ttl` instead.
-    pub fn timeout(mut self, time: Duration) -> Self {
-        if let Some(asking) = &mut self.request {
-            asking.timeout = Some(time);
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        if let Some(request) = &mut self.request {
+            request.timeout = Some(timeout);
         }
         self
     }
 
-    fn and_then<U>(self, then: impl Fn(T) -> Result<U, AskError> + Send + Sync + 'static) -> Ask<U>
+    fn and_then<U>(self, next: impl Fn(T) -> Result<U, AskError> + Send + Sync + 'static) -> Ask<U>
     where
         T: 'static,
     {
         let read = self.reader;
         Ask {
             request: self.request,
-            reader: Box::new(move |raw, asked| then(read(raw, asked)?)),
+            reader: Box::new(move |raw, question| next(read(raw, question)?)),
             future: self.future,
         }
     }
@@ -206,16 +210,16 @@ impl<T> Future for Ask<T> {
     type Output = Result<T, AskError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
-        if let Some(asking) = self.request.take() {
+        if let Some(request) = self.request.take() {
             if round::is_in_once() {
                 return Poll::Ready(Err(AskError::misused("a question was asked inside `once`")));
             }
-            self.future = Some(Box::pin(asking.ask()));
+            self.future = Some(Box::pin(request.ask()));
         }
-        let Some(running) = &mut self.future else { return Poll::Pending };
-        let Poll::Ready((answer, asked)) = running.as_mut().poll(cx) else { return Poll::Pending };
+        let Some(future) = &mut self.future else { return Poll::Pending };
+        let Poll::Ready((answer, question)) = future.as_mut().poll(cx) else { return Poll::Pending };
         self.future = None;
-        Poll::Ready(answer.and_then(|raw| (self.reader)(&raw, &asked)))
+        Poll::Ready(answer.and_then(|raw| (self.reader)(&raw, &question)))
     }
 }
 
@@ -232,50 +236,51 @@ impl AskRequest {
             InputRequest::Elicit(ElicitParams::Form(form)) => Some(form.requested_schema.clone()),
             _ => None,
         };
-        let asked = AnswerContext { revision, form };
+        let question = AnswerContext { revision, form };
         if let Err(error) = self.check() {
-            return (Err(error), asked);
+            return (Err(error), question);
         }
         let AskRequest { context, request, key, timeout } = self;
-        let answer = Era::from(revision).ask(&context, Question { request, key, timeout }, &asked).await;
-        (answer, asked)
+        let answer = Era::from(revision).ask(&context, Question { request, key, timeout }, &question).await;
+        (answer, question)
     }
 
-    /// What the client has not said it can do is not asked of it, nor what nobody should ask.
+    /// Checks that the client has declared the capability for the request, and that the request is valid.
     fn check(&self) -> Result<(), AskError> {
         let (context, revision) = (&self.context, self.context.revision());
         if !context.may_ask() {
-            return Err(AskError::misused("this request cannot ask back"));
+            return Err(AskError::misused("a handler of this method cannot ask the client"));
         }
-        let can = context.client_capabilities();
-        let elicits = can.elicitation.as_ref();
-        let lacks = match &self.request {
+        let declared = context.client_capabilities();
+        let elicitation = declared.elicitation.as_ref();
+        let missing = match &self.request {
             InputRequest::Elicit(ElicitParams::Form(form)) => {
                 if let Some(field) = form.requested_schema.secret_field() {
                     return Err(AskError::misused(format!("a form must not ask for a secret: {field:?}")));
                 }
-                // One that declared only web pages is told what else there is to declare.
-                let form = if elicits.is_some() {
+                // A client that declared only URLs is told to declare forms as well.
+                let form = if elicitation.is_some() {
                     ElicitationCapability::new().form(Object::new())
                 } else {
                     ElicitationCapability::new()
                 };
-                (!revision.has_elicitation() || !elicits.is_some_and(ElicitationCapability::supports_form))
-                    .then(|| ClientCapabilities::new().elicitation(form))
+                (!revision.has_elicitation()
+                    || !elicitation.is_some_and(ElicitationCapability::supports_form))
+                .then(|| ClientCapabilities::new().elicitation(form))
             }
             InputRequest::Elicit(ElicitParams::Url(_)) => (!revision.has_url_elicitation()
-                || !elicits.is_some_and(ElicitationCapability::supports_url))
+                || !elicitation.is_some_and(ElicitationCapability::supports_url))
             .then(|| ClientCapabilities::new().elicitation(ElicitationCapability::new().url(Object::new()))),
             InputRequest::Sample(params) => {
                 sampling::check(params).map_err(AskError::misused)?;
-                missing_sampling_capability(params, can)
+                missing_sampling_capability(params, declared)
             }
             InputRequest::Roots(_) => {
-                can.roots.is_none().then(|| ClientCapabilities::new().roots(RootsCapability::new()))
+                declared.roots.is_none().then(|| ClientCapabilities::new().roots(RootsCapability::new()))
             }
             _ => None,
         };
-        match lacks {
+        match missing {
             Some(required) => Err(AskError::Unavailable { required: Box::new(required) }),
             None => Ok(()),
         }
@@ -284,32 +289,35 @@ impl AskRequest {
 
 fn missing_sampling_capability(
     params: &CreateMessageParams,
-    can: &ClientCapabilities,
+    declared: &ClientCapabilities,
 ) -> Option<ClientCapabilities> {
-    let (has, mut needs) = (can.sampling.as_ref(), SamplingCapability::new());
+    let (declared, mut required) = (declared.sampling.as_ref(), SamplingCapability::new());
     if params.tools.is_some() || params.tool_choice.is_some() {
-        needs.tools = Some(Object::new());
+        required.tools = Some(Object::new());
     }
     if params.include_context.is_some_and(|context| context != IncludeContext::None) {
-        needs.context = Some(Object::new());
+        required.context = Some(Object::new());
     }
-    let enough = has.is_some_and(|has| {
-        (needs.tools.is_none() || has.tools.is_some()) && (needs.context.is_none() || has.context.is_some())
+    let supported = declared.is_some_and(|declared| {
+        (required.tools.is_none() || declared.tools.is_some())
+            && (required.context.is_none() || declared.context.is_some())
     });
-    (!enough).then(|| ClientCapabilities::new().sampling(needs))
+    (!supported).then(|| ClientCapabilities::new().sampling(required))
 }
 
-/// Says of an answer whether it is one to what was asked.
+/// Returns a function that checks whether an answer matches the request.
 pub(super) fn answer_validator(request: &InputRequest) -> fn(&RawJson, &AnswerContext) -> Result<(), String> {
     match request {
-        InputRequest::Elicit(_) => |raw, asked| match read_elicit_result(raw, asked) {
+        InputRequest::Elicit(_) => |raw, question| match read_elicit_result(raw, question) {
             Err(AskError::Malformed(text)) => Err(text),
             _ => Ok(()),
         },
-        InputRequest::Sample(_) => |raw, asked| {
-            decode_answer::<CreateMessage>(raw, asked.revision).map(drop).map_err(|error| error.to_string())
+        InputRequest::Sample(_) => |raw, question| {
+            decode_answer::<CreateMessage>(raw, question.revision)
+                .map(drop)
+                .map_err(|error| error.to_string())
         },
-        _ => |raw, asked| match read_roots(raw, asked) {
+        _ => |raw, question| match read_roots(raw, question) {
             Err(AskError::Malformed(text)) => Err(text),
             _ => Ok(()),
         },
@@ -326,22 +334,22 @@ where
 fn require_complete<T>(output: MaybeTask<T>) -> Result<T, AskError> {
     match output {
         MaybeTask::Complete(result) => Ok(result),
-        _ => Err(AskError::Malformed("a task was promised though none was asked for".to_owned())),
+        _ => Err(AskError::Malformed("the client answered with a task, which was not requested".to_owned())),
     }
 }
 
-fn read_roots(raw: &RawJson, asked: &AnswerContext) -> Result<Vec<Root>, AskError> {
-    let roots = decode_answer::<roots::List>(raw, asked.revision)?.roots;
+fn read_roots(raw: &RawJson, question: &AnswerContext) -> Result<Vec<Root>, AskError> {
+    let roots = decode_answer::<roots::List>(raw, question.revision)?.roots;
     match roots.iter().all(|root| root.uri.starts_with("file://")) {
         true => Ok(roots),
         false => Err(AskError::Malformed("a root must be a `file://` URI".to_owned())),
     }
 }
 
-/// What the user did with a form or a page, and what they filled in.
-fn read_elicit_result(raw: &RawJson, asked: &AnswerContext) -> Result<ElicitResult, AskError> {
-    let mut result = require_complete(decode_answer::<Create>(raw, asked.revision)?)?;
-    if let (ElicitAction::Accept, Some(form)) = (result.action, &asked.form) {
+/// Decodes the user's action and the submitted values, and checks them against the form.
+fn read_elicit_result(raw: &RawJson, question: &AnswerContext) -> Result<ElicitResult, AskError> {
+    let mut result = require_complete(decode_answer::<Create>(raw, question.revision)?)?;
+    if let (ElicitAction::Accept, Some(form)) = (result.action, &question.form) {
         let content = form.with_defaults(result.content.take().unwrap_or_default());
         form.check(&content)?;
         result.content = Some(content);
@@ -357,8 +365,8 @@ fn into_accepted_content(result: ElicitResult) -> Result<OrderedMap<FieldValue>,
     }
 }
 
-fn read_content(raw: &RawJson, asked: &AnswerContext) -> Result<OrderedMap<FieldValue>, AskError> {
-    into_accepted_content(read_elicit_result(raw, asked)?)
+fn read_content(raw: &RawJson, question: &AnswerContext) -> Result<OrderedMap<FieldValue>, AskError> {
+    into_accepted_content(read_elicit_result(raw, question)?)
 }
 
 fn read_form<F: Form>(content: OrderedMap<FieldValue>) -> Result<F, AskError> {

@@ -77,24 +77,24 @@ impl OutgoingRequests {
 /// Sends a request whose params are already JSON and waits for the response. `None` if the client is gone. Dropping the
 /// future sends `notifications/cancelled`.
 pub(crate) async fn send_raw_request(
-    questions: &Arc<OutgoingRequests>,
+    requests: &Arc<OutgoingRequests>,
     outbox: &Arc<OutboundQueue>,
     revision: Revision,
     method: &str,
     params: &RawJson,
 ) -> Option<Result<RawJson, ErrorObject>> {
-    let (id, answer) = questions.begin()?;
-    let mut open = OutgoingRequestGuard {
-        requests: questions.clone(),
+    let (id, response) = requests.begin()?;
+    let mut guard = OutgoingRequestGuard {
+        requests: requests.clone(),
         outbox: outbox.clone(),
         revision,
         id,
         sent: false,
     };
     outbox.wait_for_capacity().await;
-    outbox.push(|out| drop(write::request(out, &Id::from(open.id), method, Some(params))));
-    open.sent = true;
-    answer.await.ok()
+    outbox.push(|out| drop(write::request(out, &Id::from(guard.id), method, Some(params))));
+    guard.sent = true;
+    response.await.ok()
 }
 
 /// Sends a request on the stream of the call and waits for the response. Dropping the future sends
@@ -102,12 +102,12 @@ pub(crate) async fn send_raw_request(
 pub(in crate::server) async fn send_request(
     context: &Context,
     request: InputRequest,
-    within: Option<Duration>,
+    timeout: Option<Duration>,
 ) -> Result<RawJson, AskError> {
-    let (questions, outbox, revision) = (context.outgoing_requests(), context.outbox(), context.revision());
-    let (id, answer) = questions.begin().ok_or(AskError::Closed)?;
-    let mut open = OutgoingRequestGuard {
-        requests: questions.clone(),
+    let (requests, outbox, revision) = (context.outgoing_requests(), context.outbox(), context.revision());
+    let (id, response) = requests.begin().ok_or(AskError::Closed)?;
+    let mut guard = OutgoingRequestGuard {
+        requests: requests.clone(),
         outbox: outbox.clone(),
         revision,
         id,
@@ -115,7 +115,7 @@ pub(in crate::server) async fn send_request(
     };
     outbox.wait_for_capacity().await;
     let mut written = Ok(());
-    let id = Id::from(open.id);
+    let id = Id::from(guard.id);
     outbox.push(|out| {
         written = match request {
             InputRequest::Elicit(params) => write_request::<Create>(out, &id, params, revision),
@@ -125,8 +125,8 @@ pub(in crate::server) async fn send_request(
         };
     });
     written?;
-    open.sent = true;
-    match tokio::time::timeout(within.unwrap_or_else(|| context.ask_timeout()), answer).await {
+    guard.sent = true;
+    match tokio::time::timeout(timeout.unwrap_or_else(|| context.ask_timeout()), response).await {
         Err(_) => Err(AskError::TimedOut),
         Ok(Err(_)) => Err(AskError::Closed),
         Ok(Ok(Err(error))) => Err(AskError::ErrorResponse(error)),

@@ -1,4 +1,5 @@
-//! What a call has learnt so far, sealed, so that the client can carry it from round to round.
+//! The sealed state of a call between rounds: the answers so far and the results of `once`. The client gets it with the
+//! questions and returns it with the answers.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -15,7 +16,7 @@ use crate::server::Config;
 use crate::server::principal::Principal;
 use crate::server::seal::SealError;
 
-/// What a state is bound to: with anything else it does not open.
+/// The request that a sealed state is bound to. It cannot be opened for another one.
 pub(crate) struct StateBinding {
     pub(crate) method: Cow<'static, str>,
     pub(crate) name: String,
@@ -25,44 +26,48 @@ pub(crate) struct StateBinding {
 #[derive(Serialize, Deserialize)]
 struct RequestState {
     rounds: u32,
-    /// What was asked last, so that only an answer to it counts as one.
+    /// The keys of the open questions; answers with other keys are ignored.
     asked: Vec<String>,
     answers: HashMap<String, RawJson>,
     once: HashMap<String, RawJson>,
 }
 
-/// The answer that asks back. Fails when there were too many rounds, or too much was learnt.
+/// Builds the result that asks the client for input. Fails if there were too many rounds, or the state is too large.
 pub(crate) fn build_input_required(
     config: &Config,
     principal: Option<&Principal>,
     binding: &StateBinding,
-    asked: InputRequests,
-    known: RoundHistory,
+    requests: InputRequests,
+    history: RoundHistory,
 ) -> Result<InputRequired, RpcError> {
-    if known.rounds >= config.max_rounds {
-        tracing::error!(name = binding.name, rounds = known.rounds, "a call has asked back too often");
+    if history.rounds >= config.max_rounds {
+        tracing::error!(
+            name = binding.name,
+            rounds = history.rounds,
+            "a call has reached the limit of rounds; raise `Server::max_rounds` if it needs more"
+        );
         return Err(RpcError::internal_with_message("Internal error: the call has asked back too often"));
     }
-    let kept = RequestState {
-        rounds: known.rounds + 1,
-        asked: asked.iter().map(|(key, _)| key.to_owned()).collect(),
-        answers: known.answers,
-        once: known.once_results,
+    let state = RequestState {
+        rounds: history.rounds + 1,
+        asked: requests.iter().map(|(key, _)| key.to_owned()).collect(),
+        answers: history.answers,
+        once: history.once_results,
     };
-    let sealed = RawJson::from_value(&kept)
+    let sealed = RawJson::from_value(&state)
         .ok()
         .and_then(|plain| seal_state(config, principal, binding, plain.text().as_bytes(), config.state_ttl));
     match sealed {
         Some(sealed) if sealed.len() <= config.max_state_bytes => {
-            Ok(InputRequired::new().input_requests(asked).request_state(sealed))
+            Ok(InputRequired::new().input_requests(requests).request_state(sealed))
         }
         Some(sealed) => {
-            let (bytes, most) = (sealed.len(), config.max_state_bytes);
+            let (bytes, max_bytes) = (sealed.len(), config.max_state_bytes);
             tracing::error!(
                 tool = binding.name,
                 bytes,
-                most,
-                "what a call has learnt is too large to hand out"
+                max_bytes,
+                "the sealed state of a call is too large; store less in `once`, or raise `Server::max_state_bytes`"
             );
             Err(RpcError::Internal)
         }
@@ -70,8 +75,8 @@ pub(crate) fn build_input_required(
     }
 }
 
-/// Resumes a call: opens its state and reads the answers. Answers to nothing that was asked are ignored. Without a state
-/// it is unknown what was asked; then an answer counts if the handler comes to its question.
+/// Resumes a call: opens its state and reads the answers. Answers to unknown questions are ignored. Without a state all
+/// answers are kept, and used if the handler asks a question with their key.
 pub(crate) fn resume_round(
     config: &Config,
     principal: Option<&Principal>,
@@ -82,48 +87,48 @@ pub(crate) fn resume_round(
     let invalid = |error| RpcError::invalid_params(&error);
     let answers = mrtr::read_input_responses(answers).map_err(invalid)?;
     let Some(state) = state else {
-        // None of them is fresh: a handler that does not come to their questions has not strayed.
+        // Not new answers: a handler that does not ask their questions has not diverged.
         let answers: HashMap<String, RawJson> = answers.into_iter().collect();
         return Ok((!answers.is_empty())
             .then(|| Round::with_history(RoundHistory { answers, ..RoundHistory::default() })));
     };
     let state = mrtr::read_request_state(state).map_err(invalid)?;
     let plain = unseal_state(config, principal, binding, &state)?;
-    let kept: RequestState = std::str::from_utf8(&plain)
+    let state: RequestState = std::str::from_utf8(&plain)
         .ok()
         .and_then(|plain| serde_json::from_str(plain).ok())
         .ok_or_else(|| invalid_state("does not belong to this request"))?;
-    let mut known = RoundHistory {
-        rounds: kept.rounds,
-        answers: kept.answers,
+    let mut history = RoundHistory {
+        rounds: state.rounds,
+        answers: state.answers,
         new_answers: HashSet::new(),
-        once_results: kept.once,
+        once_results: state.once,
     };
     for (key, answer) in answers {
-        if kept.asked.contains(&key) {
-            known.new_answers.insert(key.clone());
-            known.answers.insert(key, answer);
+        if state.asked.contains(&key) {
+            history.new_answers.insert(key.clone());
+            history.answers.insert(key, answer);
         }
     }
-    Ok(Some(Round::with_history(known)))
+    Ok(Some(Round::with_history(history)))
 }
 
-/// Seals a state that `binding` alone opens, for as long as `ttl`.
+/// Seals a state that can be opened only for `binding`, for as long as `ttl`.
 pub(crate) fn seal_state(
     config: &Config,
     principal: Option<&Principal>,
     binding: &StateBinding,
     plain: &[u8],
-    age: Duration,
+    ttl: Duration,
 ) -> Option<String> {
-    // An age without end ends some day.
-    let expires = SystemTime::now() + age.min(Duration::from_secs(1 << 33));
+    // Limited, because adding `Duration::MAX` would overflow.
+    let expires = SystemTime::now() + ttl.min(Duration::from_secs(1 << 33));
     let parts = binding.parts(principal);
     let sealed = config.key_ring.ring().and_then(|ring| ring.seal(plain, &slices(&parts), expires));
     sealed.inspect_err(|error| tracing::error!(%error, "a state could not be sealed")).ok()
 }
 
-/// Opens a state, or says why it does not.
+/// Opens a sealed state. The error is for the client.
 pub(crate) fn unseal_state(
     config: &Config,
     principal: Option<&Principal>,
@@ -165,8 +170,8 @@ fn slices(parts: &[Vec<u8>]) -> Vec<&[u8]> {
     parts.iter().map(Vec::as_slice).collect()
 }
 
-/// Arguments in one spelling: a client may write the same object in another order when it calls again. Numbers stay as
-/// they were written: two that round to the same are not the same.
+/// Returns the arguments in canonical form, because a client may write the members of an object in another order when it
+/// calls again. Numbers are not normalized: two numbers that round to the same `f64` are different.
 fn canonical_arguments(arguments: &str) -> String {
     fn write(json: &RawValue, out: &mut String) -> Result<(), serde_json::Error> {
         match json.get().as_bytes().first() {

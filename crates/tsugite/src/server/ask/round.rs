@@ -1,4 +1,4 @@
-//! One run of a handler on 2026-07-28: what was asked, what is known, what was done once.
+//! One round of a call on 2026-07-28: the questions of the handler, the known answers, and the results of `once`.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -16,62 +16,62 @@ use super::AskError;
 use crate::lock::lock;
 use crate::server::call_state::CallState;
 
-/// One run of a handler.
+/// One round: a run of a handler with the answers known so far.
 #[derive(Default)]
 pub(crate) struct Round(Mutex<RoundInner>);
 
-/// What earlier rounds have learnt, and what came with this one.
+/// The results of earlier rounds, and the answers that arrived with this one.
 #[derive(Default)]
 pub(crate) struct RoundHistory {
-    /// How many rounds there were before.
+    /// The number of earlier rounds.
     pub(crate) rounds: u32,
     /// Answers by key.
     pub(crate) answers: HashMap<String, RawJson>,
-    /// Which of them came with this request, to something that was asked.
+    /// The keys of answers that arrived with this request to a question of the previous round.
     pub(crate) new_answers: HashSet<String>,
-    /// What was done once.
+    /// The results of `once`, by key.
     pub(crate) once_results: HashMap<String, RawJson>,
 }
 
 #[derive(Default)]
 struct RoundInner {
     history: RoundHistory,
-    /// Whether an answer that came with this request was taken.
+    /// Whether the handler has used an answer that arrived with this request.
     new_answer_used: bool,
     /// Questions without an answer, in the order they were asked.
     open_requests: IndexMap<String, InputRequest>,
-    /// Keys of questions that are open or were answered in this run.
+    /// Keys of questions that are open or were answered in this round.
     keys: HashSet<String>,
     once_keys: HashSet<String>,
     once_running: usize,
     error: Option<RpcError>,
     ended: bool,
-    /// Questions asked by tasks of their own, to be woken when the round ends.
+    /// Wakers of questions asked by tasks that the handler spawned, woken when the round ends.
     wakers: Vec<Waker>,
 }
 
-/// How a run stands when its handler rests.
+/// The state of a round while its handler is pending.
 pub(crate) enum RoundState {
-    /// It may be dropped: questions are open and nothing else holds it.
+    /// Questions are open and no `once` is running: the handler may be dropped.
     AwaitingInput,
-    /// Questions are open, but not one answer that came was taken: perhaps the handler is not there yet.
+    /// Questions are open, but no new answer was used: the handler may not have reached its question yet.
     Diverged,
-    /// The client sent an answer that is none.
+    /// The client sent an invalid answer.
     Failed(RpcError),
-    /// It works.
+    /// No question is open, or a `once` is running.
     Running,
 }
 
 impl Round {
-    /// A run that knows what earlier ones learnt.
-    pub(crate) fn with_history(known: RoundHistory) -> Self {
-        Self(Mutex::new(RoundInner { history: known, ..RoundInner::default() }))
+    /// Creates a round with the results of earlier ones.
+    pub(crate) fn with_history(history: RoundHistory) -> Self {
+        Self(Mutex::new(RoundInner { history, ..RoundInner::default() }))
     }
 
     pub(crate) fn state(&self) -> RoundState {
         let mut inner = self.lock();
-        if let Some(refusal) = inner.error.take() {
-            return RoundState::Failed(refusal);
+        if let Some(error) = inner.error.take() {
+            return RoundState::Failed(error);
         }
         if inner.open_requests.is_empty() || inner.once_running > 0 {
             return RoundState::Running;
@@ -83,33 +83,33 @@ impl Round {
         }
     }
 
-    /// How many questions are open.
+    /// The number of open questions.
     pub(crate) fn open_count(&self) -> usize {
         self.lock().open_requests.len()
     }
 
-    /// Ends the run: gives what was asked and what is known by now. Questions of tasks of their own end too.
+    /// Ends the round and returns its open questions and the answers so far. Questions of spawned tasks fail.
     pub(crate) fn end(&self) -> (InputRequests, RoundHistory) {
         let mut inner = self.lock();
         inner.ended = true;
         let open = std::mem::take(&mut inner.open_requests).into_iter().collect();
-        let mut known = std::mem::take(&mut inner.history);
-        // Answers that came without a state may answer anything; what nobody asked does not travel on.
-        if known.rounds == 0 {
-            known.answers.retain(|key, _| inner.keys.contains(key));
+        let mut history = std::mem::take(&mut inner.history);
+        // Without a state, answers may have any key; those to no question are not passed on.
+        if history.rounds == 0 {
+            history.answers.retain(|key, _| inner.keys.contains(key));
         }
         let wakers = std::mem::take(&mut inner.wakers);
         drop(inner);
         wakers.into_iter().for_each(Waker::wake);
-        (open, known)
+        (open, history)
     }
 
-    /// The handler is gone without a question.
+    /// Ends the round of a handler that has completed or was dropped.
     pub(crate) fn close(&self) {
         drop(self.end());
     }
 
-    /// Looks whether `key` was done in an earlier round.
+    /// Looks up the result of `once` for `key` in earlier rounds.
     pub(super) fn once(self: &Arc<Self>, call: &Arc<CallState>, key: &str) -> Result<OnceLookup, AskError> {
         let mut inner = self.lock();
         if !inner.once_keys.insert(key.to_owned()) {
@@ -124,7 +124,7 @@ impl Round {
         Ok(OnceLookup::Run(OnceGuard { round: self.clone(), call: call.clone(), key: key.to_owned() }))
     }
 
-    /// Fails the request: an answer is not one to what was asked. Never ends; the driver drops the handler.
+    /// Fails the request because of an invalid answer. Never completes; the driver drops the handler.
     pub(in crate::server) async fn fail_invalid_answer<T>(
         &self,
         call: &CallState,
@@ -132,9 +132,9 @@ impl Round {
         text: &str,
     ) -> T {
         let key: String = key.chars().take(60).collect();
-        let refusal =
+        let error =
             RpcError::InvalidParams(format!("Invalid params: `{INPUT_RESPONSES}` {key:?}: {text}").into());
-        self.lock().error = Some(refusal);
+        self.lock().error = Some(error);
         call.wake_driver();
         std::future::pending().await
     }
@@ -144,7 +144,7 @@ impl Round {
     }
 }
 
-/// Asks: gives the answer if it is known, and otherwise stays until the run is over.
+/// Returns the answer to a question if it is known. Otherwise records the question and waits for the end of the round.
 pub(in crate::server) async fn request_input(
     call: &CallState,
     round: &Arc<Round>,
@@ -166,11 +166,11 @@ pub(in crate::server) async fn request_input(
         }
         inner.keys.insert(key.clone());
         if let Some(answer) = inner.history.answers.get(&key).cloned() {
-            let first = !inner.new_answer_used && inner.history.new_answers.contains(&key);
-            inner.new_answer_used |= first;
+            let is_first = !inner.new_answer_used && inner.history.new_answers.contains(&key);
+            inner.new_answer_used |= is_first;
             drop(inner);
-            if first {
-                // The run may have waited for somebody to take it.
+            if is_first {
+                // The driver may have been waiting for a new answer to be used.
                 call.wake_driver();
             }
             return Ok((key, answer));
@@ -185,8 +185,8 @@ pub(in crate::server) async fn request_input(
         if inner.ended {
             return Poll::Ready(());
         }
-        // The driver drops the handler when the run is over; only tasks of their own have to hear of it.
-        if !call.is_driver(cx.waker()) && !inner.wakers.iter().any(|known| known.will_wake(cx.waker())) {
+        // The driver drops the handler when the round ends; only spawned tasks have to be woken.
+        if !call.is_driver(cx.waker()) && !inner.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
             inner.wakers.push(cx.waker().clone());
         }
         Poll::Pending
@@ -195,27 +195,27 @@ pub(in crate::server) async fn request_input(
     Err(AskError::Suspended)
 }
 
-/// A key made of what is asked, and of how often the same was asked before. Never of the position, which `select!` and
-/// the order of events would shuffle.
+/// Derives a key from the content of a question and the number of equal questions before it. The order of questions is not
+/// used, because it can change from round to round, for instance with `select!`.
 fn unique_key(inner: &RoundInner, request: &InputRequest) -> Result<String, AskError> {
     let text = RawJson::from_value(request)
-        .map_err(|error| AskError::misused(format!("a question has no JSON: {error}")))?;
+        .map_err(|error| AskError::misused(format!("a question cannot be serialized: {error}")))?;
     let digest = ring::digest::digest(&ring::digest::SHA256, text.text().as_bytes());
-    let print: String = digest.as_ref().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    let fingerprint: String = digest.as_ref().iter().take(6).map(|byte| format!("{byte:02x}")).collect();
     let kind = match request {
         InputRequest::Elicit(_) => "elicitation",
         InputRequest::Sample(_) => "sampling",
         _ => "roots",
     };
     let numbered = (1_u32..).map(|number| match number {
-        1 => format!("{kind}-{print}"),
-        number => format!("{kind}-{print}-{number}"),
+        1 => format!("{kind}-{fingerprint}"),
+        number => format!("{kind}-{fingerprint}-{number}"),
     });
     let mut free = numbered.filter(|key| !inner.keys.contains(key));
     free.next().ok_or_else(|| AskError::misused("too many equal questions"))
 }
 
-/// A question that is open; dropped, it is withdrawn and its key is free again.
+/// An open question. Dropping it removes the question and frees its key.
 struct OpenRequestGuard<'a> {
     round: &'a Round,
     key: String,
@@ -229,15 +229,15 @@ impl Drop for OpenRequestGuard<'_> {
     }
 }
 
-/// What `once_results` found.
+/// The result of looking up a key of `once`.
 pub(super) enum OnceLookup {
-    /// An earlier round did it.
+    /// An earlier round has stored a result.
     Stored(RawJson),
-    /// It is to be done.
+    /// The work must run.
     Run(OnceGuard),
 }
 
-/// Something being done once. The run does not end meanwhile.
+/// The running work of a `once`. The round does not end while it exists.
 pub(super) struct OnceGuard {
     round: Arc<Round>,
     call: Arc<CallState>,
@@ -255,7 +255,7 @@ impl Drop for OnceGuard {
         let mut inner = self.round.lock();
         inner.once_running = inner.once_running.saturating_sub(1);
         drop(inner);
-        // The run may have waited for this alone, and it may have been done by a task of its own.
+        // The driver may have been waiting only for this, and a spawned task may have run it.
         self.call.wake_driver();
     }
 }
@@ -264,12 +264,12 @@ thread_local! {
     static IN_ONCE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether what is being polled is the work of a `once_results`.
+/// Whether the current poll runs inside the work of a `once`.
 pub(super) fn is_in_once() -> bool {
     IN_ONCE.get()
 }
 
-/// The work of a `once_results`: questions polled inside notice.
+/// The work of a `once`. Marks its polls, so that questions inside fail.
 pub(super) struct OnceFuture<F>(Pin<Box<F>>);
 
 impl<F: Future> OnceFuture<F> {
@@ -282,14 +282,14 @@ impl<F: Future> Future for OnceFuture<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<F::Output> {
-        /// Put back also when the work panics.
+        /// Restores the flag, also if the work panics.
         struct ResetOnDrop(bool);
         impl Drop for ResetOnDrop {
             fn drop(&mut self) {
                 IN_ONCE.set(self.0);
             }
         }
-        let _before = ResetOnDrop(IN_ONCE.replace(true));
+        let _reset = ResetOnDrop(IN_ONCE.replace(true));
         self.0.as_mut().poll(cx)
     }
 }

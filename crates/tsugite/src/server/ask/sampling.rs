@@ -8,9 +8,10 @@ use tsugite_core::protocol::sampling::{CreateMessageParams, SamplingMessage};
 
 /// Checks value ranges, and that tool uses and tool results match.
 pub(super) fn check(params: &CreateMessageParams) -> Result<(), String> {
-    let wishes = params.model_preferences.as_ref();
-    let priorities =
-        wishes.map(|wishes| [wishes.cost_priority, wishes.speed_priority, wishes.intelligence_priority]);
+    let preferences = params.model_preferences.as_ref();
+    let priorities = preferences.map(|preferences| {
+        [preferences.cost_priority, preferences.speed_priority, preferences.intelligence_priority]
+    });
     if priorities.into_iter().flatten().flatten().any(|priority| !(0.0..=1.0).contains(&priority)) {
         return Err("model priorities must be between 0 and 1".to_owned());
     }
@@ -38,9 +39,9 @@ fn tool_result_ids(message: &SamplingMessage) -> Result<HashSet<&str>, String> {
     if !answered.is_empty() && (answered.len() < blocks.len() || message.role != Role::User) {
         return Err("a message with tool results must contain nothing else and come from the user".to_owned());
     }
-    let different: HashSet<&str> = answered.iter().copied().collect();
-    match different.len() == answered.len() {
-        true => Ok(different),
+    let unique: HashSet<&str> = answered.iter().copied().collect();
+    match unique.len() == answered.len() {
+        true => Ok(unique),
         false => Err("a tool use has two results".to_owned()),
     }
 }

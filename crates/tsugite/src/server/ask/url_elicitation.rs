@@ -53,8 +53,8 @@ impl UrlElicitation {
     /// Asks the user to open the page. Completes when the user agrees, which is before they are done there.
     pub fn ask(&self) -> Ask<()> {
         let request = InputRequest::Elicit(ElicitParams::Url(self.params()));
-        Ask::new(&self.0.context, request, |raw, asked| {
-            into_accepted_content(read_elicit_result(raw, asked)?).map(drop)
+        Ask::new(&self.0.context, request, |raw, question| {
+            into_accepted_content(read_elicit_result(raw, question)?).map(drop)
         })
     }
 
@@ -64,11 +64,12 @@ impl UrlElicitation {
     /// open pages gets an error that names the missing capability.
     pub fn required_error(&self) -> HandlerError {
         let context = &self.0.context;
-        let can = context.client_capabilities().elicitation.as_ref();
-        if !context.revision().has_url_elicitation() || !can.is_some_and(ElicitationCapability::supports_url)
+        let declared = context.client_capabilities().elicitation.as_ref();
+        if !context.revision().has_url_elicitation()
+            || !declared.is_some_and(ElicitationCapability::supports_url)
         {
-            let pages = ElicitationCapability::new().url(Object::new());
-            let required = Box::new(ClientCapabilities::new().elicitation(pages));
+            let capability = ElicitationCapability::new().url(Object::new());
+            let required = Box::new(ClientCapabilities::new().elicitation(capability));
             return AskError::Unavailable { required }.into();
         }
         Era::from(context.revision()).url_required_error(self.params())
@@ -83,12 +84,13 @@ impl UrlElicitation {
             false => Some(context.outbox().clone()),
         };
         let Some(outbox) = outbox else { return false };
-        let mut told = false;
+        let mut is_sent = false;
         outbox.push(|out| {
-            let said = write_notification::<Complete>(out, CompleteParams::new(self.0.id.clone()), revision);
-            told = !matches!(said, Err(UnsupportedByRevisionError::Method(_)));
+            let written =
+                write_notification::<Complete>(out, CompleteParams::new(self.0.id.clone()), revision);
+            is_sent = !matches!(written, Err(UnsupportedByRevisionError::Method(_)));
         });
-        told
+        is_sent
     }
 
     /// The id of this elicitation.
@@ -110,10 +112,10 @@ impl std::fmt::Debug for UrlElicitation {
 }
 
 fn check_url(url: &str) -> Result<(), AskError> {
-    let bad = |why: &str| Err(AskError::misused(format!("a page to visit {why}")));
+    let invalid = |reason: &str| Err(AskError::misused(format!("the URL of a page to open {reason}")));
     let (scheme, rest) = match url.split_once("://") {
         Some(parts) => parts,
-        None => return bad("must have an `https` URL"),
+        None => return invalid("must begin with `https://`"),
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
     let host = match authority.rsplit_once(':') {
@@ -121,14 +123,14 @@ fn check_url(url: &str) -> Result<(), AskError> {
         _ => authority,
     };
     if url.contains(|letter: char| letter.is_control() || letter.is_whitespace()) || host.is_empty() {
-        return bad("must have a whole URL");
+        return invalid("must be absolute, without spaces and control characters");
     }
     if authority.contains('@') {
-        return bad("must not name a user in its URL");
+        return invalid("must not contain a user name");
     }
     match scheme.to_ascii_lowercase().as_str() {
         "https" => Ok(()),
         "http" if matches!(host, "localhost" | "127.0.0.1" | "[::1]") => Ok(()),
-        _ => bad("must have an `https` URL"),
+        _ => invalid("must begin with `https://`"),
     }
 }

@@ -37,11 +37,11 @@ impl Era {
         self,
         context: &Context,
         question: Question,
-        asked: &AnswerContext,
+        answer_context: &AnswerContext,
     ) -> Result<RawJson, AskError> {
         match self {
             Era::Handshake => handshake::ask(context, question).await,
-            Era::Stateless => stateless::ask(context, question, asked).await,
+            Era::Stateless => stateless::ask(context, question, answer_context).await,
         }
     }
 

@@ -13,12 +13,12 @@ use crate::server::handler_error::HandlerError;
 pub(super) async fn ask(
     context: &Context,
     question: Question,
-    asked: &AnswerContext,
+    answer_context: &AnswerContext,
 ) -> Result<RawJson, AskError> {
     let validate = answer_validator(&question.request);
     let round = context.state().round();
     let (key, answer) = request_input(context.state(), &round, question.key, question.request).await?;
-    match validate(&answer, asked) {
+    match validate(&answer, answer_context) {
         Ok(()) => Ok(answer),
         Err(text) => round.fail_invalid_answer(context.state(), &key, &text).await,
     }

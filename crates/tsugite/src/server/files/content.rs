@@ -33,8 +33,8 @@ pub(super) fn read(file: File, name: &Path, max_bytes: u64) -> Result<FileBody, 
         return Err(FileError::TooLarge { size, max: max_bytes });
     }
     let mut bytes = Vec::new();
-    let room = bytes.try_reserve_exact(usize::try_from(size).unwrap_or(usize::MAX));
-    room.map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    let reserved = bytes.try_reserve_exact(usize::try_from(size).unwrap_or(usize::MAX));
+    reserved.map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
     // It may have grown, or have no size at all, as in /proc.
     file.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
     let size = bytes.len() as u64;

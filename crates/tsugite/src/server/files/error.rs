@@ -22,7 +22,7 @@ impl fmt::Display for FileError {
             FileError::NotFound => f.write_str("there is no such file"),
             FileError::NotAFile => f.write_str("it is not a regular file"),
             FileError::TooLarge { size, max } => {
-                write!(f, "the file is too large: {size} bytes, and {max} are allowed")
+                write!(f, "the file is too large: {size} bytes, the limit is {max}")
             }
             FileError::Io(error) => write!(f, "the file cannot be read: {error}"),
         }

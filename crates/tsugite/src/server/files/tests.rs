@@ -245,7 +245,7 @@ fn a_file_that_is_too_large_is_not_read() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_file_that_hides_its_size_is_not_read_further_than_allowed() {
+fn file_without_a_size_is_read_up_to_the_limit() {
     let status = Path::new("/proc/self/status");
     assert_eq!(status.metadata().unwrap().len(), 0);
     assert!(matches!(read_file(status, 100), Err(FileError::TooLarge { size: 101, max: 100 })));
@@ -280,7 +280,7 @@ fn text_is_told_from_bytes() {
 }
 
 #[test]
-fn the_list_is_in_the_order_of_bytes_and_ends_where_it_is_told() {
+fn list_is_sorted_by_bytes_and_truncated_at_the_limit() {
     let names = ["B", "a", "a-b", "a.txt", "a/b", "a0", "b/c/d.md", "é"];
     let tree =
         names.iter().filter(|name| **name != "a").fold(Tree::new(), |tree, name| tree.with(name, name));

@@ -17,14 +17,14 @@ pub(super) fn open_file(path: &Path) -> Result<File, FileError> {
 /// Opens a canonical path inside `root` one segment at a time and follows no link, so that a link created meanwhile does
 /// not lead out.
 pub(super) fn open_beneath(root: &Path, inside: &Path) -> Result<File, FileError> {
-    let mut place = retry_on_intr(|| open(root, DIRECTORY_FLAGS, Mode::empty()))?;
+    let mut file = retry_on_intr(|| open(root, DIRECTORY_FLAGS, Mode::empty()))?;
     let mut steps = inside.components().peekable();
     while let Some(step) = steps.next() {
         let Component::Normal(name) = step else { return Err(FileError::NotFound) };
         let flags = if steps.peek().is_some() { DIRECTORY_FLAGS } else { FILE_FLAGS };
-        place = retry_on_intr(|| openat(&place, name, flags | OFlags::NOFOLLOW, Mode::empty()))?;
+        file = retry_on_intr(|| openat(&file, name, flags | OFlags::NOFOLLOW, Mode::empty()))?;
     }
-    Ok(place.into())
+    Ok(file.into())
 }
 
 impl From<Errno> for FileError {

@@ -55,7 +55,7 @@ enum WalkEntry {
 
 impl DirectoryWalker<'_> {
     fn walk(&mut self, folder: &Path, prefix: &str, depth: usize) -> io::Result<()> {
-        let mut met = Vec::new();
+        let mut entries = Vec::new();
         for entry in fs::read_dir(folder)? {
             let Ok(entry) = entry else { continue };
             let name = entry.file_name();
@@ -64,18 +64,18 @@ impl DirectoryWalker<'_> {
                 continue;
             }
             match self.classify(&entry) {
-                Some(file @ WalkEntry::File { .. }) => met.push((path, file)),
+                Some(file @ WalkEntry::File { .. }) => entries.push((path, file)),
                 // With its slash, because the paths below it are sorted with one.
-                Some(folder) => met.push((format!("{path}/"), folder)),
+                Some(folder) => entries.push((format!("{path}/"), folder)),
                 None => {}
             }
         }
-        met.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
-        for (path, met) in met {
+        entries.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        for (path, entry) in entries {
             if self.listing.truncated {
                 break;
             }
-            let enter = match met {
+            let enter = match entry {
                 WalkEntry::File { size } => {
                     if self.listing.files.len() >= self.max_files {
                         self.listing.truncated = true;
@@ -86,7 +86,7 @@ impl DirectoryWalker<'_> {
                 }
                 WalkEntry::Directory => true,
                 // Entered once, so that links cannot form a loop or multiply.
-                WalkEntry::Symlink { target: to } => self.visited_links.insert(to),
+                WalkEntry::Symlink { target } => self.visited_links.insert(target),
             };
             if enter && depth < MAX_DEPTH {
                 // A folder that cannot be read is left out.

@@ -77,7 +77,7 @@ impl RateLimit {
     ///
     /// A bucket is stored as the instant at which it is empty: each request moves that instant forward by its share of the
     /// period, and it may lie at most one period ahead.
-    fn acquire(&self, who: Option<&Principal>) -> Result<(), Duration> {
+    fn acquire(&self, principal: Option<&Principal>) -> Result<(), Duration> {
         let now = Instant::now();
         let share = (self.period / self.requests).max(Duration::from_nanos(1));
         let mut buckets = lock(&self.buckets);
@@ -85,8 +85,8 @@ impl RateLimit {
             buckets.empty_at.retain(|_, empty| *empty > now);
             buckets.sweep_threshold = 2 * buckets.empty_at.len();
         }
-        let who = who.filter(|_| self.per_principal);
-        let key = who.map(|who| (who.issuer().to_owned(), who.subject().to_owned()));
+        let principal = principal.filter(|_| self.per_principal);
+        let key = principal.map(|principal| (principal.issuer().to_owned(), principal.subject().to_owned()));
         let empty = buckets.empty_at.entry(key).or_insert(now);
         // A period that overflows the clock is still a limit.
         let Some(next) = (*empty).max(now).checked_add(share) else {
@@ -214,8 +214,8 @@ where
 {
     fn call_limited(&mut self, request: LayerRequest) -> LimitFuture {
         if let Err(wait) = self.limit.acquire(request.principal()) {
-            let refusal = limit_error("Too many requests".to_owned(), Some(wait));
-            return Box::pin(std::future::ready(Err(refusal.into())));
+            let error = limit_error("Too many requests".to_owned(), Some(wait));
+            return Box::pin(std::future::ready(Err(error.into())));
         }
         let answer = self.inner.call(request);
         Box::pin(async move { answer.await.map_err(Into::into) })

@@ -139,7 +139,7 @@ pub(crate) trait DynService: Send + Sync {
 /// Receives the notifications of clients, except `notifications/cancelled` and `notifications/initialized`, in place of
 /// the server.
 pub(crate) trait NotificationHandler: Send + Sync {
-    fn handle_notification(&self, link: &Arc<ServerConnection>, method: &str, params: Option<Raw<'_>>);
+    fn handle_notification(&self, connection: &Arc<ServerConnection>, method: &str, params: Option<Raw<'_>>);
 
     /// Called when a connection is dropped, so that data kept under its id can be dropped too.
     fn connection_dropped(&self, id: ConnectionId);
@@ -205,7 +205,7 @@ where
 
 fn into_rpc_error(error: impl Into<BoxError>) -> RpcError {
     match error.into().downcast::<RpcError>() {
-        Ok(refusal) => *refusal,
+        Ok(error) => *error,
         Err(error) => {
             tracing::error!(error = %Chain(&*error), "a layer failed");
             RpcError::Internal
@@ -233,77 +233,71 @@ impl DynService for RouterService {
 
 /// Starts a request whose response is captured.
 fn route_captured(request: &LayerRequest) -> (ResponseWriter, Option<PendingRequest>) {
-    let LayerRequest { method, parts: job, .. } = request;
-    let captured = ResponseWriter::capture(job.outbox.clone());
+    let LayerRequest { method, parts, .. } = request;
+    let captured = ResponseWriter::capture(parts.outbox.clone());
     let message = jsonrpc::Request {
-        id: job.id.clone(),
+        id: parts.id.clone(),
         method: Cow::Borrowed(method),
-        params: Some(Raw::from(&job.params)),
+        params: Some(Raw::from(&parts.params)),
     };
-    let Ok(peek) = RequestMeta::from_params(message.params()) else { return (captured, None) };
-    let (caller, tables) = (&job.caller, Tracking::Layer(&job.cancellation));
-    let (revision, declared, reply) = (job.revision, job.declared, &captured);
-    let asked = IncomingRequest {
-        request: &message,
-        meta: &peek,
-        revision,
-        writer: reply,
-        caller,
-        declared,
-        tracking: tables,
-    };
-    let work = job.connection.route_request(asked);
+    let Ok(meta) = RequestMeta::from_params(message.params()) else { return (captured, None) };
+    let (caller, tracking) = (&parts.caller, Tracking::Layer(&parts.cancellation));
+    let (revision, declared, writer) = (parts.revision, parts.declared, &captured);
+    let incoming =
+        IncomingRequest { request: &message, meta: &meta, revision, writer, caller, declared, tracking };
+    let work = parts.connection.route_request(incoming);
     (captured, work)
 }
 
 /// Sends a request through the layers.
 pub(crate) fn serve(
-    link: &Arc<ServerConnection>,
+    connection: &Arc<ServerConnection>,
     layers: &Arc<dyn DynService>,
-    asked: IncomingRequest<'_>,
+    incoming: IncomingRequest<'_>,
 ) -> Option<PendingRequest> {
-    let method = canonical_method(&asked.request.method);
-    let cancelled = CancellationToken::default();
+    let method = canonical_method(&incoming.request.method);
+    let cancellation = CancellationToken::default();
     let request = LayerRequest {
         method: method.to_owned(),
         parts: RequestParts {
-            connection: link.clone(),
-            id: asked.request.id.clone().into_owned(),
-            params: asked.request.params().to_owned(),
-            name: asked.meta.mcp_name(method).flatten().map(str::to_owned),
-            sender_meta: asked.meta.client_meta_presence(),
-            progress_token: asked.meta.progress_token(),
-            revision: asked.revision,
-            outbox: asked.writer.outbox.clone(),
-            caller: asked.caller.clone(),
-            declared: asked.declared,
-            cancellation: cancelled.clone(),
+            connection: connection.clone(),
+            id: incoming.request.id.clone().into_owned(),
+            params: incoming.request.params().to_owned(),
+            name: incoming.meta.mcp_name(method).flatten().map(str::to_owned),
+            sender_meta: incoming.meta.client_meta_presence(),
+            progress_token: incoming.meta.progress_token(),
+            revision: incoming.revision,
+            outbox: incoming.writer.outbox.clone(),
+            caller: incoming.caller.clone(),
+            declared: incoming.declared,
+            cancellation: cancellation.clone(),
         },
     };
     let mut answer = CatchPanic::new(layers.call(request));
     if let Poll::Ready(outcome) = Pin::new(&mut answer).poll(&mut Context::from_waker(Waker::noop())) {
-        send_response(asked.writer, &asked.request.id, asked.revision, outcome);
+        send_response(incoming.writer, &incoming.request.id, incoming.revision, outcome);
         return None;
     }
-    let (id, revision, reply) = (asked.request.id.clone().into_owned(), asked.revision, asked.writer.clone());
-    link.register_pending(asked, cancelled, async move {
+    let (id, revision, writer) =
+        (incoming.request.id.clone().into_owned(), incoming.revision, incoming.writer.clone());
+    connection.register_pending(incoming, cancellation, async move {
         let outcome = answer.await;
-        move || send_response(&reply, &id, revision, outcome)
+        move || send_response(&writer, &id, revision, outcome)
     })
 }
 
 fn send_response(
-    reply: &ResponseWriter,
+    writer: &ResponseWriter,
     id: &Id<'_>,
     revision: Revision,
     outcome: Result<Result<LayerResponse, RpcError>, PanicError>,
 ) {
     match outcome {
-        Ok(Ok(response)) => reply.send_raw_result(id, &response.result, revision),
-        Ok(Err(refusal)) => reply.send_error(Some(id), &refusal, revision),
+        Ok(Ok(response)) => writer.send_raw_result(id, &response.result, revision),
+        Ok(Err(error)) => writer.send_error(Some(id), &error, revision),
         Err(PanicError) => {
             tracing::error!(%id, "a layer panicked");
-            reply.send_error(Some(id), &RpcError::Internal, revision);
+            writer.send_error(Some(id), &RpcError::Internal, revision);
         }
     }
 }

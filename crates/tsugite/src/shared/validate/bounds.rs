@@ -1,7 +1,7 @@
-//! How much work a schema may cause. A schema may come from a peer, and so may the value.
+//! Limits on the work a schema may cause. Both the schema and the value may come from a peer.
 //!
-//! The library that validates is linear in neither: references double work with each step, a reference that leads back
-//! to the same value has no end, and both nest calls. Hence everything is counted before the library sees it.
+//! The `jsonschema` crate is linear in neither: references can double the work with each step, a reference that leads back
+//! to the same value never ends, and both nest calls. Therefore the cost is computed before the crate gets the schema.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,16 +10,16 @@ use tsugite_core::protocol::Schema;
 
 use super::subschemas::{InstanceLocation, subschemas, truncate};
 
-/// A schema that is small enough, and what its references lead to.
+/// A schema within the limits, with the costs of its references.
 pub(super) struct BoundedSchema {
     root: Value,
-    /// JSON Pointers by name.
+    /// JSON Pointers by anchor.
     anchors: HashMap<String, String>,
-    /// The most schemas that look at one value because one schema does.
+    /// The maximum number of schemas that are applied to one value because one schema is.
     max_width: u64,
-    /// The most of them that wait for each other.
+    /// The maximum number of them that are nested.
     max_depth: u64,
-    /// Whether definitions refer to each other in circles.
+    /// Whether definitions refer to each other in cycles.
     has_cycles: bool,
 }
 
@@ -29,82 +29,85 @@ impl BoundedSchema {
             return Err(format!("the schema is nested deeper than {MAX_SCHEMA_DEPTH} schemas"));
         }
         let mut keywords = schema.keywords().clone();
-        // References are local, so the name of the whole says nothing; and it might be the name of a known one.
+        // Only local references are allowed, so `$id` has no use, and it could be the id of a schema that the crate knows.
         keywords.shift_remove("$id");
         let root = Value::Object(keywords);
         if root.to_string().len() > MAX_SCHEMA_BYTES {
             return Err(format!("the schema is larger than {} KiB", MAX_SCHEMA_BYTES >> 10));
         }
-        let mut survey = SchemaScan::default();
-        survey.scan(&root, String::new(), 0)?;
-        let SchemaScan { schemas, anchors, references, .. } = survey;
+        let mut scan = SchemaScan::default();
+        scan.scan(&root, String::new(), 0)?;
+        let SchemaScan { schemas, anchors, references, .. } = scan;
         let mut bounded = Self { root: Value::Null, anchors, max_width: 0, max_depth: 0, has_cycles: false };
-        for (reference, place) in references {
+        for (reference, location) in references {
             let target = bounded.resolve_pointer(reference).and_then(|pointer| root.pointer(&pointer));
             if !target.is_some_and(|target| schemas.contains(&std::ptr::from_ref(target))) {
                 let reference = truncate(reference);
-                return Err(format!("`$ref` at `#{}` leads to no schema: `{reference}`", truncate(&place)));
+                return Err(format!(
+                    "`$ref` at `#{}` does not resolve to a schema: `{reference}`",
+                    truncate(&location)
+                ));
             }
         }
         bounded.root = root;
-        let weighing = CostAnalysis::analyze(&bounded)?;
-        let (wide, deep, tangled) = (weighing.max_width(), weighing.max_depth(), weighing.has_cycles);
-        Ok(Self { max_width: wide, max_depth: deep, has_cycles: tangled, ..bounded })
+        let costs = CostAnalysis::analyze(&bounded)?;
+        let (max_width, max_depth, has_cycles) = (costs.max_width(), costs.max_depth(), costs.has_cycles);
+        Ok(Self { max_width, max_depth, has_cycles, ..bounded })
     }
 
     pub(super) fn root(&self) -> &Value {
         &self.root
     }
 
-    /// Fails if checking `instance` could take too long or nest too deep.
+    /// Fails if validating `instance` could take too long or nest too deeply.
     pub(super) fn check_cost(&self, instance: &Value) -> Result<(), String> {
         let (values, depth) = count_and_depth([instance]);
         if values.saturating_mul(self.max_width) > MAX_CHECKS {
-            return Err("there is too much in it to be checked against the schema".to_owned());
+            return Err("the value is too large to be checked against the schema".to_owned());
         }
         if depth.saturating_mul(self.max_depth) > MAX_STACK_DEPTH {
-            return Err("it is nested too deep to be checked against the schema".to_owned());
+            return Err("the value is nested too deeply to be checked against the schema".to_owned());
         }
         if self.has_cycles && !self.visits_at_most(MAX_CYCLIC_CHECKS, instance) {
-            return Err("there is too much in it to be checked against the schema".to_owned());
+            return Err("the value is too large to be checked against the schema".to_owned());
         }
         Ok(())
     }
 
-    /// Whether every schema could look at everything it might in `instance` without much ado: to say what is wrong,
-    /// the library neither stops early nor remembers what it has seen.
+    /// Whether the errors of `instance` can be collected at a low cost. To collect errors, the crate neither stops early nor
+    /// caches results, so each schema may be applied to each value it can reach.
     pub(super) fn is_cheap(&self, instance: &Value) -> bool {
         self.visits_at_most(MAX_CHECKS_WITH_ERRORS, instance)
     }
 
-    fn visits_at_most(&self, mut most: u64, instance: &Value) -> bool {
-        self.visit(&self.root, instance, &mut most).is_some()
+    fn visits_at_most(&self, mut limit: u64, instance: &Value) -> bool {
+        self.visit(&self.root, instance, &mut limit).is_some()
     }
 
-    fn visit(&self, schema: &Value, instance: &Value, left: &mut u64) -> Option<()> {
-        *left = left.checked_sub(1)?;
+    fn visit(&self, schema: &Value, instance: &Value, remaining: &mut u64) -> Option<()> {
+        *remaining = remaining.checked_sub(1)?;
         let Value::Object(keywords) = schema else { return Some(()) };
         for inner in subschemas(keywords) {
-            *left = left.checked_sub(1)?;
+            *remaining = remaining.checked_sub(1)?;
             match inner.location {
-                InstanceLocation::Same => self.visit(inner.schema, instance, left)?,
+                InstanceLocation::Same => self.visit(inner.schema, instance, remaining)?,
                 InstanceLocation::Property(name) => {
                     if let Some(value) = instance.get(name) {
-                        self.visit(inner.schema, value, left)?;
+                        self.visit(inner.schema, value, remaining)?;
                     }
                 }
                 InstanceLocation::Children => {
                     for value in children(instance) {
-                        self.visit(inner.schema, value, left)?;
+                        self.visit(inner.schema, value, remaining)?;
                     }
                 }
                 InstanceLocation::Definition => {}
             }
         }
-        self.reference_targets(keywords).try_for_each(|target| self.visit(target, instance, left))
+        self.reference_targets(keywords).try_for_each(|target| self.visit(target, instance, remaining))
     }
 
-    /// What the references right in a schema lead to.
+    /// Returns the targets of the references directly in a schema.
     fn reference_targets<'a>(&'a self, keywords: &'a Map<String, Value>) -> impl Iterator<Item = &'a Value> {
         references(keywords).filter_map(|(_, reference)| self.root.pointer(&self.resolve_pointer(reference)?))
     }
@@ -118,7 +121,7 @@ impl BoundedSchema {
     }
 }
 
-/// The schema as it is written.
+/// The schemas, anchors, references and patterns of a schema, without following references.
 #[derive(Default)]
 struct SchemaScan<'a> {
     schemas: HashSet<*const Value>,
@@ -129,54 +132,57 @@ struct SchemaScan<'a> {
 }
 
 impl<'a> SchemaScan<'a> {
-    fn scan(&mut self, schema: &'a Value, place: String, depth: u64) -> Result<(), String> {
+    fn scan(&mut self, schema: &'a Value, location: String, depth: u64) -> Result<(), String> {
         if depth > MAX_SCHEMA_DEPTH {
             return Err(format!("the schema is nested deeper than {MAX_SCHEMA_DEPTH} schemas"));
         }
         self.schemas.insert(schema);
         if self.schemas.len() > MAX_SCHEMAS {
-            return Err(format!("the schema is made of more than {MAX_SCHEMAS} schemas"));
+            return Err(format!("the schema has more than {MAX_SCHEMAS} subschemas"));
         }
         let Value::Object(keywords) = schema else { return Ok(()) };
         for name in ["$id", "$schema"] {
             if depth > 0 && keywords.contains_key(name) {
                 return Err(format!(
-                    "`{name}` stands at the root of a schema only, not at `#{}`",
-                    truncate(&place)
+                    "`{name}` is allowed only at the root of the schema, not at `#{}`",
+                    truncate(&location)
                 ));
             }
         }
         for name in ["$anchor", "$dynamicAnchor"] {
             if let Some(name) = keywords.get(name).and_then(Value::as_str)
-                && self.anchors.insert(name.to_owned(), place.clone()).is_some_and(|other| other != place)
+                && self
+                    .anchors
+                    .insert(name.to_owned(), location.clone())
+                    .is_some_and(|other| other != location)
             {
-                return Err(format!("two schemas are called `{}`", truncate(name)));
+                return Err(format!("two schemas have the anchor `{}`", truncate(name)));
             }
         }
         for (keyword, reference) in references(keywords) {
             if !reference.starts_with('#') {
-                let (reference, place) = (truncate(reference), truncate(&place));
+                let (reference, location) = (truncate(reference), truncate(&location));
                 return Err(format!(
-                    "`{keyword}` at `#{place}` must lead to a place in the same schema, not to `{reference}`"
+                    "`{keyword}` at `#{location}` must refer to the same schema, not to `{reference}`"
                 ));
             }
-            self.references.push((reference, place.clone()));
+            self.references.push((reference, location.clone()));
         }
         let pattern = keywords.get("pattern").and_then(Value::as_str);
         let names = keywords.get("patternProperties").and_then(Value::as_object);
         for pattern in
             pattern.into_iter().chain(names.into_iter().flat_map(|map| map.keys().map(String::as_str)))
         {
-            self.scan_pattern(pattern, &place)?;
+            self.scan_pattern(pattern, &location)?;
         }
         for inner in subschemas(keywords) {
-            self.scan(inner.schema, format!("{place}{}", inner.pointer), depth + 1)?;
+            self.scan(inner.schema, format!("{location}{}", inner.pointer), depth + 1)?;
         }
         Ok(())
     }
 
-    /// Regular expressions are matched in linear time, but translating one takes the square of its escapes.
-    fn scan_pattern(&mut self, pattern: &'a str, place: &str) -> Result<(), String> {
+    /// Limits a pattern. Matching is linear, but translating a pattern is quadratic in the number of its escapes.
+    fn scan_pattern(&mut self, pattern: &'a str, location: &str) -> Result<(), String> {
         if !self.patterns.insert(pattern) {
             return Ok(());
         }
@@ -184,44 +190,45 @@ impl<'a> SchemaScan<'a> {
         self.escapes += escapes;
         if pattern.len() > MAX_PATTERN_BYTES || escapes > MAX_ESCAPES {
             return Err(format!(
-                "the pattern at `#{}` is too long: `{}`",
-                truncate(place),
+                "the pattern at `#{}` is too long or has too many escapes: `{}`",
+                truncate(location),
                 truncate(pattern)
             ));
         }
         if self.patterns.len() > MAX_PATTERNS || self.escapes > MAX_ESCAPES * MAX_ESCAPING_PATTERNS {
-            return Err("there are too many patterns in the schema".to_owned());
+            return Err("the schema has too many patterns, or too many escapes in them".to_owned());
         }
         Ok(())
     }
 }
 
-/// The schema with its references followed.
+/// The cost of a schema with its references followed.
 struct CostAnalysis<'a> {
     schema: &'a BoundedSchema,
-    /// Of each schema, how many look at the same value and how many of them wait for each other; none while it is
-    /// being found out.
+    /// For each schema, how many schemas are applied to the same value, and how deeply they nest. None while being
+    /// computed.
     same_value_costs: HashMap<*const Value, Option<(u64, u64)>>,
-    /// What is known of the others, in the order they were met, and those of them that may still be part of a circle.
+    /// The expansion of each schema that was reached.
     expansions: HashMap<*const Value, Expansion>,
+    /// Schemas that may still be part of a cycle, in the order they were reached.
     cycle_stack: Vec<*const Value>,
     targets: HashSet<*const Value>,
     has_cycles: bool,
 }
 
-/// How many schemas it would be if each reference were replaced by what it leads to, up to recursion.
+/// The size of a schema if each reference were replaced by its target, up to recursion.
 #[derive(Clone, Copy)]
 struct Expansion {
-    /// The earliest met that it leads back to, itself at first (Tarjan's algorithm).
+    /// The earliest schema it leads back to, initially itself (Tarjan's algorithm).
     lowlink: usize,
-    /// None while it is being found out.
+    /// None while being computed.
     count: Option<u64>,
     closed: bool,
 }
 
 impl<'a> CostAnalysis<'a> {
     fn analyze(schema: &'a BoundedSchema) -> Result<Self, String> {
-        let mut weighing = Self {
+        let mut costs = Self {
             schema,
             same_value_costs: HashMap::new(),
             expansions: HashMap::new(),
@@ -229,46 +236,46 @@ impl<'a> CostAnalysis<'a> {
             targets: HashSet::new(),
             has_cycles: false,
         };
-        let mut reached = weighing.reachable();
-        for schema in &reached {
-            let targets = schema
-                .as_object()
-                .into_iter()
-                .flat_map(|keywords| weighing.schema.reference_targets(keywords));
-            weighing.targets.extend(targets.map(std::ptr::from_ref));
+        let mut reachable = costs.reachable();
+        for schema in &reachable {
+            let targets =
+                schema.as_object().into_iter().flat_map(|keywords| costs.schema.reference_targets(keywords));
+            costs.targets.extend(targets.map(std::ptr::from_ref));
         }
-        let mut most = weighing.expand(&schema.root, 0)?.count.unwrap_or(0);
-        while let Some(schema) = reached.pop() {
-            most = most.max(weighing.same_value_cost(schema, 0)?.0);
+        let mut max_cost = costs.expand(&schema.root, 0)?.count.unwrap_or(0);
+        while let Some(schema) = reachable.pop() {
+            max_cost = max_cost.max(costs.same_value_cost(schema, 0)?.0);
         }
-        if most > MAX_EXPANDED_SCHEMAS {
-            return Err(format!("the schema unfolds to more than {MAX_EXPANDED_SCHEMAS} schemas"));
+        if max_cost > MAX_EXPANDED_SCHEMAS {
+            return Err(format!(
+                "the schema expands to more than {MAX_EXPANDED_SCHEMAS} subschemas through its references"
+            ));
         }
-        Ok(weighing)
+        Ok(costs)
     }
 
     fn max_width(&self) -> u64 {
-        self.same_value_costs.values().flatten().map(|(wide, _)| *wide).max().unwrap_or(1)
+        self.same_value_costs.values().flatten().map(|(width, _)| *width).max().unwrap_or(1)
     }
 
     fn max_depth(&self) -> u64 {
-        self.same_value_costs.values().flatten().map(|(_, deep)| *deep).max().unwrap_or(1)
+        self.same_value_costs.values().flatten().map(|(_, depth)| *depth).max().unwrap_or(1)
     }
 
-    /// Every schema that plays a part.
+    /// Returns all schemas that can be applied.
     fn reachable(&self) -> Vec<&'a Value> {
         let root = &self.schema.root;
-        let (mut seen, mut reached) = (HashSet::from([std::ptr::from_ref(root)]), vec![root]);
+        let (mut seen, mut reachable) = (HashSet::from([std::ptr::from_ref(root)]), vec![root]);
         let mut at = 0;
-        while let Some(schema) = reached.get(at).copied() {
-            reached
+        while let Some(schema) = reachable.get(at).copied() {
+            reachable
                 .extend(self.successors(schema, false).filter(|next| seen.insert(std::ptr::from_ref(*next))));
             at += 1;
         }
-        reached
+        reachable
     }
 
-    /// The schemas that have their say when `schema` has; only those about the same value if asked so.
+    /// Returns the schemas that are applied when `schema` is; with `same`, only those applied to the same value.
     fn successors(&self, schema: &'a Value, same: bool) -> impl Iterator<Item = &'a Value> + use<'a> {
         let bounded = self.schema;
         schema.as_object().into_iter().flat_map(move |keywords| {
@@ -284,20 +291,20 @@ impl<'a> CostAnalysis<'a> {
     fn same_value_cost(&mut self, schema: &'a Value, depth: u64) -> Result<(u64, u64), String> {
         match self.same_value_costs.get(&std::ptr::from_ref(schema)) {
             Some(Some(known)) => return Ok(*known),
-            Some(None) => return Err("a schema leads back to itself without going into the value".to_owned()),
+            Some(None) => return Err("a reference cycle applies a schema to the same value again".to_owned()),
             None if depth >= MAX_SCHEMA_DEPTH => return Err(chain_too_long()),
             None => self.same_value_costs.insert(schema, None),
         };
-        let (mut wide, mut deep) = (1_u64, 1);
+        let (mut width, mut depth) = (1_u64, 1);
         for next in self.successors(schema, true) {
-            let (wider, deeper) = self.same_value_cost(next, depth + 1)?;
-            (wide, deep) = (wide.saturating_add(wider), deep.max(deeper + 1));
+            let (next_width, next_depth) = self.same_value_cost(next, depth + 1)?;
+            (width, depth) = (width.saturating_add(next_width), depth.max(next_depth + 1));
         }
-        if deep > MAX_SCHEMA_DEPTH {
+        if depth > MAX_SCHEMA_DEPTH {
             return Err(chain_too_long());
         }
-        self.same_value_costs.insert(schema, Some((wide, deep)));
-        Ok((wide, deep))
+        self.same_value_costs.insert(schema, Some((width, depth)));
+        Ok((width, depth))
     }
 
     fn expand(&mut self, schema: &'a Value, depth: u64) -> Result<Expansion, String> {
@@ -309,21 +316,21 @@ impl<'a> CostAnalysis<'a> {
                 "the schema is nested deeper than {MAX_EXPANDED_DEPTH} schemas, references included"
             ));
         }
-        let met = self.expansions.len();
-        let mut this = Expansion { lowlink: met, count: None, closed: false };
+        let index = self.expansions.len();
+        let mut this = Expansion { lowlink: index, count: None, closed: false };
         self.expansions.insert(schema, this);
         self.cycle_stack.push(schema);
         let mut count = 1_u64;
         for next in self.successors(schema, false) {
             let next = self.expand(next, depth + 1)?;
-            // The library remembers what it has seen where recursion begins anew.
+            // The crate caches results at the point where recursion starts again.
             count = count.saturating_add(next.count.unwrap_or(1));
             if !next.closed {
                 this.lowlink = this.lowlink.min(next.lowlink);
             }
         }
         this.count = Some(count);
-        if this.lowlink == met {
+        if this.lowlink == index {
             self.close_cycle(schema);
             this.closed = true;
         }
@@ -331,8 +338,8 @@ impl<'a> CostAnalysis<'a> {
         Ok(this)
     }
 
-    /// Closes the circle that begins with `schema`. Where it has more than one target of references, it depends on the
-    /// library which of them recursion begins anew at.
+    /// Closes the cycle that starts with `schema`. If it has more than one reference target, the crate decides at which of
+    /// them recursion starts again.
     fn close_cycle(&mut self, schema: *const Value) {
         let begin = self.cycle_stack.iter().rposition(|member| *member == schema).unwrap_or(0);
         let members = self.cycle_stack.split_off(begin);
@@ -346,7 +353,7 @@ impl<'a> CostAnalysis<'a> {
 }
 
 fn chain_too_long() -> String {
-    format!("more than {MAX_SCHEMA_DEPTH} schemas in a row look at the same value")
+    format!("a chain of more than {MAX_SCHEMA_DEPTH} schemas applies to the same value")
 }
 
 fn references(keywords: &Map<String, Value>) -> impl Iterator<Item = (&str, &str)> {
@@ -363,7 +370,7 @@ fn children(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
     }
 }
 
-/// How many values there are, and how deep they are nested. Calls itself not, since nobody may have looked before.
+/// Returns the number of values and the depth of their nesting. Not recursive, because the depth is not limited yet.
 fn count_and_depth<'a>(values: impl IntoIterator<Item = &'a Value>) -> (u64, u64) {
     let (mut count, mut deepest) = (0, 0);
     let mut open: Vec<_> = values.into_iter().map(|value| (value, 1)).collect();
@@ -391,13 +398,13 @@ fn percent_decode(text: &str) -> Option<String> {
 
 const MAX_SCHEMA_BYTES: usize = 256 << 10;
 
-/// Schemas in schemas as written, and schemas in a row that look at the same value.
+/// The nesting of schemas as written, and the length of a chain of schemas applied to the same value.
 const MAX_SCHEMA_DEPTH: u64 = 64;
 
-/// Two brackets for each schema, and some for data in it.
+/// Two levels of JSON for each schema, and some for data in it.
 const MAX_JSON_DEPTH: u64 = 3 * MAX_SCHEMA_DEPTH;
 
-/// As deep as the library compiles in half of a stack of 2 MiB without optimisation.
+/// The depth that the crate compiles within half of a 2 MiB stack, without optimisation.
 const MAX_EXPANDED_DEPTH: u64 = 128;
 
 const MAX_SCHEMAS: usize = 10_000;
@@ -410,17 +417,17 @@ const MAX_PATTERN_BYTES: usize = 2_000;
 
 const MAX_ESCAPES: usize = 100;
 
-/// Patterns with as many escapes as there may be.
+/// How many patterns may have [`MAX_ESCAPES`] escapes.
 const MAX_ESCAPING_PATTERNS: usize = 20;
 
-/// Looks of a schema at a value: seconds.
+/// Applications of a schema to a value; this many take seconds.
 const MAX_CHECKS: u64 = 500_000_000;
 
-/// The same, where it is not known what the library remembers: counted one by one.
+/// The same for schemas with cycles, where the caching of the crate is unknown, so each application is counted.
 const MAX_CYCLIC_CHECKS: u64 = 1_000_000;
 
-/// Schemas that wait for each other: a stack of 2 MiB overflows without optimisation between 2,500 and 5,000.
+/// Nested applications: without optimisation a 2 MiB stack overflows between 2,500 and 5,000.
 const MAX_STACK_DEPTH: u64 = 1_000;
 
-/// Looks of a schema at a value that may each leave an error behind: megabytes.
+/// Applications of a schema to a value that may each produce an error; this many take megabytes.
 const MAX_CHECKS_WITH_ERRORS: u64 = 200_000;

@@ -1,4 +1,5 @@
-//! What is said about a value that does not fit: where, what was expected and what came, in words a model can act on.
+//! Error messages for values that do not match a schema: the path, the expectation and the actual value, so that a model can
+//! correct its call.
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind as Kind;
@@ -7,17 +8,17 @@ use serde_json::Value;
 
 use super::subschemas::{format_path, is_bare_name, summarize, truncate};
 
-/// One sentence about one mistake. Never quotes more than a little of the value.
+/// Describes one violation. Long values are truncated.
 pub(super) fn error_message(error: &ValidationError<'_>) -> String {
-    let (path, what) = (format_location(error.instance_path()), truncate(&describe(error)));
+    let (path, problem) = (format_location(error.instance_path()), truncate(&describe(error)));
     match path.as_str() {
-        "" => format!("invalid arguments: {what}"),
-        path => format!("invalid argument `{}`: {what}", truncate(path)),
+        "" => format!("invalid arguments: {problem}"),
+        path => format!("invalid argument `{}`: {problem}", truncate(path)),
     }
 }
 
 fn describe(error: &ValidationError<'_>) -> String {
-    let came = summarize(error.instance());
+    let actual = summarize(error.instance());
     match error.kind() {
         Kind::Required { property } => {
             format!("{} is missing", quote_name(property.as_str().unwrap_or_default()))
@@ -32,44 +33,44 @@ fn describe(error: &ValidationError<'_>) -> String {
         }
         Kind::Enum { options } => {
             let options: Vec<_> = options.as_array().into_iter().flatten().map(summarize).collect();
-            format!("{came} is not one of {}", options.join(", "))
+            format!("{actual} is not one of {}", options.join(", "))
         }
-        Kind::Constant { expected_value } => format!("{came} is not {}", summarize(expected_value)),
-        Kind::FalseSchema => "nothing may stand here".to_owned(),
-        Kind::Not { .. } => format!("{came} is what may not stand here"),
-        Kind::PropertyNames { error } => format!("one of the names: {}", describe(error)),
+        Kind::Constant { expected_value } => format!("{actual} is not {}", summarize(expected_value)),
+        Kind::FalseSchema => "no value is allowed here".to_owned(),
+        Kind::Not { .. } => format!("{actual} is not allowed here"),
+        Kind::PropertyNames { error } => format!("property name: {}", describe(error)),
         Kind::AnyOf { context } | Kind::OneOfNotValid { context } => {
-            describe_alternatives(error.instance_path(), &came, context)
+            describe_alternatives(error.instance_path(), &actual, context)
         }
-        _ => error.masked_with(came).to_string(),
+        _ => error.masked_with(actual).to_string(),
     }
 }
 
-/// The alternative that came furthest before it failed, or else why each of them did.
+/// Describes the alternative that matched deepest into the value, or else the first violation of each alternative.
 fn describe_alternatives(
     path_here: &Location,
-    came: &str,
+    actual: &str,
     context: &[Vec<ValidationError<'static>>],
 ) -> String {
     let first: Vec<_> = context.iter().filter_map(|errors| errors.first()).collect();
     let depth = |location: &Location| location.into_iter().count();
     let here = depth(path_here);
-    // The first of those that came equally far.
-    let furthest = first.iter().rev().max_by_key(|error| depth(error.instance_path()));
-    match furthest {
+    // `max_by_key` returns the last maximum, so the reversed iterator yields the first alternative of that depth.
+    let deepest = first.iter().rev().max_by_key(|error| depth(error.instance_path()));
+    match deepest {
         Some(error) if depth(error.instance_path()) > here => {
             let path = truncate(&format_location(error.instance_path()));
-            format!("{came} fits no alternative; in the nearest, `{path}`: {}", describe(error))
+            format!("{actual} matches no alternative; in the closest one, `{path}`: {}", describe(error))
         }
         _ => {
             let mut reasons: Vec<_> = first.into_iter().take(MAX_LISTED).map(describe).collect();
             reasons.dedup();
-            format!("{came} fits no alternative: {}", reasons.join("; "))
+            format!("{actual} matches no alternative: {}", reasons.join("; "))
         }
     }
 }
 
-/// `items[2].name`.
+/// Formats a location as `items[2].name`.
 fn format_location(location: &Location) -> String {
     let segments: Vec<_> = location.into_iter().collect();
     format_path(segments.iter().map(|segment| match segment {

@@ -1,13 +1,13 @@
-//! Checking JSON against a JSON Schema: for keywords a Rust type cannot say, for tools known only at run time, and for
-//! what a peer promised.
+//! Validates JSON against a JSON Schema: for keywords that a Rust type cannot enforce, for tools that are defined at run
+//! time, and for the output schemas of a peer.
 //!
-//! - [`beyond_types`]: whether a schema says more than the type it was made from.
-//! - [`Plain`]: what it says more, where that only counts and compares.
-//! - [`Validator`]: a compiled schema, for everything else. Without the cargo feature `validate` none can be compiled, and
-//!   the error says which keyword asked for it. It is large, so whoever needs it says so with a [`CompileFn`], and a server
-//!   that has no use for it does not carry it.
-//! - `places`: where schemas stand inside a schema. `bounds`: how much work a schema may cause. `sentences`: what is
-//!   said about a value that does not fit.
+//! - [`unenforced_keyword`]: finds a keyword that the Rust type of a schema does not enforce.
+//! - [`SimpleValidator`]: checks keywords that only count and compare.
+//! - [`Validator`]: a compiled schema, for all other keywords. Without the cargo feature `validate` no schema can be
+//!   compiled, and the error names the keyword that needs it. The validator is large, so it is linked only into programs
+//!   that use a [`CompileFn`].
+//! - `subschemas`: the schemas inside a schema. `bounds`: limits on the work a schema may cause. `messages`: error messages
+//!   for values that do not match.
 
 #[cfg(feature = "validate")]
 mod bounds;
@@ -31,10 +31,10 @@ pub(crate) use unenforced::unenforced_keyword;
 #[cfg(feature = "validate")]
 pub(crate) use validator::{AVAILABLE, Validator};
 
-/// How a schema is compiled. Only what holds one keeps the validator in the executable.
+/// A function that compiles a schema. A program that uses none does not link the validator.
 pub(crate) type CompileFn = fn(&Schema) -> Result<Validator, String>;
 
-/// Checks arguments.
+/// Validates the arguments of a tool.
 #[derive(Clone)]
 pub(crate) enum ArgumentValidator {
     Simple(SimpleValidator),
@@ -42,8 +42,8 @@ pub(crate) enum ArgumentValidator {
 }
 
 impl ArgumentValidator {
-    /// What checks the arguments of a tool; nothing where reading them into their type does. Fails where that takes the
-    /// validator and there is no `compile`.
+    /// Returns the validator for the arguments of a tool; none if deserializing them into their type enforces the schema.
+    /// Fails if the schema needs the full validator and `compile` is none.
     pub(crate) fn for_arguments(
         schema: &Schema,
         typed: bool,
@@ -53,27 +53,28 @@ impl ArgumentValidator {
             return Ok(None);
         }
         match (typed.then(|| SimpleValidator::from_schema(schema)), compile) {
-            (Some(Ok(plain)), _) => Ok(Some(ArgumentValidator::Simple(plain))),
+            (Some(Ok(simple)), _) => Ok(Some(ArgumentValidator::Simple(simple))),
             (_, Some(compile)) => compile(schema).map(|validator| Some(ArgumentValidator::Full(validator))),
-            (Some(Err(found)), None) => Err(format!(
-                "{found} is checked by the validator of JSON Schema alone: say `#[tool(validated)]` or `.validated(true)`"
+            (Some(Err(keyword)), None) => Err(format!(
+                "{keyword} needs the JSON Schema validator: add `#[tool(validated)]` or `.validated(true)`"
             )),
             (None, None) => {
-                Err("it is made by no type, and nothing checks it: say `.validated(true)`".to_owned())
+                Err("the schema belongs to no Rust type and is not enforced: add `.validated(true)`"
+                    .to_owned())
             }
         }
     }
 
-    /// Whether `instance` fits. The error is at most three sentences about what does not.
+    /// Validates `instance`. The error lists at most three violations.
     pub(crate) fn check(&self, instance: &Value) -> Result<(), String> {
         match self {
-            ArgumentValidator::Simple(plain) => plain.check(instance),
+            ArgumentValidator::Simple(simple) => simple.check(instance),
             ArgumentValidator::Full(validator) => validator.check(instance),
         }
     }
 }
 
-/// `{"type": "object"}` and annotations: there is nothing to check.
+/// Whether a schema is `{"type": "object"}` with annotations, which needs no validation.
 fn is_any_object(schema: &Schema) -> bool {
-    schema.keywords().keys().all(|word| matches!(word.as_str(), "type" | "title" | "description"))
+    schema.keywords().keys().all(|keyword| matches!(keyword.as_str(), "type" | "title" | "description"))
 }

@@ -1,4 +1,4 @@
-//! Stands in for the validator where the cargo feature `validate` is off.
+//! Replaces the validator when the cargo feature `validate` is off: every schema is refused.
 
 use std::convert::Infallible;
 
@@ -10,15 +10,15 @@ use super::unenforced_keyword;
 /// Whether schemas can be compiled.
 pub(crate) const AVAILABLE: bool = false;
 
-/// A compiled schema, which cannot be without the feature.
+/// A compiled schema, which cannot exist without the feature.
 #[derive(Clone)]
 pub(crate) struct Validator(Infallible);
 
 impl Validator {
-    /// Fails: a schema that is not enforced would be a promise that does not hold.
+    /// Fails with the keyword that needs the feature, because a declared schema must be enforced.
     pub(crate) fn compile(schema: &Schema) -> Result<Self, String> {
-        let what = unenforced_keyword(schema).unwrap_or_else(|| "checking against a schema".to_owned());
-        Err(format!("{what} needs the cargo feature `validate`"))
+        let keyword = unenforced_keyword(schema).unwrap_or_else(|| "checking against a schema".to_owned());
+        Err(format!("{keyword} needs the cargo feature `validate`"))
     }
 
     pub(crate) fn check(&self, _: &Value) -> Result<(), String> {
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_keyword_that_needs_the_feature_is_named() {
+    fn error_names_the_keyword_that_needs_the_feature() {
         let schema = Schema::from(json!({"type": "object", "properties": {"a": {"minimum": 1}}}));
         let error = Validator::compile(&schema).err().unwrap();
         assert_eq!(error, "`minimum` at `#/properties/a` needs the cargo feature `validate`");

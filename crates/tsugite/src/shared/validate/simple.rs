@@ -1,5 +1,5 @@
-//! The keywords that count and compare: bounds of numbers, lengths, numbers of items and members. Attributes on Rust
-//! types say these more often than any other, and they need no validator.
+//! A small validator for keywords that count and compare: bounds of numbers, lengths, numbers of items and properties. These
+//! are the most common attributes on Rust types, and they do not need the full validator.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -10,12 +10,12 @@ use tsugite_core::protocol::Schema;
 use super::subschemas::{format_path, summarize, truncate};
 use super::unenforced::{first_unenforced, is_enforced};
 
-/// A schema of a Rust type that says nothing more than the type does, but for keywords that count and compare.
+/// The schema of a Rust type in which only keywords that count and compare are not enforced by the type.
 #[derive(Clone)]
 pub(crate) struct SimpleValidator(Value);
 
 impl SimpleValidator {
-    /// Fails with what else it says, and where.
+    /// Fails with the first other keyword that the type does not enforce, and its location.
     pub(crate) fn from_schema(schema: &Schema) -> Result<Self, String> {
         let root = Value::Object(schema.keywords().clone());
         match first_unsupported(&root, "#") {
@@ -24,20 +24,20 @@ impl SimpleValidator {
         }
     }
 
-    /// Whether what counts and compares fits. The error is at most three sentences.
+    /// Checks the keywords that count and compare. The error lists at most three violations.
     pub(crate) fn check(&self, instance: &Value) -> Result<(), String> {
-        let mut told = Vec::new();
-        check_value(&self.0, instance, &mut Vec::new(), &mut told);
-        if told.is_empty() { Ok(()) } else { Err(told.join("; ")) }
+        let mut errors = Vec::new();
+        check_value(&self.0, instance, &mut Vec::new(), &mut errors);
+        if errors.is_empty() { Ok(()) } else { Err(errors.join("; ")) }
     }
 }
 
-/// The first keyword that is neither enforced by the type nor checked here. Below alternatives and in definitions
-/// nothing is checked here: whether it applies there depends on more.
-fn first_unsupported(schema: &Value, place: &str) -> Option<String> {
+/// Returns the first keyword that is neither enforced by the type nor checked here. Keywords in alternatives and definitions
+/// are not checked here, because whether they apply depends on other keywords.
+fn first_unsupported(schema: &Value, location: &str) -> Option<String> {
     let Value::Object(keywords) = schema else { return None };
     for (keyword, value) in keywords {
-        let inner = format!("{place}/{keyword}");
+        let inner = format!("{location}/{keyword}");
         let found = match keyword.as_str() {
             "properties" => {
                 let members = value.as_object()?;
@@ -55,10 +55,10 @@ fn first_unsupported(schema: &Value, place: &str) -> Option<String> {
             "items" | "additionalProperties" => first_unsupported(value, &inner),
             _ if SUPPORTED_KEYWORDS.contains(&keyword.as_str()) => None,
             _ if is_enforced(keywords, keyword, value) => {
-                let alone = Map::from_iter([(keyword.clone(), value.clone())]);
-                first_unenforced(&alone, place)
+                let single = Map::from_iter([(keyword.clone(), value.clone())]);
+                first_unenforced(&single, location)
             }
-            _ => Some(format!("`{}` at `{}`", truncate(keyword), truncate(place))),
+            _ => Some(format!("`{}` at `{}`", truncate(keyword), truncate(location))),
         };
         if found.is_some() {
             return found;
@@ -71,18 +71,18 @@ fn check_value<'a>(
     schema: &'a Value,
     value: &'a Value,
     path: &mut Vec<PathSegment<'a>>,
-    told: &mut Vec<String>,
+    errors: &mut Vec<String>,
 ) {
     let Value::Object(keywords) = schema else { return };
     for (keyword, bound) in keywords {
-        if told.len() == MAX_ERRORS {
+        if errors.len() == MAX_ERRORS {
             return;
         }
-        if let Some(what) = violation(keyword, bound, value) {
-            let (came, place) = (summarize(value), format_path(path.iter().map(PathSegment::segment)));
-            told.push(match place.as_str() {
-                "" => format!("invalid arguments: {came} {what}"),
-                place => format!("invalid argument `{}`: {came} {what}", truncate(place)),
+        if let Some(violation) = violation(keyword, bound, value) {
+            let (actual, location) = (summarize(value), format_path(path.iter().map(PathSegment::segment)));
+            errors.push(match location.as_str() {
+                "" => format!("invalid arguments: {actual} {violation}"),
+                path => format!("invalid argument `{}`: {actual} {violation}", truncate(path)),
             });
         }
     }
@@ -93,7 +93,7 @@ fn check_value<'a>(
             for ((at, item), schema) in items.iter().enumerate().zip(schemas) {
                 let Some(schema) = schema else { break };
                 path.push(PathSegment::Item(at));
-                check_value(schema, item, path, told);
+                check_value(schema, item, path, errors);
                 path.pop();
             }
         }
@@ -103,7 +103,7 @@ fn check_value<'a>(
                 let schema = known.and_then(|known| known.get(name)).or(keywords.get("additionalProperties"));
                 let Some(schema) = schema else { continue };
                 path.push(PathSegment::Member(name));
-                check_value(schema, member, path, told);
+                check_value(schema, member, path, errors);
                 path.pop();
             }
         }
@@ -111,20 +111,20 @@ fn check_value<'a>(
     }
 }
 
-/// What is wrong, as the end of a sentence that begins with the value.
+/// Describes how `value` violates a keyword, as the end of a sentence that begins with the value.
 fn violation(keyword: &str, bound: &Value, value: &Value) -> Option<String> {
     let limit = || bound.as_u64().map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
     match value {
         Value::Number(_) => {
             let order = compare(value, bound)?;
-            let (breaks, words) = match keyword {
+            let (violated, comparison) = match keyword {
                 "minimum" => (order.is_lt(), "less than the minimum of"),
                 "maximum" => (order.is_gt(), "greater than the maximum of"),
                 "exclusiveMinimum" => (order.is_le(), "not greater than"),
                 "exclusiveMaximum" => (order.is_ge(), "not less than"),
                 _ => return None,
             };
-            breaks.then(|| format!("is {words} {bound}"))
+            violated.then(|| format!("is {comparison} {bound}"))
         }
         Value::String(text) => {
             let length = || text.chars().count();
@@ -147,8 +147,8 @@ fn violation(keyword: &str, bound: &Value, value: &Value) -> Option<String> {
             }
             "uniqueItems" if bound == &Value::Bool(true) => {
                 let mut seen = HashSet::new();
-                let again = items.iter().find(|item| !seen.insert(canonical_text(item)))?;
-                Some(format!("holds {} twice", summarize(again)))
+                let duplicate = items.iter().find(|item| !seen.insert(canonical_text(item)))?;
+                Some(format!("holds {} twice", summarize(duplicate)))
             }
             _ => None,
         },
@@ -165,16 +165,16 @@ fn violation(keyword: &str, bound: &Value, value: &Value) -> Option<String> {
     }
 }
 
-/// Whole numbers exactly, others as far as a double tells them apart.
+/// Compares integers exactly and other numbers as `f64`.
 fn compare(value: &Value, bound: &Value) -> Option<Ordering> {
-    let whole = |value: &Value| value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
-    match (whole(value), whole(bound)) {
+    let integer = |value: &Value| value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
+    match (integer(value), integer(bound)) {
         (Some(value), Some(bound)) => Some(value.cmp(&bound)),
         _ => value.as_f64()?.partial_cmp(&bound.as_f64()?),
     }
 }
 
-/// A text that is the same for values that JSON Schema calls equal: `1` and `1.0`, and members in any order.
+/// Returns a text that is the same for values that JSON Schema considers equal: `1` and `1.0`, and members in any order.
 fn canonical_text(value: &Value) -> String {
     match value {
         Value::Number(number) => match number.as_f64() {
@@ -196,11 +196,11 @@ fn canonical_text(value: &Value) -> String {
     }
 }
 
-fn plural(what: &str, bound: &Value) -> String {
-    match (bound.as_u64(), what) {
-        (Some(1), _) => what.to_owned(),
+fn plural(noun: &str, bound: &Value) -> String {
+    match (bound.as_u64(), noun) {
+        (Some(1), _) => noun.to_owned(),
         (_, "property") => "properties".to_owned(),
-        _ => format!("{what}s"),
+        _ => format!("{noun}s"),
     }
 }
 
@@ -232,14 +232,14 @@ const SUPPORTED_KEYWORDS: [&str; 11] = [
     "maxProperties",
 ];
 
-/// How many mistakes are told.
+/// The maximum number of reported violations.
 const MAX_ERRORS: usize = 3;
 
-/// Below this, a double that is whole is that number.
+/// 2^53: integers below it are exact in an `f64`.
 const MAX_EXACT_INTEGER: f64 = 9_007_199_254_740_992.0;
 
 #[cfg(test)]
-#[allow(dead_code, reason = "the types are there for their schemas")]
+#[allow(dead_code, reason = "only the schemas of the types are used")]
 mod tests {
     use proptest::prelude::*;
     use schemars::JsonSchema;
@@ -275,14 +275,14 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_and_compares_is_told_with_its_place() {
-        let plain = SimpleValidator::from_schema(&schema_of::<Order>()).unwrap();
-        let fits = json!({
+    fn violation_is_reported_with_its_path() {
+        let simple = SimpleValidator::from_schema(&schema_of::<Order>()).unwrap();
+        let valid = json!({
             "count": 10, "weight": 0.5, "code": "äöü", "lines": ["abcd", ""], "tags": ["a", "b"],
             "nested": [{"depth": 3}], "by_name": {"a b": {"depth": 0}},
         });
-        plain.check(&fits).unwrap();
-        plain.check(&json!({"weight": null, "count": "not a number", "nested": {"depth": 9}})).unwrap();
+        simple.check(&valid).unwrap();
+        simple.check(&json!({"weight": null, "count": "not a number", "nested": {"depth": 9}})).unwrap();
         for (change, expected) in [
             (json!({"count": 0}), "invalid argument `count`: 0 is less than the minimum of 1"),
             (json!({"count": 11}), "invalid argument `count`: 11 is greater than the maximum of 10"),
@@ -307,15 +307,15 @@ mod tests {
                 "invalid argument `by_name[\"a b\"].depth`: 4 is greater than the maximum of 3",
             ),
         ] {
-            assert_eq!(plain.check(&change).unwrap_err(), expected);
+            assert_eq!(simple.check(&change).unwrap_err(), expected);
         }
         let many = json!({"lines": ["abcde", "abcde", "abcde", "abcde"], "count": 0});
-        assert_eq!(plain.check(&many).unwrap_err().matches("invalid").count(), 3);
+        assert_eq!(simple.check(&many).unwrap_err().matches("invalid").count(), 3);
     }
 
     #[test]
-    fn every_keyword_has_its_edges() {
-        for (schema, fits, breaks) in [
+    fn every_keyword_is_exact_at_its_bound() {
+        for (schema, valid, invalid) in [
             (json!({"exclusiveMinimum": 1}), json!(1.5), json!(1)),
             (json!({"exclusiveMaximum": 1}), json!(0), json!(1.0)),
             (json!({"minimum": u64::MAX}), json!(u64::MAX), json!(u64::MAX - 1)),
@@ -341,14 +341,14 @@ mod tests {
                 json!({"a": 5, "b": 1}),
             ),
         ] {
-            let plain = simple(schema.clone()).unwrap();
-            assert_eq!(plain.check(&fits), Ok(()), "{schema}");
-            assert!(breaks.is_null() || plain.check(&breaks).is_err(), "{schema}");
+            let simple = simple(schema.clone()).unwrap();
+            assert_eq!(simple.check(&valid), Ok(()), "{schema}");
+            assert!(invalid.is_null() || simple.check(&invalid).is_err(), "{schema}");
         }
     }
 
     #[test]
-    fn what_else_is_said_is_named_with_its_place() {
+    fn unsupported_keyword_is_named_with_its_location() {
         for (schema, found) in [
             (json!({"properties": {"a": {"pattern": "a"}}}), "`pattern` at `#/properties/a`"),
             (json!({"items": {"multipleOf": 2}}), "`multipleOf` at `#/items`"),
@@ -367,9 +367,9 @@ mod tests {
     }
 
     #[test]
-    fn it_agrees_with_the_validator() {
+    fn simple_and_full_validator_agree() {
         let schema = schema_of::<Order>();
-        let plain = SimpleValidator::from_schema(&schema).unwrap();
+        let simple = SimpleValidator::from_schema(&schema).unwrap();
         if !AVAILABLE {
             return;
         }
@@ -388,7 +388,7 @@ mod tests {
                 "count": count, "weight": weight, "code": code, "lines": lines, "tags": tags,
                 "nested": nested, "by_name": {},
             });
-            prop_assert_eq!(plain.check(&instance).is_ok(), full.check(&instance).is_ok(), "{}", instance);
+            prop_assert_eq!(simple.check(&instance).is_ok(), full.check(&instance).is_ok(), "{}", instance);
         });
     }
 }

@@ -1,35 +1,37 @@
-//! Where schemas stand inside a schema, in every draft. Everything else in it is data: a property may be called `not`.
+//! The schemas inside a schema, in every draft. All other values are data: a property may be named `not`.
+//!
+//! Also formats paths and values for error messages.
 
 use serde_json::{Map, Value};
 
 /// A schema inside another one.
 pub(super) struct Subschema<'a> {
-    #[allow(dead_code, reason = "only `bounds` asks, which is there with the feature")]
+    #[allow(dead_code, reason = "read only by `bounds`, which needs the feature")]
     pub(super) location: InstanceLocation<'a>,
-    /// From the outer schema to this one, as a JSON Pointer.
+    /// A JSON Pointer from the outer schema to this one.
     pub(super) pointer: String,
     pub(super) schema: &'a Value,
 }
 
-/// What a schema is about, seen from the value that the outer one is about.
+/// The part of the instance that a subschema applies to, relative to the instance of the outer schema.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum InstanceLocation<'a> {
-    /// The same value.
+    /// The whole instance.
     Same,
-    /// The property of this name.
+    /// The property with this name.
     Property(&'a str),
-    /// Some of its properties, their names, or items.
+    /// Some of its properties, property names or items.
     Children,
-    /// Nothing, until it is referred to.
+    /// None, unless a reference leads to the subschema.
     Definition,
 }
 
-/// The schemas right inside `schema`, in the order they are written.
+/// Returns the direct subschemas of `schema`, in document order.
 pub(super) fn subschemas<'a>(schema: &'a Map<String, Value>) -> Vec<Subschema<'a>> {
     let mut found = Vec::new();
     for (keyword, value) in schema {
         let keyword = keyword.as_str();
-        let place = match keyword {
+        let location = match keyword {
             "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" | "dependentSchemas"
             | "dependencies" => InstanceLocation::Same,
             "properties"
@@ -54,46 +56,46 @@ pub(super) fn subschemas<'a>(schema: &'a Map<String, Value>) -> Vec<Subschema<'a
                 | "$defs"
                 | "definitions"
         );
-        let mut add = |place, pointer, schema: &'a Value| {
-            // `dependencies` also has lists of names; what is wrong in other places is found when it is compiled.
+        let mut add = |location, pointer, schema: &'a Value| {
+            // `dependencies` may also hold lists of names; other invalid values are found when the schema is compiled.
             if matches!(schema, Value::Object(_) | Value::Bool(_)) {
-                found.push(Subschema { location: place, pointer, schema });
+                found.push(Subschema { location, pointer, schema });
             }
         };
         match value {
             Value::Object(members) if named => {
                 for (name, schema) in members {
-                    let place =
-                        if keyword == "properties" { InstanceLocation::Property(name) } else { place };
-                    add(place, format!("/{keyword}/{}", escape_pointer(name)), schema);
+                    let location =
+                        if keyword == "properties" { InstanceLocation::Property(name) } else { location };
+                    add(location, format!("/{keyword}/{}", escape_pointer(name)), schema);
                 }
             }
             Value::Array(list) => {
-                for (at, schema) in list.iter().enumerate() {
-                    add(place, format!("/{keyword}/{at}"), schema);
+                for (index, schema) in list.iter().enumerate() {
+                    add(location, format!("/{keyword}/{index}"), schema);
                 }
             }
-            schema => add(place, format!("/{keyword}"), schema),
+            schema => add(location, format!("/{keyword}"), schema),
         }
     }
     found
 }
 
-/// A name as it stands in a JSON Pointer (RFC 6901).
+/// Escapes a name for a JSON Pointer (RFC 6901).
 fn escape_pointer(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// What stands in a schema or a value, but never more of it than helps.
+/// Shortens a text from a schema or a value for an error message.
 pub(super) fn truncate(text: &str) -> String {
     const MAX_CHARS: usize = 200;
     match text.char_indices().nth(MAX_CHARS) {
         None => text.to_owned(),
-        Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+        Some((index, _)) => format!("{}…", text.get(..index).unwrap_or_default()),
     }
 }
 
-/// A place in a value, by items and members: `items[2].name`.
+/// Formats a path in a value: `items[2].name`.
 pub(super) fn format_path<'a>(segments: impl Iterator<Item = Result<usize, &'a str>>) -> String {
     let mut path = String::new();
     for segment in segments {
@@ -111,12 +113,12 @@ pub(super) fn format_path<'a>(segments: impl Iterator<Item = Result<usize, &'a s
     path
 }
 
-/// Whether a name can stand in a path as it is.
+/// Whether a name needs no quotes in a path.
 pub(super) fn is_bare_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|letter| letter.is_alphanumeric() || "_-$".contains(letter))
 }
 
-/// A value, if it is short; of a long one, what it is.
+/// Formats a short value as JSON, and a long one by its kind and size.
 pub(super) fn summarize(value: &Value) -> String {
     match value {
         Value::String(text) => Value::from(truncate(text)).to_string(),

@@ -1,44 +1,44 @@
-//! Whether the schema of a Rust type says more than reading into that type enforces.
+//! Finds keywords in the schema of a Rust type that deserializing into the type does not enforce.
 //!
-//! Judged from the schema alone: where a keyword may come from a type or from an attribute, such as the `minItems` of
-//! `[T; 3]`, it counts as an attribute, and is checked twice. The other way round, an `enum` that an attribute put on
-//! a `String` looks like one of Rust.
+//! Only the schema is known. A keyword that may come from the type or from an attribute, such as the `minItems` of
+//! `[T; 3]`, is treated as an attribute and checked twice. An `enum` that an attribute adds to a `String` looks like a Rust
+//! enum, and is treated as enforced.
 
 use serde_json::{Map, Value};
 use tsugite_core::protocol::Schema;
 
 use super::subschemas::{subschemas, truncate};
 
-/// The first keyword in the schema of a type that reading into the type does not enforce, and where it stands.
+/// Returns the first keyword that deserializing into the type does not enforce, and its location.
 pub(crate) fn unenforced_keyword(schema: &Schema) -> Option<String> {
     first_unenforced(schema.keywords(), "#")
 }
 
-/// The same for keywords that stand at `place`.
-pub(super) fn first_unenforced(schema: &Map<String, Value>, place: &str) -> Option<String> {
-    let beyond = |keywords: &Map<String, Value>, place: &str| {
+/// Like [`unenforced_keyword`], for keywords at `location`.
+pub(super) fn first_unenforced(schema: &Map<String, Value>, location: &str) -> Option<String> {
+    let unenforced = |keywords: &Map<String, Value>, location: &str| {
         let (keyword, _) = keywords.iter().find(|(keyword, value)| !is_enforced(keywords, keyword, value))?;
-        Some(format!("`{}` at `{}`", truncate(keyword), truncate(place)))
+        Some(format!("`{}` at `{}`", truncate(keyword), truncate(location)))
     };
-    let inside = |keywords, place: &str| {
-        let mut inside: Vec<_> = subschemas(keywords)
+    let nested = |keywords, location: &str| {
+        let mut nested: Vec<_> = subschemas(keywords)
             .into_iter()
-            .map(|inner| (inner.schema, format!("{place}{}", inner.pointer)))
+            .map(|inner| (inner.schema, format!("{location}{}", inner.pointer)))
             .collect();
-        // The last is looked at first.
-        inside.reverse();
-        inside
+        // The stack is popped from its end.
+        nested.reverse();
+        nested
     };
-    if let Some(found) = beyond(schema, place) {
+    if let Some(found) = unenforced(schema, location) {
         return Some(found);
     }
-    let mut open = inside(schema, place);
-    while let Some((schema, place)) = open.pop() {
+    let mut open = nested(schema, location);
+    while let Some((schema, location)) = open.pop() {
         let Value::Object(keywords) = schema else { continue };
-        if let Some(found) = beyond(keywords, &place) {
+        if let Some(found) = unenforced(keywords, &location) {
             return Some(found);
         }
-        open.extend(inside(keywords, &place));
+        open.extend(nested(keywords, &location));
     }
     None
 }
@@ -62,16 +62,16 @@ pub(super) fn is_enforced(schema: &Map<String, Value>, keyword: &str, value: &Va
         "minimum" | "maximum" => {
             let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
             match (as_integer(value), integer_range(format)) {
-                (Some(bound), Some((least, _))) if keyword == "minimum" => bound <= least,
-                (Some(bound), Some((_, most))) => bound >= most,
+                (Some(bound), Some((min, _))) if keyword == "minimum" => bound <= min,
+                (Some(bound), Some((_, max))) => bound >= max,
                 _ => false,
             }
         }
-        // Keys that are whole numbers.
+        // Maps with integer keys.
         "patternProperties" => value
             .as_object()
             .is_some_and(|keys| keys.keys().all(|key| matches!(key.as_str(), r"^\d+$" | r"^-?\d+$"))),
-        // A tuple has as many items as it has.
+        // The length of a tuple is part of its type.
         "minItems" | "maxItems" => {
             let tuple = schema.get("prefixItems").and_then(Value::as_array);
             tuple.is_some_and(|items| value.as_u64() == Some(items.len() as u64))
@@ -84,7 +84,7 @@ fn as_integer(value: &Value) -> Option<i128> {
     value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from))
 }
 
-/// What fits into the integer that schemars gives this format.
+/// Returns the range of the integer type for which schemars writes this format.
 fn integer_range(format: &str) -> Option<(i128, i128)> {
     macro_rules! range_of {
         ($integer:ty) => {
@@ -108,7 +108,7 @@ fn integer_range(format: &str) -> Option<(i128, i128)> {
 }
 
 #[cfg(test)]
-#[allow(dead_code, reason = "the types are there for their schemas")]
+#[allow(dead_code, reason = "only the schemas of the types are used")]
 mod tests {
     use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -125,10 +125,10 @@ mod tests {
         B,
     }
 
-    /// With words on it.
+    /// With descriptions.
     #[derive(Deserialize, JsonSchema)]
     enum External {
-        /// Nothing in it.
+        /// Without data.
         Unit,
         New(u8),
         Tuple(u8, String),
@@ -206,7 +206,7 @@ mod tests {
         by_enum: BTreeMap<Plain, u8>,
         anything: Value,
         address: std::net::IpAddr,
-        /// Not what it says.
+        /// Named like a keyword.
         #[schemars(extend("x-order" = 3), example = 5)]
         #[serde(default)]
         not: u8,
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn types_enforce_what_they_say() {
+    fn schemas_of_plain_types_are_enforced() {
         assert_eq!(unenforced_keyword(&schema_of::<Everything>()), None);
         assert_eq!(unenforced_keyword(&schema_of::<Tree>()), None);
         assert_eq!(unenforced_keyword(&schema_of::<External>()), None);
@@ -252,16 +252,16 @@ mod tests {
     }
 
     #[test]
-    fn attributes_say_more_than_types() {
+    fn attributes_are_not_enforced_by_types() {
         macro_rules! field {
-            ($type:ty, $(#[$attribute:meta])* => $keyword:literal at $place:literal) => {{
+            ($type:ty, $(#[$attribute:meta])* => $keyword:literal at $location:literal) => {{
                 #[derive(Deserialize, JsonSchema)]
                 struct Args {
                     before: String,
                     $(#[$attribute])*
                     it: $type,
                 }
-                let expected = concat!("`", $keyword, "` at `#/properties/it", $place, "`");
+                let expected = concat!("`", $keyword, "` at `#/properties/it", $location, "`");
                 assert_eq!(unenforced_keyword(&schema_of::<Args>()).as_deref(), Some(expected));
             }};
         }
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn types_whose_schema_an_attribute_could_have_made_count_as_attributes() {
+    fn ambiguous_keywords_count_as_attributes() {
         #[derive(Deserialize, JsonSchema)]
         struct Of<T> {
             it: T,
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn keywords_count_only_where_they_are_keywords() {
+    fn keywords_inside_data_are_ignored() {
         let data = json!({
             "properties": {"pattern": {"const": {"minLength": 1}}, "not": {"default": {"not": {}}}},
             "examples": [{"maximum": 1}],
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_as_deep_as_a_well_is_walked_without_falling_in() {
+    fn deeply_nested_schema_does_not_overflow_the_stack() {
         let deep = (0..1_000).fold(json!({"pattern": "a"}), |inner, _| json!({"items": inner}));
         assert!(unenforced_keyword(&Schema::from(deep)).is_some_and(|found| found.starts_with("`pattern`")));
     }

@@ -1,5 +1,5 @@
-//! The validator, over the `jsonschema` crate: no network, no files, regular expressions in linear time, `format` as an
-//! annotation.
+//! The full JSON Schema validator, based on the `jsonschema` crate. It reads no network and no files, matches regular
+//! expressions in linear time, and treats `format` as an annotation.
 
 use std::sync::Arc;
 
@@ -15,8 +15,7 @@ use super::subschemas::{summarize, truncate};
 /// Whether schemas can be compiled.
 pub(crate) const AVAILABLE: bool = true;
 
-/// A compiled schema. Clones are the same one. What checks with it is known to what compiles alone, so that a server that
-/// compiles none does not carry it either.
+/// A compiled schema. Clones share it. A trait object, so that only programs that compile a schema link the validator.
 #[derive(Clone)]
 pub(crate) struct Validator(Arc<dyn DynValidator>);
 
@@ -30,8 +29,8 @@ struct CompiledValidator {
 }
 
 impl Validator {
-    /// Compiles a schema of draft 2020-12, or of the one it names. Fails, saying why, if it is no schema, refers to
-    /// something outside of itself, has a pattern that cannot be matched in linear time, or could cause too much work.
+    /// Compiles a schema of draft 2020-12, or of the draft in its `$schema`. Fails if it is not a valid schema, has a reference
+    /// outside itself, has a pattern that cannot be matched in linear time, or exceeds the limits of `bounds`.
     pub(crate) fn compile(schema: &Schema) -> Result<Self, String> {
         let bounds = BoundedSchema::new(schema)?;
         let patterns = PatternOptions::regex().size_limit(1 << 20).dfa_size_limit(1 << 18);
@@ -45,7 +44,7 @@ impl Validator {
         Ok(Self(Arc::new(CompiledValidator { bounds, validator })))
     }
 
-    /// Whether `instance` fits. The error is at most three sentences about what does not.
+    /// Validates `instance`. The error lists at most three violations.
     pub(crate) fn check(&self, instance: &Value) -> Result<(), String> {
         self.0.check(instance)
     }
@@ -55,48 +54,50 @@ impl DynValidator for CompiledValidator {
     fn check(&self, instance: &Value) -> Result<(), String> {
         let CompiledValidator { bounds, validator } = self;
         bounds.check_cost(instance).map_err(|reason| format!("invalid arguments: {reason}"))?;
-        // Only this remembers what it has seen, so it alone decides.
+        // Decides alone, because only this call caches results; `iter_errors` may be exponential.
         if validator.is_valid(instance) {
             return Ok(());
         }
-        let sentences: Vec<_> = if bounds.is_cheap(instance) {
+        let messages: Vec<_> = if bounds.is_cheap(instance) {
             validator.iter_errors(instance).take(3).map(|error| error_message(&error)).collect()
         } else {
             Vec::new()
         };
-        Err(match sentences.is_empty() {
+        Err(match messages.is_empty() {
             true => {
-                "invalid arguments: they do not fit the schema, and are too large to say where".to_owned()
+                "invalid arguments: they do not match the schema, and are too large to say where".to_owned()
             }
-            false => sentences.join("; "),
+            false => messages.join("; "),
         })
     }
 }
 
-fn draft(named: Option<&Value>) -> Result<Draft, String> {
-    let Some(named) = named else { return Ok(Draft::Draft202012) };
-    let name = named.as_str().unwrap_or_default().trim_end_matches('#');
-    match name.split_once("://").map(|(_, rest)| rest) {
+fn draft(dialect: Option<&Value>) -> Result<Draft, String> {
+    let Some(dialect) = dialect else { return Ok(Draft::Draft202012) };
+    let uri = dialect.as_str().unwrap_or_default().trim_end_matches('#');
+    match uri.split_once("://").map(|(_, rest)| rest) {
         Some("json-schema.org/draft/2020-12/schema") => Ok(Draft::Draft202012),
         Some("json-schema.org/draft/2019-09/schema") => Ok(Draft::Draft201909),
         Some("json-schema.org/draft-07/schema") => Ok(Draft::Draft7),
         Some("json-schema.org/draft-06/schema") => Ok(Draft::Draft6),
-        _ => Err(format!("the dialect {} is not known", summarize(named))),
+        _ => Err(format!("the schema dialect {} is not supported", summarize(dialect))),
     }
 }
 
 fn compile_error(error: &ValidationError<'_>) -> String {
-    let place = truncate(error.instance_path().as_str());
+    let location = truncate(error.instance_path().as_str());
     match error.kind() {
         Kind::Format { format } if format == "regex" => format!(
-            "the pattern {} at `#{place}` cannot be used: it must be matched in linear time, so without look-around \
+            "the pattern {} at `#{location}` is not supported: it must be matched in linear time, so without look-around \
              and back-references, and must not be large",
             summarize(error.instance())
         ),
-        Kind::Referencing(reason) => format!("a reference leads nowhere: {}", truncate(&reason.to_string())),
+        Kind::Referencing(reason) => {
+            format!("a reference cannot be resolved: {}", truncate(&reason.to_string()))
+        }
         _ => {
             let reason = error.masked_with(summarize(error.instance())).to_string();
-            format!("not a schema at `#{place}`: {}", truncate(&reason))
+            format!("not a valid schema at `#{location}`: {}", truncate(&reason))
         }
     }
 }
@@ -121,7 +122,7 @@ mod tests {
         compile(schema).unwrap().check(&instance).unwrap_err()
     }
 
-    /// Fails if it takes long. What is not bounded here would take hours.
+    /// Fails if `work` takes long. Without the limits it would take hours.
     fn run_within_limit<T>(work: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let done = work();
@@ -134,13 +135,13 @@ mod tests {
     }
 
     #[test]
-    fn a_validator_is_shared_between_threads() {
+    fn validator_is_shared_between_threads() {
         fn shared<T: Clone + Send + Sync + 'static>() {}
         shared::<Validator>();
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_place_what_was_expected_and_what_came() {
+    fn violation_names_path_expectation_and_actual_value() {
         let item =
             json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
         let schema = json!({
@@ -190,21 +191,21 @@ mod tests {
             (json!({"fixed": 4}), "invalid argument `fixed`: 4 is not 3"),
             (json!({"even": 3}), "invalid argument `even`: 3 is not a multiple of 2"),
             (json!({"a b": 1}), "invalid argument `[\"a b\"]`: 1 is not of type \"string\""),
-            (json!({"none": 1}), "invalid argument `none`: nothing may stand here"),
+            (json!({"none": 1}), "invalid argument `none`: no value is allowed here"),
             (json!({"extra": 1, "more": 2}), "invalid arguments: unexpected `extra`, `more`"),
             (
                 json!({"either": 3}),
-                "invalid argument `either`: 3 fits no alternative: 3 is not of type \"string\"; \
+                "invalid argument `either`: 3 matches no alternative: 3 is not of type \"string\"; \
                  3 is not of type \"null\"",
             ),
             (
                 json!({"letter": ["c"]}),
-                "invalid argument `letter`: an array of 1 item fits no alternative; in the nearest, `letter[0]`: \
+                "invalid argument `letter`: an array of 1 item matches no alternative; in the closest one, `letter[0]`: \
                  \"c\" is not \"a\"",
             ),
             (
                 json!({"shape": {"kind": "circle", "radius": "big"}}),
-                "invalid argument `shape`: an object fits no alternative; in the nearest, `shape.radius`: \
+                "invalid argument `shape`: an object matches no alternative; in the closest one, `shape.radius`: \
                  \"big\" is not of type \"number\"",
             ),
         ] {
@@ -220,15 +221,15 @@ mod tests {
     }
 
     #[test]
-    fn three_mistakes_are_told_and_no_more() {
+    fn at_most_three_violations_are_reported() {
         let schema = json!({"items": {"type": "integer"}});
-        let told = check_error(schema, json!(["a", "b", "c", "d"]));
-        assert_eq!(told.matches("invalid argument").count(), 3);
-        assert!(told.contains("`[2]`: \"c\"") && !told.contains("`[3]`"), "{told}");
+        let error = check_error(schema, json!(["a", "b", "c", "d"]));
+        assert_eq!(error.matches("invalid argument").count(), 3);
+        assert!(error.contains("`[2]`: \"c\"") && !error.contains("`[3]`"), "{error}");
     }
 
     #[test]
-    fn a_value_is_quoted_only_in_part() {
+    fn long_values_are_truncated_in_errors() {
         let long = "x".repeat(100_000);
         let mut keyed = json!({});
         keyed[&long] = json!(1);
@@ -247,14 +248,14 @@ mod tests {
             (json!({"uniqueItems": true}), json!([long, long])),
             (json!({"contains": {"type": "null"}}), json!([long, long])),
         ] {
-            let told = check_error(schema, instance);
-            let sentences = told.matches("invalid argument").count();
-            assert!(told.chars().count() < sentences * 430, "{told}");
+            let error = check_error(schema, instance);
+            let sentences = error.matches("invalid argument").count();
+            assert!(error.chars().count() < sentences * 430, "{error}");
         }
     }
 
     #[test]
-    fn a_whole_number_is_an_integer_however_it_is_written() {
+    fn number_without_fraction_is_an_integer() {
         let validator = compile(json!({"type": "integer"})).unwrap();
         validator.check(&json!(42)).unwrap();
         validator.check(&json!(42.0)).unwrap();
@@ -262,39 +263,40 @@ mod tests {
     }
 
     #[test]
-    fn a_format_is_only_an_annotation() {
+    fn format_is_only_an_annotation() {
         for dialect in
             ["https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#"]
         {
             let validator = compile(json!({"$schema": dialect, "format": "email"})).unwrap();
-            validator.check(&json!("nobody")).unwrap();
+            validator.check(&json!("no address")).unwrap();
         }
     }
 
     #[test]
-    fn a_schema_may_name_its_draft() {
+    fn schema_may_name_its_draft() {
         let tuple = |dialect: &str| json!({"$schema": dialect, "items": [{"type": "string"}]});
         let validator = compile(tuple("http://json-schema.org/draft-07/schema#")).unwrap();
         assert!(validator.check(&json!([1])).is_err());
         assert!(
-            schema_error(json!({"items": [{"type": "string"}]})).starts_with("not a schema at `#/items`")
+            schema_error(json!({"items": [{"type": "string"}]}))
+                .starts_with("not a valid schema at `#/items`")
         );
         let unknown = schema_error(tuple("https://example.com/dialect"));
-        assert_eq!(unknown, "the dialect \"https://example.com/dialect\" is not known");
-        assert_eq!(schema_error(json!({"$schema": 7})), "the dialect 7 is not known");
+        assert_eq!(unknown, "the schema dialect \"https://example.com/dialect\" is not supported");
+        assert_eq!(schema_error(json!({"$schema": 7})), "the schema dialect 7 is not supported");
     }
 
     #[test]
-    fn what_is_no_schema_is_refused() {
-        for (schema, place) in [
+    fn invalid_schema_is_refused() {
+        for (schema, location) in [
             (json!({"type": "nonsense"}), "#/type"),
             (object_schema(json!({"a": {"minimum": "x"}})), "#/properties/a/minimum"),
             (object_schema(json!({"a": 5})), "#/properties/a"),
             (json!({"allOf": {}}), "#/allOf"),
             (json!({"required": "a"}), "#/required"),
         ] {
-            let refusal = schema_error(schema);
-            assert!(refusal.starts_with(&format!("not a schema at `{place}`: ")), "{refusal}");
+            let error = schema_error(schema);
+            assert!(error.starts_with(&format!("not a valid schema at `{location}`: ")), "{error}");
         }
     }
 
@@ -309,20 +311,19 @@ mod tests {
             "",
         ] {
             for keyword in ["$ref", "$dynamicRef"] {
-                let refusal = schema_error(object_schema(json!({"a": {(keyword): reference}})));
-                let expected =
-                    format!("`{keyword}` at `#/properties/a` must lead to a place in the same schema");
-                assert!(refusal.starts_with(&expected), "{refusal}");
+                let error = schema_error(object_schema(json!({"a": {(keyword): reference}})));
+                let expected = format!("`{keyword}` at `#/properties/a` must refer to the same schema");
+                assert!(error.starts_with(&expected), "{error}");
             }
         }
         for reference in ["#/$defs/nowhere", "#nowhere", "#/properties/a/default", "#%zz", "#/required"] {
             let a = json!({"$ref": reference, "default": {"$ref": "http://169.254.169.254/"}});
-            let refusal = schema_error(json!({"properties": {"a": a}, "required": []}));
-            assert!(refusal.starts_with("`$ref` at `#/properties/a` leads to no schema"), "{refusal}");
+            let error = schema_error(json!({"properties": {"a": a}, "required": []}));
+            assert!(error.starts_with("`$ref` at `#/properties/a` does not resolve to a schema"), "{error}");
         }
         let nested = schema_error(object_schema(json!({"a": {"$id": "http://example.com/"}})));
-        assert_eq!(nested, "`$id` stands at the root of a schema only, not at `#/properties/a`");
-        // Data and names are no references.
+        assert_eq!(nested, "`$id` is allowed only at the root of the schema, not at `#/properties/a`");
+        // Data and property names are not references.
         compile(object_schema(json!({"$ref": {"const": {"$ref": "http://example.com/"}}, "$id": {}})))
             .unwrap();
     }
@@ -352,14 +353,14 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_is_matched_in_linear_time_or_refused() {
+    fn pattern_is_matched_in_linear_time_or_refused() {
         let validator = compile(json!({"pattern": "(a+)+$"})).unwrap();
         let hostile = Value::from("a".repeat(200_000) + "b");
         assert!(run_within_limit(|| validator.check(&hostile)).is_err());
         for pattern in ["(?=a)b", "(?<!a)b", r"(a)\1", "[", r"^\p{L}{1,5000}$"] {
-            let refusal = schema_error(object_schema(json!({"a": {"pattern": pattern}})));
-            assert!(refusal.starts_with("the pattern \""), "{refusal}");
-            assert!(refusal.contains("at `#/properties/a/pattern` cannot be used"), "{refusal}");
+            let error = schema_error(object_schema(json!({"a": {"pattern": pattern}})));
+            assert!(error.starts_with("the pattern \""), "{error}");
+            assert!(error.contains("at `#/properties/a/pattern` is not supported"), "{error}");
         }
         assert!(schema_error(json!({"patternProperties": {"(?=a)": {}}})).contains("pattern"));
     }
@@ -373,20 +374,20 @@ mod tests {
         let many: Vec<_> = (0..1_000).map(|at| json!({"pattern": format!("^x{at}[^a]{{1,200}}$")})).collect();
         assert_eq!(
             run_within_limit(|| schema_error(json!({"allOf": many}))),
-            "there are too many patterns in the schema"
+            "the schema has too many patterns, or too many escapes in them"
         );
         let escapes: Vec<_> = (0..50).map(|at| json!({"pattern": "\\S".repeat(50 + at)})).collect();
         assert_eq!(
             run_within_limit(|| schema_error(json!({"allOf": escapes}))),
-            "there are too many patterns in the schema"
+            "the schema has too many patterns, or too many escapes in them"
         );
-        // The same one many times is one.
+        // Equal patterns count once.
         let same: Vec<_> = (0..500).map(|_| json!({"pattern": r"^\d+$"})).collect();
         compile(json!({"items": {"anyOf": same}})).unwrap();
     }
 
     #[test]
-    fn a_schema_has_a_size_a_depth_and_a_number_of_parts() {
+    fn schema_has_limits_of_size_depth_and_subschemas() {
         let deep = |levels| (0..levels).fold(json!({}), |inner, _| json!({"items": inner}));
         compile(deep(64)).unwrap();
         assert_eq!(schema_error(deep(65)), "the schema is nested deeper than 64 schemas");
@@ -394,7 +395,7 @@ mod tests {
         assert!(schema_error(json!({"description": "x".repeat(300 << 10)})).contains("larger than 256 KiB"));
         let wide = |count| json!({"anyOf": (0..count).map(|_| json!({})).collect::<Vec<_>>()});
         compile(wide(9_999)).unwrap();
-        assert_eq!(schema_error(wide(10_000)), "the schema is made of more than 10000 schemas");
+        assert_eq!(schema_error(wide(10_000)), "the schema has more than 10000 subschemas");
         assert!(run_within_limit(|| schema_error(wide(100_000))).contains("larger"));
     }
 
@@ -414,19 +415,19 @@ mod tests {
     fn references_that_double_with_each_step_are_refused() {
         for keyword in ["allOf", "anyOf", "oneOf"] {
             for below in [false, true] {
-                let refusal = run_within_limit(|| schema_error(doubling(keyword, 30, below)));
-                assert_eq!(refusal, "the schema unfolds to more than 100000 schemas");
+                let error = run_within_limit(|| schema_error(doubling(keyword, 30, below)));
+                assert_eq!(error, "the schema expands to more than 100000 subschemas through its references");
                 let small = compile(doubling(keyword, 10, below)).unwrap();
                 let _ = run_within_limit(|| small.check(&json!("x")));
                 let _ = run_within_limit(|| small.check(&json!({"x": {"x": {"x": 1}}})));
             }
         }
-        let refusal = run_within_limit(|| schema_error(doubling("allOf", 2_000, true)));
-        assert_eq!(refusal, "the schema is nested deeper than 128 schemas, references included");
+        let error = run_within_limit(|| schema_error(doubling("allOf", 2_000, true)));
+        assert_eq!(error, "the schema is nested deeper than 128 schemas, references included");
     }
 
     #[test]
-    fn references_that_only_lead_on_end_soon() {
+    fn chains_of_references_are_limited() {
         let chain = |length: usize| {
             let step = |at: usize| (format!("a{at}"), json!({"$ref": format!("#/$defs/a{}", at + 1)}));
             let mut definitions: serde_json::Map<_, _> = (0..length).map(step).collect();
@@ -434,35 +435,35 @@ mod tests {
             json!({"$ref": "#/$defs/a0", "$defs": definitions})
         };
         assert!(compile(chain(60)).unwrap().check(&json!(1)).is_err());
-        assert_eq!(schema_error(chain(100)), "more than 64 schemas in a row look at the same value");
+        assert_eq!(schema_error(chain(100)), "a chain of more than 64 schemas applies to the same value");
         assert!(schema_error(chain(4_000)).contains("deep"));
     }
 
     #[test]
-    fn definitions_that_nothing_refers_to_cost_nothing() {
+    fn unused_definitions_have_no_cost() {
         let mut schema = doubling("allOf", 30, false);
         schema["$ref"] = json!("#/$defs/a30");
         assert!(compile(schema).unwrap().check(&json!(1)).is_err());
     }
 
     #[test]
-    fn a_schema_that_leads_back_to_itself_without_going_into_the_value_is_refused() {
+    fn reference_cycle_on_the_same_value_is_refused() {
         for schema in [
             json!({"$ref": "#"}),
             json!({"$ref": "#/$defs/a", "$defs": {
                 "a": {"allOf": [{"$ref": "#/$defs/b"}]},
                 "b": {"anyOf": [{"type": "null"}, {"not": {"$ref": "#/$defs/a"}}]},
             }}),
-            // Found below the value first.
+            // Reached through a property first.
             json!({"properties": {"x": {"$ref": "#/$defs/b"}}, "allOf": [{"$ref": "#/$defs/b"}],
                 "$defs": {"b": {"anyOf": [{"$ref": "#"}]}}}),
         ] {
-            assert_eq!(schema_error(schema), "a schema leads back to itself without going into the value");
+            assert_eq!(schema_error(schema), "a reference cycle applies a schema to the same value again");
         }
     }
 
     #[test]
-    fn recursion_into_the_value_is_fine() {
+    fn recursion_into_the_value_is_allowed() {
         let schema = json!({"$ref": "#/$defs/tree", "$defs": {"tree": {
             "type": "object",
             "properties": {"value": {"type": "integer"}, "children": {"items": {"$ref": "#/$defs/tree"}}},
@@ -471,40 +472,43 @@ mod tests {
         let validator = compile(schema).unwrap();
         let tree = |leaf: Value| (0..20).fold(leaf, |leaf, _| json!({"value": 1, "children": [leaf]}));
         validator.check(&tree(json!({"value": 1}))).unwrap();
-        let told = validator.check(&tree(json!({"value": "x"}))).unwrap_err();
+        let error = validator.check(&tree(json!({"value": "x"}))).unwrap_err();
         let path = vec!["children[0]"; 20].join(".") + ".value";
         let path: String = path.chars().take(200).collect();
-        assert_eq!(told, format!("invalid argument `{path}…`: \"x\" is not of type \"integer\""));
+        assert_eq!(error, format!("invalid argument `{path}…`: \"x\" is not of type \"integer\""));
     }
 
     #[test]
-    fn recursion_that_doubles_with_each_step_is_decided_soon() {
+    fn doubling_recursion_is_decided_quickly() {
         let x = json!({"properties": {"x": {"$ref": "#/$defs/a"}}});
         let schema = json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "allOf": [x, x]}}});
         let validator = compile(schema).unwrap();
         let nested = |leaf: Value| (0..60).fold(leaf, |leaf, _| json!({"x": leaf}));
         run_within_limit(|| validator.check(&nested(json!({})))).unwrap();
-        let told = run_within_limit(|| validator.check(&nested(json!(1)))).unwrap_err();
-        assert_eq!(told, "invalid arguments: they do not fit the schema, and are too large to say where");
+        let error = run_within_limit(|| validator.check(&nested(json!(1)))).unwrap_err();
+        assert_eq!(error, "invalid arguments: they do not match the schema, and are too large to say where");
     }
 
     #[test]
-    fn a_value_too_deep_or_too_large_for_the_schema_is_refused_before_it_is_looked_at() {
+    fn value_beyond_the_cost_limit_is_refused_before_validation() {
         let step =
             (0..40).fold(json!({"properties": {"x": {"$ref": "#"}}}), |inner, _| json!({"allOf": [inner]}));
         let validator = compile(step).unwrap();
         let nested = |levels| (0..levels).fold(json!({}), |inner, _| json!({"x": inner}));
         validator.check(&nested(20)).unwrap();
-        let told = validator.check(&nested(120)).unwrap_err();
-        assert_eq!(told, "invalid arguments: it is nested too deep to be checked against the schema");
+        let error = validator.check(&nested(120)).unwrap_err();
+        assert_eq!(
+            error,
+            "invalid arguments: the value is nested too deeply to be checked against the schema"
+        );
         let kinds: Vec<_> = (0..9_000).map(|_| json!({"type": "integer"})).collect();
         let validator = compile(json!({"items": {"allOf": kinds}})).unwrap();
-        let told = run_within_limit(|| validator.check(&Value::from(vec![1; 1_000_000]))).unwrap_err();
-        assert_eq!(told, "invalid arguments: there is too much in it to be checked against the schema");
+        let error = run_within_limit(|| validator.check(&Value::from(vec![1; 1_000_000]))).unwrap_err();
+        assert_eq!(error, "invalid arguments: the value is too large to be checked against the schema");
     }
 
     #[test]
-    fn compiling_needs_little_stack_whatever_the_schema() {
+    fn compiling_any_schema_needs_little_stack() {
         for keyword in ["items", "additionalProperties", "unevaluatedProperties", "not", "contains", "if"] {
             let segment = |at: usize| {
                 let next = json!({"$ref": format!("#/$defs/a{}", at + 1)});
@@ -514,13 +518,13 @@ mod tests {
             definitions.insert("a7".to_owned(), json!({}));
             let schema = json!({"items": {"$ref": "#/$defs/a0"}, "$defs": definitions});
             let small = std::thread::Builder::new().stack_size(2 << 20);
-            // Either answer will do.
+            // Either result is accepted.
             small.spawn(move || drop(compile(schema))).unwrap().join().unwrap();
         }
     }
 
     #[test]
-    fn definitions_that_refer_to_each_other_and_double_with_each_step_are_decided_soon() {
+    fn doubling_mutual_references_are_decided_quickly() {
         let to = |at: usize| json!({"$ref": format!("#/$defs/a{at}")});
         let level = |at: usize| {
             let twice = json!({"allOf": [to(at + 1), to(at + 1)]});
@@ -528,12 +532,12 @@ mod tests {
         };
         let mut definitions: serde_json::Map<_, _> = (0..35).map(level).collect();
         definitions.insert("a35".to_owned(), json!({"properties": {"back": to(34)}}));
-        // Found from the other end, it does not double.
+        // Reached from the other end, the work does not double.
         let ends = json!({"$ref": "#/$defs/a0", "properties": {"y": to(35)}, "$defs": definitions});
         let validator = compile(ends).unwrap();
         let nested = |levels| (0..levels).fold(json!({}), |inner, _| json!({"x": inner}));
         run_within_limit(|| validator.check(&nested(10))).unwrap();
-        let told = run_within_limit(|| validator.check(&nested(34))).unwrap_err();
-        assert_eq!(told, "invalid arguments: there is too much in it to be checked against the schema");
+        let error = run_within_limit(|| validator.check(&nested(34))).unwrap_err();
+        assert_eq!(error, "invalid arguments: the value is too large to be checked against the schema");
     }
 }

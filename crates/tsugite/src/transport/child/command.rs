@@ -1,7 +1,7 @@
-//! What to run, and in which surroundings.
+//! The command that starts a server: program, arguments, environment and working directory.
 //!
-//! A server is somebody else's program. Of our environment it sees what every program needs, and no token that happens
-//! to be there, unless it is told to.
+//! A server is third-party code. It gets only the environment variables that every program needs, so that a token in our
+//! environment does not leak to it unless the caller passes it on.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -9,24 +9,22 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What to run: a program, its arguments, and deliberately chosen surroundings.
+/// A command that starts a server: a program, its arguments and its environment.
 ///
-/// The program is a path, or a name that is looked for in `PATH`. No shell reads it: arguments are given apart, and
-/// nothing in them has a meaning of its own.
+/// The program is a path, or a name that is searched in `PATH`. No shell is involved: each argument is passed as it is.
 ///
-/// Of our environment it gets `HOME`, `LANG`, `LC_*`, `LOGNAME`, `PATH`, `SHELL`, `TERM`, `TMPDIR`, `TZ` and `USER`,
-/// and what [`Command::env`] and [`Command::pass_env`] add. Exported shell functions are never passed on.
+/// From our environment the server inherits `HOME`, `LANG`, `LC_*`, `LOGNAME`, `PATH`, `SHELL`, `TERM`, `TMPDIR`, `TZ`
+/// and `USER`; [`Command::env`] and [`Command::pass_env`] add more. Exported shell functions are never inherited.
 ///
 /// ```
 /// use tsugite::transport::child::Command;
 ///
 /// let command = Command::new("npx").args(["-y", "some-server"]).pass_env("SOME_TOKEN").current_dir("/tmp");
-/// // The same without surroundings:
+/// // The same without an environment or a directory:
 /// let command = Command::from(["npx", "-y", "some-server"]);
 /// ```
 ///
-/// What shows a command, such as `Debug`, shows no argument and no value of a variable: there may be secrets among
-/// them.
+/// `Debug` and errors show no arguments and no values of variables, because they may be secrets.
 #[derive(Clone)]
 pub struct Command {
     pub(super) program: OsString,
@@ -38,7 +36,7 @@ pub struct Command {
     pub(super) shutdown_grace: Duration,
 }
 
-/// Where the value of a variable comes from.
+/// The source of the value of an environment variable.
 #[derive(Clone)]
 pub(super) enum EnvVar {
     Set(OsString),
@@ -55,24 +53,24 @@ impl EnvVar {
     }
 }
 
-/// What becomes of what a server writes to stderr.
+/// The destination of a server's stderr.
 ///
-/// The specification lets servers log there whatever they like; it need not be an error.
+/// The specification allows servers to log anything there, so output on stderr does not mean an error.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stderr {
-    /// The last 64 KiB are kept, for whoever wants to know why the server failed. Each line goes to `tracing` too, at
-    /// the level of debugging.
+    /// Keeps the last 64 KiB, which errors show when the server fails. Each line is also logged with `tracing` at the
+    /// debug level.
     #[default]
     Capture,
-    /// It goes where ours goes.
+    /// Goes to our own stderr.
     Inherit,
-    /// Nobody sees it.
+    /// Goes to `/dev/null`.
     Discard,
 }
 
 impl Command {
-    /// A command without arguments.
+    /// Creates a command without arguments.
     pub fn new(program: impl Into<OsString>) -> Self {
         Self {
             program: program.into(),
@@ -85,25 +83,25 @@ impl Command {
         }
     }
 
-    /// One more argument.
+    /// Adds an argument.
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
         self.args.push(arg.into());
         self
     }
 
-    /// More arguments.
+    /// Adds several arguments.
     pub fn args(mut self, args: impl IntoIterator<Item = impl Into<OsString>>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
     }
 
-    /// Sets a variable of its environment.
+    /// Sets an environment variable of the server.
     pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.variables.insert(name.into(), EnvVar::Set(value.into()));
         self
     }
 
-    /// Sets several variables of its environment.
+    /// Sets several environment variables of the server.
     pub fn envs(
         self,
         variables: impl IntoIterator<Item = (impl Into<OsString>, impl Into<OsString>)>,
@@ -111,69 +109,71 @@ impl Command {
         variables.into_iter().fold(self, |command, (name, value)| command.env(name, value))
     }
 
-    /// Passes on a variable of our environment, as it is when the command is started. If we have none of that name,
-    /// neither has the server.
+    /// Passes on one of our environment variables, with its value at the time the command is started. If it is not set
+    /// then, it is not set for the server either.
     pub fn pass_env(mut self, name: impl Into<OsString>) -> Self {
         self.variables.insert(name.into(), EnvVar::Inherited);
         self
     }
 
-    /// Does not pass on a variable of our environment, whatever else is passed.
+    /// Never passes on this environment variable, also with [`Command::inherit_env`].
     pub fn env_remove(mut self, name: impl Into<OsString>) -> Self {
         self.variables.insert(name.into(), EnvVar::Removed);
         self
     }
 
-    /// Passes on all of our environment. Only for programs that may know every secret in it.
+    /// Passes on our whole environment. Use it only for programs that may see every secret in it.
     pub fn inherit_env(mut self) -> Self {
         self.inherit_env = true;
         self
     }
 
-    /// The folder to start it in, ours unless told otherwise.
+    /// Sets the working directory; ours unless set.
     ///
-    /// A program that is given as a relative path is looked for from there.
+    /// A program given as a relative path is searched from there.
     pub fn current_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.current_dir = Some(folder.into());
         self
     }
 
-    /// What becomes of what it writes to stderr, [`StderrSubscriber::Capture`] unless told otherwise.
+    /// Sets the destination of the server's stderr; [`Stderr::Capture`] unless set.
     pub fn stderr(mut self, stderr: Stderr) -> Self {
         self.stderr = stderr;
         self
     }
 
-    /// How long it may take to end once its stdin is closed, two seconds unless told otherwise.
+    /// Sets how long the server may run after its stdin is closed; two seconds unless set.
     ///
-    /// Then it is asked with SIGTERM, has that time again, and is killed with everything it started.
+    /// After that it gets SIGTERM and the same time again, and then it is killed with all processes it started.
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
         self.shutdown_grace = grace;
         self
     }
 
-    /// Its environment, in view of ours.
+    /// Builds the environment of the server from ours.
     pub(super) fn environment(
         &self,
         ours: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> BTreeMap<OsString, OsString> {
-        // A shell would run such a value as code; that is how Shellshock came in.
+        // A shell would run such a value as code (Shellshock, CVE-2014-6271).
         let is_function = |value: &OsStr| value.as_encoded_bytes().starts_with(b"()");
-        let passed = ours.into_iter().filter(|(name, value)| self.is_inherited(name) && !is_function(value));
-        let given = self
+        let inherited =
+            ours.into_iter().filter(|(name, value)| self.is_inherited(name) && !is_function(value));
+        let set = self
             .variables
             .iter()
             .filter_map(|(name, variable)| Some((name.clone(), variable.value()?.to_owned())));
-        passed.chain(given).collect()
+        inherited.chain(set).collect()
     }
 
     fn is_inherited(&self, name: &OsStr) -> bool {
-        let is_usual =
-            || DEFAULT_ENV.iter().any(|usual| name == *usual) || name.as_encoded_bytes().starts_with(b"LC_");
+        let is_default = || {
+            DEFAULT_ENV.iter().any(|default| name == *default) || name.as_encoded_bytes().starts_with(b"LC_")
+        };
         match self.variables.get(name) {
             Some(EnvVar::Removed) => false,
             Some(EnvVar::Inherited) => true,
-            _ => self.inherit_env || is_usual(),
+            _ => self.inherit_env || is_default(),
         }
     }
 }
@@ -192,33 +192,33 @@ impl From<String> for Command {
     }
 }
 
-/// A program and its arguments. An empty one cannot be started.
+/// A program and its arguments. An empty array cannot be started.
 impl<S: Into<OsString>, const N: usize> From<[S; N]> for Command {
-    fn from(words: [S; N]) -> Self {
-        from_args(words)
+    fn from(command_line: [S; N]) -> Self {
+        from_args(command_line)
     }
 }
 
-/// A program and its arguments. An empty one cannot be started.
+/// A program and its arguments. An empty vector cannot be started.
 impl<S: Into<OsString>> From<Vec<S>> for Command {
-    fn from(words: Vec<S>) -> Self {
-        from_args(words)
+    fn from(command_line: Vec<S>) -> Self {
+        from_args(command_line)
     }
 }
 
-/// A program and its arguments. An empty one cannot be started.
+/// A program and its arguments. An empty slice cannot be started.
 impl<S: AsRef<OsStr>> From<&[S]> for Command {
-    fn from(words: &[S]) -> Self {
-        from_args(words.iter().map(AsRef::as_ref))
+    fn from(command_line: &[S]) -> Self {
+        from_args(command_line.iter().map(AsRef::as_ref))
     }
 }
 
-fn from_args(words: impl IntoIterator<Item = impl Into<OsString>>) -> Command {
-    let mut words = words.into_iter();
-    Command::new(words.next().map(Into::into).unwrap_or_default()).args(words)
+fn from_args(command_line: impl IntoIterator<Item = impl Into<OsString>>) -> Command {
+    let mut arguments = command_line.into_iter();
+    Command::new(arguments.next().map(Into::into).unwrap_or_default()).args(arguments)
 }
 
-/// Without values: they may be secrets.
+/// Shows no arguments and no values of variables, because they may be secrets.
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Command")
@@ -233,7 +233,8 @@ impl fmt::Debug for Command {
     }
 }
 
-/// A program as it may be shown: whoever writes a whole command line in its place may have written a secret.
+/// Returns the program for an error message, without the rest of a command line that was passed as the program: that may
+/// hold a secret.
 pub(super) fn redacted_program(program: &OsStr) -> String {
     let program = program.to_string_lossy();
     match program.split_once(char::is_whitespace) {
@@ -242,15 +243,15 @@ pub(super) fn redacted_program(program: &OsStr) -> String {
     }
 }
 
-/// The name of a variable as it may be shown, without a value that was written into it.
+/// Returns the name of a variable for an error message, without a value that was passed as part of the name.
 pub(super) fn redacted_env_name(name: &OsStr) -> String {
     let name = name.to_string_lossy();
     name.split_once('=').map_or(&*name, |(name, _)| name).to_owned()
 }
 
-/// What every program may see. The official SDKs pass `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`; the others
-/// are the place, the language and the time a program cannot guess.
+/// The variables that every server inherits. The official SDKs pass `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`;
+/// the others set the temporary directory, the language and the time zone.
 const DEFAULT_ENV: [&str; 9] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
 
-/// How long a child may take to end.
+/// The default of [`Command::shutdown_grace`].
 const DEFAULT_SHUTDOWN_GRACE: Duration = Duration::from_secs(2);

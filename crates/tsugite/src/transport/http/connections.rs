@@ -324,10 +324,10 @@ mod tests {
         let connections = connections();
         let (watching, guard) = (connections.clone(), connections.register());
         let watch = tokio::spawn(async move { watching.enforce_idle_timeout().await });
-        let begun = Instant::now();
+        let started = Instant::now();
         assert_eq!(guard.connection.run_until_closed(|_| Poll::<()>::Pending).await, None);
         let limit = connections.state.http.header_read_timeout;
-        assert!((limit..limit + limit / 10).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+        assert!((limit..limit + limit / 10).contains(&started.elapsed()), "{:?}", started.elapsed());
         // Each request restarts the timeout, and a request in progress has none.
         drop(guard);
         let guard = connections.register();

@@ -219,12 +219,12 @@ impl EventStream {
         limits: LogLimits,
     ) -> Option<AppendFuture> {
         match store.append(&self.log_key, events, limits) {
-            StoreFuture::Ready(kept) => {
-                log_append_error(kept);
+            StoreFuture::Ready(appended) => {
+                log_append_error(appended);
                 self.wake_reader();
                 None
             }
-            StoreFuture::Pending(kept) => Some(Box::pin(async move { log_append_error(kept.await) })),
+            StoreFuture::Pending(appended) => Some(Box::pin(async move { log_append_error(appended.await) })),
         }
     }
 
@@ -247,8 +247,8 @@ impl EventStream {
     }
 }
 
-fn log_append_error(kept: Result<(), crate::store::StoreError>) {
-    if let Err(error) = kept {
+fn log_append_error(appended: Result<(), crate::store::StoreError>) {
+    if let Err(error) = appended {
         tracing::error!(error = %Chain(&*error), "an event could not be stored");
     }
 }
@@ -286,8 +286,8 @@ pub(super) fn poll_append(
     stream: &EventStream,
     cx: &mut Context<'_>,
 ) -> Poll<()> {
-    if let Some(kept) = appending {
-        if kept.as_mut().poll(cx).is_pending() {
+    if let Some(appended) = appending {
+        if appended.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
         *appending = None;

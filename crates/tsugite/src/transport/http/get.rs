@@ -123,8 +123,8 @@ async fn replay_from_store(
     if !state.store.is_shared() {
         return None;
     }
-    let said = state.store.read(&log_key(session.id().as_str(), number), after).await.ok()??;
-    Some(sse(HttpBody::full(concat_events(&said))))
+    let events = state.store.read(&log_key(session.id().as_str(), number), after).await.ok()??;
+    Some(sse(HttpBody::full(concat_events(&events))))
 }
 
 /// Ends a session.

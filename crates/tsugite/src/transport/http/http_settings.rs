@@ -1,4 +1,4 @@
-//! What can be set about HTTP.
+//! Settings of the HTTP transport.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::access::WebOrigin;
 
-/// Settings of HTTP, for [`Server::http`](crate::Server::http). Each has a default that is safe on a machine of one's own.
+/// Settings of the HTTP transport, for [`Server::http`](crate::Server::http). The defaults are safe on a developer's
+/// machine: only loopback hosts and origins are allowed.
 ///
 /// ```
 /// use tsugite::prelude::*;
@@ -61,7 +62,7 @@ pub struct Http {
 pub struct HttpSsePaths {
     /// The path where clients open the event stream.
     pub stream: String,
-    /// The path where clients post messages. The server sends it to clients as it stands here.
+    /// The path where clients post messages. It is sent to clients unchanged.
     pub messages: String,
 }
 
@@ -71,7 +72,7 @@ impl Default for HttpSsePaths {
     }
 }
 
-/// A page for people.
+/// A page for browsers.
 #[derive(Clone)]
 pub(super) struct Page {
     pub(super) path: String,
@@ -91,7 +92,7 @@ impl Default for Http {
 }
 
 impl Http {
-    /// The defaults.
+    /// Creates the default settings.
     pub fn new() -> Self {
         Self {
             path: "/mcp".to_owned(),
@@ -125,7 +126,7 @@ impl Http {
         }
     }
 
-    /// Where the endpoint is, for a server that listens itself; `/mcp` unless told.
+    /// Sets the path of the endpoint, for a server that listens itself; `/mcp` unless set.
     #[must_use]
     pub fn path(mut self, path: impl Into<String>) -> Self {
         self.path = path.into();
@@ -136,17 +137,18 @@ impl Http {
         self
     }
 
-    /// Where `GET` answers 200 while the server is up, for a server that listens itself; `/health` unless told, nowhere for
-    /// `None`.
+    /// Sets the path of the health check, for a server that listens itself; `/health` unless set. `GET` returns 200 there
+    /// while the server is up. `None` turns it off.
     #[must_use]
     pub fn health_path(mut self, path: Option<&str>) -> Self {
         self.health_path = path.map(str::to_owned);
         self
     }
 
-    /// A page for people who open the server in a browser, for a server that listens itself: at this path, in HTML. It is
-    /// written for the host that was asked, such as `127.0.0.1:3000`; escape it, if any host may be asked. None unless
-    /// told.
+    /// Serves an HTML page at `path` for users who open the server in a browser, for a server that listens itself.
+    ///
+    /// `render` gets the host of the request, such as `127.0.0.1:3000`; escape it if any host is allowed. There is no page
+    /// unless set.
     ///
     /// ```
     /// use tsugite::transport::http::Http;
@@ -158,28 +160,28 @@ impl Http {
     pub fn page(
         mut self,
         path: impl Into<String>,
-        write: impl Fn(&str) -> String + Send + Sync + 'static,
+        render: impl Fn(&str) -> String + Send + Sync + 'static,
     ) -> Self {
-        self.page = Some(Page { path: path.into(), render: Arc::new(write) });
+        self.page = Some(Page { path: path.into(), render: Arc::new(render) });
         self
     }
 
-    /// Serves requests that name this host, with any port. `localhost`, `127.0.0.1` and `[::1]` are always served. The
-    /// check keeps web pages from reaching the server by a name of their own that leads here (DNS rebinding).
+    /// Allows requests whose `Host` header is this host, with any port. `localhost`, `127.0.0.1` and `[::1]` are always
+    /// allowed. The check protects against DNS rebinding: a web page that reaches the server by its own host name.
     #[must_use]
     pub fn allow_host(mut self, host: impl Into<String>) -> Self {
         self.allowed_hosts.push(host.into().to_ascii_lowercase());
         self
     }
 
-    /// Serves requests whatever host they name: for a server behind a proxy that checks it.
+    /// Allows every `Host` header, for a server behind a proxy that checks it.
     #[must_use]
     pub fn allow_any_host(mut self) -> Self {
         self.allow_any_host = true;
         self
     }
 
-    /// Serves web pages of this origin, such as `https://app.example`. Pages of loopback names are always served.
+    /// Allows requests from web pages of this origin, such as `https://app.example`. Loopback origins are always allowed.
     #[must_use]
     pub fn allow_origin(mut self, origin: impl AsRef<str>) -> Self {
         match WebOrigin::parse(origin.as_ref()) {
@@ -192,32 +194,32 @@ impl Http {
         self
     }
 
-    /// Serves web pages of every origin: for a server that checks tokens on each request.
+    /// Allows requests from web pages of every origin, for a server that checks a token on each request.
     #[must_use]
     pub fn allow_any_origin(mut self) -> Self {
         self.allow_any_origin = true;
         self
     }
 
-    /// Answers browsers that ask whether pages of an allowed origin may call (CORS). Off unless told.
+    /// Sets whether the server sends CORS headers and answers preflight requests for allowed origins; off unless set.
     #[must_use]
-    pub fn cors(mut self, yes: bool) -> Self {
-        self.cors = yes;
+    pub fn cors(mut self, enabled: bool) -> Self {
+        self.cors = enabled;
         self
     }
 
-    /// Whether clients up to 2025-11-25 get sessions, as they do unless told otherwise. Without, each of their requests stands
-    /// alone: nothing can be asked back, subscribed to or taken up again.
+    /// Sets whether clients up to 2025-11-25 get sessions; on unless set. Without sessions each of their requests is
+    /// independent: handlers cannot ask the client, and there are no subscriptions and no resumable streams.
     #[must_use]
-    pub fn sessions(mut self, yes: bool) -> Self {
-        self.sessions = yes;
+    pub fn sessions(mut self, enabled: bool) -> Self {
+        self.sessions = enabled;
         self
     }
 
-    /// Whether clients may end their session, as they may unless told otherwise.
+    /// Sets whether clients may end their session with `DELETE`; on unless set.
     #[must_use]
-    pub fn allow_delete(mut self, yes: bool) -> Self {
-        self.allow_delete = yes;
+    pub fn allow_delete(mut self, allowed: bool) -> Self {
+        self.allow_delete = allowed;
         self
     }
 
@@ -234,36 +236,37 @@ impl Http {
         self
     }
 
-    /// How long a session stays that nobody uses; 30 minutes unless told. A call or an open stream is a use.
+    /// Sets how long an unused session is kept; 30 minutes unless set. A session with a running call or an open stream is in
+    /// use.
     #[must_use]
-    pub fn session_idle_timeout(mut self, time: Duration) -> Self {
-        self.session_idle_timeout = time;
+    pub fn session_idle_timeout(mut self, timeout: Duration) -> Self {
+        self.session_idle_timeout = timeout;
         self
     }
 
-    /// Limits the sessions of all callers together; 100,000 unless set. A further one gets 503, and no session is ended
-    /// to make room for it.
+    /// Limits the sessions of all callers together; 100,000 unless set. A request for another one gets 503;
+    /// no existing session is ended.
     #[must_use]
     pub fn max_sessions(mut self, sessions: usize) -> Self {
         self.max_sessions = sessions;
         self
     }
 
-    /// Limits the sessions of one authenticated caller; 1,000 unless set. A further one gets 429.
+    /// Limits the sessions of one authenticated caller; 1,000 unless set. A request for another one gets 429.
     #[must_use]
     pub fn max_sessions_per_caller(mut self, sessions: usize) -> Self {
         self.max_sessions_per_caller = sessions;
         self
     }
 
-    /// How many `subscriptions/listen` and `GET` streams may be open; 20,000 unless told.
+    /// Limits the open `subscriptions/listen` and `GET` streams; 20,000 unless set.
     #[must_use]
     pub fn max_streams(mut self, streams: usize) -> Self {
         self.max_streams = streams;
         self
     }
 
-    /// How many handlers may be under way at once, of all clients together; 4,096 unless told. More wait.
+    /// Limits the handlers that run at once, of all clients together; 4,096 unless set. Further calls wait.
     #[must_use]
     pub fn max_concurrent_handlers(mut self, handlers: usize) -> Self {
         self.max_concurrent_handlers = handlers.clamp(1, 1 << 29);
@@ -291,24 +294,24 @@ impl Http {
         self
     }
 
-    /// How many streams that are done a session keeps; 64 unless told. The oldest goes first.
+    /// Limits the finished streams whose events a session keeps; 64 unless set. The oldest is dropped first.
     #[must_use]
     pub fn max_logs_per_session(mut self, streams: usize) -> Self {
         self.max_logs_per_session = streams;
         self
     }
 
-    /// After what time clients should come back for a stream that ended early; 1 second unless told.
+    /// Sets how long clients should wait before they reconnect to a stream that ended early; 1 second unless set.
     #[must_use]
-    pub fn retry_interval(mut self, time: Duration) -> Self {
-        self.retry_interval = time;
+    pub fn retry_interval(mut self, interval: Duration) -> Self {
+        self.retry_interval = interval;
         self
     }
 
-    /// How often a stream says that it is still there; every 15 seconds unless told.
+    /// Sets the interval of keep-alive comments on idle streams; 15 seconds unless set.
     #[must_use]
-    pub fn keep_alive_interval(mut self, time: Duration) -> Self {
-        self.keep_alive_interval = time;
+    pub fn keep_alive_interval(mut self, interval: Duration) -> Self {
+        self.keep_alive_interval = interval;
         self
     }
 
@@ -337,15 +340,16 @@ impl Http {
         self
     }
 
-    /// Encrypts, with a chain of certificates and a key from files in PEM; for a server that listens itself. Needs the cargo
-    /// feature `tls`.
+    /// Serves over TLS with a certificate chain and a private key from PEM files, for a server that listens itself. Needs
+    /// the cargo feature `tls`.
     #[must_use]
     pub fn tls(mut self, certificates: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         self.tls = Some((certificates.into(), key.into()));
         self
     }
 
-    /// How many connections there may be, for a server that listens itself; 20,000 unless told. More wait to be accepted.
+    /// Limits the open connections, for a server that listens itself; 20,000 unless set. Further connections wait to be
+    /// accepted.
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.max_connections = connections;

@@ -26,9 +26,9 @@ use crate::server::handler_limits::StreamPermit;
 pub(super) struct HttpSseSessions(Mutex<HashMap<String, Arc<ServerConnection>>>);
 
 impl HttpSseSessions {
-    fn find(&self, id: &str, who: Option<&Principal>) -> Option<Arc<ServerConnection>> {
+    fn find(&self, id: &str, principal: Option<&Principal>) -> Option<Arc<ServerConnection>> {
         let connection = lock(&self.0).get(id).cloned()?;
-        (connection.caller.principal.as_ref() == who).then_some(connection)
+        (connection.caller.principal.as_ref() == principal).then_some(connection)
     }
 
     pub(super) fn close(&self) {
@@ -120,12 +120,12 @@ impl SseBody for HttpSseBody {
             return Poll::Ready(Some(first));
         }
         let outbox = self.connection.outbox().clone();
-        let mut said = Vec::new();
+        let mut messages = Vec::new();
         loop {
-            if outbox.take_all(&mut said) {
+            if outbox.take_all(&mut messages) {
                 self.keep_alive.reset();
-                let mut text = Vec::with_capacity(said.len() + 64);
-                for line in said.split_inclusive(|byte| *byte == b'\n') {
+                let mut text = Vec::with_capacity(messages.len() + 64);
+                for line in messages.split_inclusive(|byte| *byte == b'\n') {
                     text.extend_from_slice(b"event: message\n");
                     super::event_stream::write_event(&mut text, line);
                 }

@@ -135,31 +135,34 @@ impl HttpState {
         let Some((revision, initialize_params, level)) = session.connection.snapshot() else {
             return StoreFuture::Ready(());
         };
-        let who = session.connection.caller.principal.as_ref();
-        let kept = SessionRecord {
+        let principal = session.connection.caller.principal.as_ref();
+        let record = SessionRecord {
             revision: revision.as_str().to_owned(),
             initialize_params,
             level,
-            principal: who.map(|who| (who.issuer().to_owned(), who.subject().to_owned())),
+            principal: principal
+                .map(|principal| (principal.issuer().to_owned(), principal.subject().to_owned())),
         };
-        let Ok(kept) = RawJson::from_value(&kept) else { return StoreFuture::Ready(()) };
+        let Ok(record) = RawJson::from_value(&record) else { return StoreFuture::Ready(()) };
         let age = self.http.session_idle_timeout.saturating_mul(2);
-        let noted = |kept: Result<Option<u64>, StoreError>| {
-            if let Err(error) = kept {
+        let log_error = |stored: Result<Option<u64>, StoreError>| {
+            if let Err(error) = stored {
                 tracing::error!(error = %Chain(&*error), "a session could not be stored");
             }
         };
         match self.store.put(
             &session_key(session.id()),
-            kept.text().to_owned().into(),
+            record.text().to_owned().into(),
             Precondition::Any,
             age,
         ) {
-            StoreFuture::Ready(kept) => {
-                noted(kept);
+            StoreFuture::Ready(stored) => {
+                log_error(stored);
                 StoreFuture::Ready(())
             }
-            StoreFuture::Pending(kept) => StoreFuture::Pending(Box::pin(async move { noted(kept.await) })),
+            StoreFuture::Pending(stored) => {
+                StoreFuture::Pending(Box::pin(async move { log_error(stored.await) }))
+            }
         }
     }
 
@@ -277,15 +280,15 @@ impl HttpState {
                 state.delete_logs(expired);
                 state.store.purge_expired();
                 if state.store.is_shared() {
-                    let (mut kept, now) = (Vec::new(), Instant::now());
+                    let (mut writes, now) = (Vec::new(), Instant::now());
                     state.sessions.for_each(|session| {
                         // Used since the last sweep, or since the one before in case that sweep was late.
                         if session.idle_time(now) <= every.saturating_mul(2) {
-                            kept.push(state.persist_session(session));
+                            writes.push(state.persist_session(session));
                         }
                     });
-                    for kept in kept {
-                        kept.await;
+                    for write in writes {
+                        write.await;
                     }
                 }
             }

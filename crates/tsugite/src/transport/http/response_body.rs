@@ -33,8 +33,8 @@ impl HttpBody {
 
     /// Keeps the connection marked as busy until an event stream ends. Other bodies are complete already.
     pub(super) fn attach_guard(&mut self, guard: RequestGuard) {
-        if let BodyKind::Sse(_, kept) = &mut self.0 {
-            *kept = Some(guard);
+        if let BodyKind::Sse(_, slot) = &mut self.0 {
+            *slot = Some(guard);
         }
     }
 }

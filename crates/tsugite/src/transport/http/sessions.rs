@@ -65,8 +65,8 @@ impl HttpSession {
     }
 
     /// Whether this caller opened the session.
-    fn belongs_to(&self, who: Option<&Principal>) -> bool {
-        is_same_principal(self.connection.caller.principal.as_ref(), who)
+    fn belongs_to(&self, principal: Option<&Principal>) -> bool {
+        is_same_principal(self.connection.caller.principal.as_ref(), principal)
     }
 
     /// How long no request or stream has used the session.
@@ -139,18 +139,18 @@ impl Sessions {
     pub(super) fn open(
         &self,
         connection: Arc<ServerConnection>,
-        most: usize,
+        max_sessions: usize,
         most_each: usize,
     ) -> Result<Arc<HttpSession>, OpenSessionError> {
         let id = SessionId::random().ok_or(OpenSessionError::NoRandomness)?;
-        let who = connection.caller.principal.clone();
-        if self.count.fetch_add(1, Ordering::AcqRel) >= most {
+        let principal = connection.caller.principal.clone();
+        if self.count.fetch_add(1, Ordering::AcqRel) >= max_sessions {
             self.count.fetch_sub(1, Ordering::AcqRel);
             return Err(OpenSessionError::LimitReached);
         }
-        if let Some(who) = &who {
+        if let Some(principal) = &principal {
             let mut each = lock(&self.count_per_caller);
-            let count = each.entry(caller_key(who)).or_default();
+            let count = each.entry(caller_key(principal)).or_default();
             if *count >= most_each {
                 self.count.fetch_sub(1, Ordering::AcqRel);
                 return Err(OpenSessionError::CallerLimitReached);
@@ -168,16 +168,16 @@ impl Sessions {
         &self,
         id: SessionId,
         connection: Arc<ServerConnection>,
-        most: usize,
+        max_sessions: usize,
     ) -> bool {
-        if self.count.load(Ordering::Acquire) >= most {
+        if self.count.load(Ordering::Acquire) >= max_sessions {
             return false;
         }
         let session = self.new_session(id, connection);
         if let Entry::Vacant(place) = self.shard(&id).entry(id) {
             self.count.fetch_add(1, Ordering::AcqRel);
-            if let Some(who) = &session.connection.caller.principal {
-                *lock(&self.count_per_caller).entry(caller_key(who)).or_default() += 1;
+            if let Some(principal) = &session.connection.caller.principal {
+                *lock(&self.count_per_caller).entry(caller_key(principal)).or_default() += 1;
             }
             place.insert(session);
         }
@@ -206,10 +206,10 @@ impl Sessions {
     }
 
     /// Finds a session of this caller. It does not expire while the guard lives.
-    pub(super) fn acquire(&self, id: &SessionId, who: Option<&Principal>) -> Option<SessionGuard> {
+    pub(super) fn acquire(&self, id: &SessionId, principal: Option<&Principal>) -> Option<SessionGuard> {
         // The guard is made before the shard is unlocked, so that `remove_idle` sees it.
         let sessions = self.shard(id);
-        let session = sessions.get(id).filter(|session| session.belongs_to(who))?;
+        let session = sessions.get(id).filter(|session| session.belongs_to(principal))?;
         Some(SessionGuard::new(session.clone()))
     }
 
@@ -254,9 +254,9 @@ impl Sessions {
 
     fn release(&self, session: &HttpSession) -> Vec<Arc<EventStream>> {
         self.count.fetch_sub(1, Ordering::AcqRel);
-        if let Some(who) = &session.connection.caller.principal {
+        if let Some(principal) = &session.connection.caller.principal {
             let mut each = lock(&self.count_per_caller);
-            let name = caller_key(who);
+            let name = caller_key(principal);
             if let Some(count) = each.get_mut(&name) {
                 *count -= 1;
                 if *count == 0 {
@@ -275,8 +275,8 @@ impl Sessions {
     }
 }
 
-fn caller_key(who: &Principal) -> (String, String) {
-    (who.issuer().to_owned(), who.subject().to_owned())
+fn caller_key(principal: &Principal) -> (String, String) {
+    (principal.issuer().to_owned(), principal.subject().to_owned())
 }
 
 /// A session in use by a request or a stream: it does not expire while this exists.

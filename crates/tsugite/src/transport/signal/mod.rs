@@ -1,4 +1,4 @@
-//! Signals that ask the process to stop, by platform.
+//! Shutdown signals, by platform.
 
 #[cfg(unix)]
 mod unix;

@@ -1,11 +1,11 @@
-//! Signals on Unix: SIGTERM and SIGINT.
+//! Shutdown signals on Unix: SIGTERM and SIGINT.
 
 use std::future::poll_fn;
 use std::task::Poll;
 
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Waits for a signal that asks the process to stop. Listens from the call on, not only once it is awaited.
+/// Waits for a shutdown signal. The signals are registered by the call itself, before the future is awaited.
 pub(in crate::transport) fn shutdown_signal() -> impl Future<Output = ()> + Send {
     let signals = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()));
     async {

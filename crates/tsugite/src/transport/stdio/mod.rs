@@ -26,11 +26,11 @@ mod unix;
 use unix::{Stdin, Stdio, Stdout, take_stdio};
 
 impl Server {
-    /// Serves one client on stdin and stdout, in every revision, until stdin ends or a signal asks to stop.
+    /// Serves one client on stdin and stdout, in every revision, until stdin ends or SIGTERM or SIGINT arrives.
     ///
     /// Requests that run then have five seconds to finish, or [`Server::shutdown_grace`]. Printed text goes to stderr,
-    /// and so do warnings and errors, unless the application has set a `tracing` subscriber before. Fails if something
-    /// was registered that cannot be offered, or if the pipes break.
+    /// and so do warnings and errors, unless the application has set a `tracing` subscriber before. Fails if a
+    /// registration is invalid, or if the pipes break.
     ///
     /// The first poll of a handler runs on the thread that reads stdin, inside the context of the runtime that called
     /// this; a handler that is still pending continues as a task of that runtime. A handler that blocks without

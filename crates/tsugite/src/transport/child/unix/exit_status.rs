@@ -1,17 +1,17 @@
-//! How a child ended.
+//! The exit status of a child.
 
 use std::fmt;
 
 use rustix::process::WaitIdStatus;
 
-/// How a child ended. In words it goes on from what it is said of: "the server ended with code 3".
+/// The exit status of a child. `Display` is a predicate for a sentence, such as "the server ended with code 3".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChildExitStatus {
-    /// By itself.
+    /// The child ended by itself.
     Code(i32),
-    /// By a signal.
+    /// A signal killed the child.
     Signal(i32),
-    /// Nobody can say: the application ignores SIGCHLD, or waits for children it did not start.
+    /// The status is lost: the application ignores SIGCHLD, or waits for children it did not start.
     Unknown,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for ChildExitStatus {
         match self {
             ChildExitStatus::Code(code) => write!(f, "ended with code {code}"),
             ChildExitStatus::Signal(signal) => write!(f, "was killed by signal {signal}"),
-            ChildExitStatus::Unknown => f.write_str("ended, and nobody knows how"),
+            ChildExitStatus::Unknown => f.write_str("ended with an unknown status"),
         }
     }
 }

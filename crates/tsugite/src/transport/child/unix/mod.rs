@@ -48,11 +48,11 @@ impl Command {
     ///
     /// The error says what failed and where the program was looked for, but no argument and no value of a variable.
     pub(crate) fn spawn(&self) -> Result<SpawnedChild, SpawnError> {
-        let cannot = |error: std::io::Error| SpawnError::new(self, error.to_string());
+        let spawn_error = |error: std::io::Error| SpawnError::new(self, error.to_string());
         let environment = self.environment(std::env::vars_os());
         let program = resolve_program::resolve(self, &environment)?;
-        // Made before the child: an error once it runs must end it.
-        let watcher = Reaper::new().map_err(cannot)?;
+        // Started before the child, because an error after that must end the child.
+        let reaper = Reaper::new().map_err(spawn_error)?;
         let mut command = std::process::Command::new(&program);
         command.arg0(&self.program).args(&self.args).env_clear().envs(&environment).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(match self.stderr {
@@ -67,17 +67,18 @@ impl Command {
             command.spawn().map_err(|error| resolve_program::spawn_error(self, &program, &error))?;
         let pipes = (process.stdin.take(), process.stdout.take(), process.stderr.take());
         let mut inner =
-            ChildInner { reaper: watcher.watch(process), stderr: None, shutdown_grace: self.shutdown_grace };
+            ChildInner { reaper: reaper.watch(process), stderr: None, shutdown_grace: self.shutdown_grace };
         let (Some(stdin), Some(stdout), stderr) = pipes else {
             return Err(SpawnError::new(self, "it has no pipes".into()));
         };
         if let Some(stderr) = stderr {
-            let kept = Arc::new(StderrCapture::new(stderr.into(), inner.reaper.id()).map_err(cannot)?);
-            let reader = tokio::spawn(kept.clone().read()).abort_handle();
-            inner.stderr = Some((kept, reader));
+            let capture =
+                Arc::new(StderrCapture::new(stderr.into(), inner.reaper.id()).map_err(spawn_error)?);
+            let reader = tokio::spawn(capture.clone().read()).abort_handle();
+            inner.stderr = Some((capture, reader));
         }
-        let stdin = pipe::Sender::from_owned_fd(OwnedFd::from(stdin)).map_err(cannot)?;
-        let stdout = pipe::Receiver::from_owned_fd(OwnedFd::from(stdout)).map_err(cannot)?;
+        let stdin = pipe::Sender::from_owned_fd(OwnedFd::from(stdin)).map_err(spawn_error)?;
+        let stdout = pipe::Receiver::from_owned_fd(OwnedFd::from(stdout)).map_err(spawn_error)?;
         Ok(SpawnedChild { child: Child(Arc::new(inner)), stdin, stdout })
     }
 }
@@ -101,7 +102,7 @@ impl Child {
 
     /// Returns the last 64 KiB of its output on stderr, if that is captured, and a note if there was more.
     pub(crate) fn stderr(&self) -> String {
-        self.0.stderr.as_ref().map(|(kept, _)| kept.text()).unwrap_or_default()
+        self.0.stderr.as_ref().map(|(capture, _)| capture.text()).unwrap_or_default()
     }
 
     /// Waits until the child itself has ended. Processes it started may still run, and may hold its pipes open.
@@ -114,24 +115,24 @@ impl Child {
     /// It has [`Command::shutdown_grace`] to end. Then it, or the processes it left behind, get SIGTERM and that time
     /// again. The remaining ones are killed. Dropping the future stops this sequence where it is.
     pub(crate) async fn close(&self, stdin: impl Sized) {
-        let ChildInner { reaper: watch, shutdown_grace: grace, .. } = &*self.0;
+        let ChildInner { reaper, shutdown_grace, .. } = &*self.0;
         // While it runs: once it has ended, processes that left its group can no longer be traced to it.
-        watch.with_process_tree(ProcessTree::refresh).await;
+        reaper.with_process_tree(ProcessTree::refresh).await;
         drop(stdin);
-        let ended = timeout(*grace, watch.wait_exit()).await.is_ok();
-        if !ended || !watch.has_no_descendants().await {
-            watch.with_process_tree(ProcessTree::terminate).await;
-            // The remaining ones are killed.
-            let _ = timeout(*grace, watch.wait_for_descendants()).await;
+        let ended = timeout(*shutdown_grace, reaper.wait_exit()).await.is_ok();
+        if !ended || !reaper.has_no_descendants().await {
+            reaper.with_process_tree(ProcessTree::terminate).await;
+            // Processes that still run after a timeout are killed below.
+            let _ = timeout(*shutdown_grace, reaper.wait_for_descendants()).await;
         }
-        watch.kill_in_background().await;
-        // It is dead, but a broken disk or network share can hold it back. It will be reaped, if later.
-        let _ = timeout(REAP_TIMEOUT, watch.wait_reaped()).await;
+        reaper.kill_in_background().await;
+        // A killed process may be stuck in the kernel, on a broken disk or network share. It is reaped when it ends.
+        let _ = timeout(REAP_TIMEOUT, reaper.wait_reaped()).await;
     }
 
     /// Kills the child and everything it started, at once. Needs no runtime.
     ///
-    /// It is reaped as soon as it is dead, which is a little later.
+    /// It is reaped as soon as it has ended, after this returns.
     pub(crate) fn kill(&self) {
         self.0.reaper.kill();
     }

@@ -1,8 +1,8 @@
-//! Stands in for the process table where there is no `/proc`: a child and its group.
+//! The processes of a child on systems without `/proc`: the child and its process group.
 
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 
-/// A child and its group. The child has not been reaped while there is one.
+/// A child and its process group. The child is not reaped while this value exists.
 pub(super) struct ProcessTree(Pid);
 
 impl ProcessTree {
@@ -10,26 +10,26 @@ impl ProcessTree {
         Self(leader)
     }
 
-    /// Nobody but the group can be found, and a signal finds it anyway.
+    /// Does nothing: a signal to the group needs no list of its processes.
     pub(super) fn refresh(&mut self) {}
 
-    /// Whether nobody is there any more. A group in which everybody has ended takes no signals.
+    /// Whether all processes of the group have ended. Such a group accepts no signals.
     pub(super) fn has_exited(&mut self) -> bool {
         test_kill_process_group(self.0).is_err()
     }
 
-    /// Asks everybody to end.
+    /// Sends SIGTERM to all processes of the group.
     pub(super) fn terminate(&mut self) {
         self.signal(Signal::TERM);
     }
 
-    /// Kills everybody.
+    /// Kills all processes of the group.
     pub(super) fn kill(&mut self) {
         self.signal(Signal::KILL);
     }
 
     fn signal(&self, signal: Signal) {
-        // An error says that nobody is left, or that it is not our business any more, as with `sudo`.
+        // Fails if no process is left, or if we may not signal it, as with `sudo`.
         let _ = kill_process_group(self.0, signal);
     }
 }

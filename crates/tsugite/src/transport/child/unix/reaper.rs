@@ -1,13 +1,12 @@
-//! Waits for a child, and decides when its number may be given to somebody else.
+//! Waits for a child and decides when it is reaped.
 //!
-//! A signal goes to a number, and numbers are used again. But the number of a process is free only when it was reaped,
-//! and the number of a group is that of its first process. So a child is not reaped when it ends: it is left a zombie
-//! until its family has been killed, and as long as it is one, its number and that of its group can mean nobody else.
-//! Then [`ProcessTree`] leaves its lock, and after that the child is reaped. Whoever finds no family there sends no signal.
-//! Those outside of the group are no children of ours; `proc.rs` says how they are told from strangers.
+//! Signals are sent to process ids, and ids are reused. But the id of a process is free only after the process was reaped,
+//! and the id of a process group is that of its first process. Therefore a child is not reaped when it ends: it stays a
+//! zombie until its descendants are killed, and until then no other process can have its id or the id of its group. The
+//! [`ProcessTree`] is removed from its mutex before the child is reaped, and no signal is sent once it is gone. Descendants
+//! outside the group are not our children; `proc.rs` explains how they are identified.
 //!
-//! All of that is the work of a thread: it must go on where there is no runtime any more, since children are dropped
-//! there too. Beside the process it waits for, a thread costs nothing.
+//! A thread does this work, because children may be dropped, and must then be reaped, after the runtime has ended.
 
 use std::io;
 use std::process::Child as Process;
@@ -22,17 +21,17 @@ use tokio::sync::watch;
 use super::{ChildExitStatus, ProcessTree};
 use crate::lock::lock;
 
-/// A child that is watched.
+/// A handle to a child that a reaper thread waits for.
 pub(super) struct ReaperHandle {
     pid: Pid,
     unreaped: Arc<Mutex<Option<UnreapedChild>>>,
     state: watch::Receiver<ChildState>,
 }
 
-/// What there is until the child is reaped.
+/// The state that exists until the child is reaped.
 struct UnreapedChild {
     process_tree: ProcessTree,
-    /// Dropped when the family has been killed: then the child may be reaped.
+    /// Dropped when all processes are killed; then the child may be reaped.
     reap_hold: Option<mpsc::Sender<()>>,
 }
 
@@ -59,50 +58,51 @@ impl ReaperHandle {
     }
 
     pub(super) async fn wait_exit(&self) -> ChildExitStatus {
-        let is_ended = |life: &ChildState| matches!(life, ChildState::Exited(_) | ChildState::Reaped(_));
-        match self.state.clone().wait_for(is_ended).await.as_deref() {
-            Ok(ChildState::Exited(ended) | ChildState::Reaped(ended)) => *ended,
+        let has_ended = |state: &ChildState| matches!(state, ChildState::Exited(_) | ChildState::Reaped(_));
+        match self.state.clone().wait_for(has_ended).await.as_deref() {
+            Ok(ChildState::Exited(status) | ChildState::Reaped(status)) => *status,
             Ok(ChildState::Running) | Err(_) => ChildExitStatus::Unknown,
         }
     }
 
     pub(super) async fn wait_reaped(&self) {
-        // An error would say that the thread is gone; then nobody will reap it.
-        let _ = self.state.clone().wait_for(|life| matches!(life, ChildState::Reaped(_))).await;
+        // Fails if the thread is gone; then the child is never reaped.
+        let _ = self.state.clone().wait_for(|state| matches!(state, ChildState::Reaped(_))).await;
     }
 
-    /// Waits until the child has ended and everything it started too, as far as that can be seen.
+    /// Waits until the child and all its visible descendants have ended.
     pub(super) async fn wait_for_descendants(&self) {
         self.wait_exit().await;
-        let mut pause = MIN_POLL_INTERVAL;
-        // Nobody is told of the end of processes that are not his children.
+        let mut interval = MIN_POLL_INTERVAL;
+        // The system reports the end of our children only, so descendants are polled.
         while !self.has_no_descendants().await {
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(MAX_POLL_INTERVAL);
+            tokio::time::sleep(interval).await;
+            interval = (interval * 2).min(MAX_POLL_INTERVAL);
         }
     }
 
-    /// Whether a child that has ended left nothing behind that can be seen.
+    /// Whether a child that has ended has no visible descendants left.
     pub(super) async fn has_no_descendants(&self) -> bool {
         self.with_process_tree(ProcessTree::has_exited).await.unwrap_or(true)
     }
 
-    /// Does something that may read the whole process table. None if the child was reaped, or the runtime is ending.
+    /// Runs `work` on a thread where blocking is allowed, since it may read the whole process table. None if the child was
+    /// reaped or the runtime is shutting down.
     pub(super) async fn with_process_tree<T: Send + 'static>(
         &self,
         work: fn(&mut ProcessTree) -> T,
     ) -> Option<T> {
-        self.with_unreaped(move |held| work(&mut held.process_tree)).await
+        self.with_unreaped(move |unreaped| work(&mut unreaped.process_tree)).await
     }
 
-    /// The same as [`ReaperHandle::kill`], where blocking is allowed.
+    /// Like [`ReaperHandle::kill`], but on a thread where blocking is allowed.
     pub(super) async fn kill_in_background(&self) {
         self.with_unreaped(UnreapedChild::kill).await;
     }
 
     pub(super) fn kill(&self) {
-        if let Some(held) = lock(&self.unreaped).as_mut() {
-            held.kill();
+        if let Some(unreaped) = lock(&self.unreaped).as_mut() {
+            unreaped.kill();
         }
     }
 
@@ -110,73 +110,74 @@ impl ReaperHandle {
         &self,
         work: impl FnOnce(&mut UnreapedChild) -> T + Send + 'static,
     ) -> Option<T> {
-        let held = self.unreaped.clone();
-        tokio::task::spawn_blocking(move || lock(&held).as_mut().map(work)).await.ok().flatten()
+        let unreaped = self.unreaped.clone();
+        tokio::task::spawn_blocking(move || lock(&unreaped).as_mut().map(work)).await.ok().flatten()
     }
 }
 
-/// A thread that waits for a child to watch.
+/// A thread that waits for a child to be handed to it.
 pub(super) struct Reaper(mpsc::Sender<ReaperTask>);
 
-/// What the thread needs to know.
+/// The child that is handed to the thread, and the state they share.
 struct ReaperTask {
     process: Process,
     unreaped: Arc<Mutex<Option<UnreapedChild>>>,
     state: watch::Sender<ChildState>,
-    /// Ends when the child may be reaped.
+    /// Disconnected when the child may be reaped.
     may_reap: mpsc::Receiver<()>,
 }
 
 impl Reaper {
-    /// Fails if there can be no more threads.
+    /// Starts the thread. Fails if the system allows no more threads.
     pub(super) fn new() -> io::Result<Self> {
-        let (hand_over, handed_over) = mpsc::channel();
+        let (sender, tasks) = mpsc::channel();
         thread::Builder::new().name("tsugite-child".into()).spawn(move || {
-            // An error says that no child could be started.
-            if let Ok(watched) = handed_over.recv() {
-                ReaperTask::run(watched);
+            // Fails if the child could not be started.
+            if let Ok(task) = tasks.recv() {
+                ReaperTask::run(task);
             }
         })?;
-        Ok(Self(hand_over))
+        Ok(Self(sender))
     }
 
-    /// Watches a child that leads a group.
+    /// Hands over a child that leads its own process group.
     pub(super) fn watch(self, process: Process) -> ReaperHandle {
         let pid = Pid::from_child(&process);
-        let (hold, may_reap) = mpsc::channel();
-        let held = Arc::new(Mutex::new(Some(UnreapedChild {
+        let (reap_hold, may_reap) = mpsc::channel();
+        let unreaped = Arc::new(Mutex::new(Some(UnreapedChild {
             process_tree: ProcessTree::new(pid),
-            reap_hold: Some(hold),
+            reap_hold: Some(reap_hold),
         })));
-        let (life, lives) = watch::channel(ChildState::Running);
-        // The thread waits for nothing else, so it is there.
-        let _ = self.0.send(ReaperTask { process, unreaped: held.clone(), state: life, may_reap });
-        ReaperHandle { pid, unreaped: held, state: lives }
+        let (state_sender, state) = watch::channel(ChildState::Running);
+        // Cannot fail: the thread runs until it has received a task.
+        let task = ReaperTask { process, unreaped: unreaped.clone(), state: state_sender, may_reap };
+        let _ = self.0.send(task);
+        ReaperHandle { pid, unreaped, state }
     }
 }
 
 impl ReaperTask {
     fn run(mut self) {
         let id = WaitId::Pid(Pid::from_child(&self.process));
-        let status = retry_on_intr(|| waitid(id.clone(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT));
-        let ended = match status {
+        let waited = retry_on_intr(|| waitid(id.clone(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT));
+        let status = match waited {
             Ok(Some(status)) => ChildExitStatus::new(&status),
             Ok(None) | Err(_) => {
-                // Somebody else has reaped it, so the number may mean a stranger already.
+                // The application has reaped the child, so its id may belong to another process already.
                 lock(&self.unreaped).take();
                 ChildExitStatus::Unknown
             }
         };
-        self.state.send_replace(ChildState::Exited(ended));
+        self.state.send_replace(ChildState::Exited(status));
         // Nothing is ever sent: this returns when the other end is dropped.
         let _ = self.may_reap.recv();
         lock(&self.unreaped).take();
-        // It has ended, so this does not wait. It fails where somebody else has reaped it.
+        // Does not block, because the child has ended. Fails if the application has reaped it.
         let _ = self.process.wait();
-        self.state.send_replace(ChildState::Reaped(ended));
+        self.state.send_replace(ChildState::Reaped(status));
     }
 }
 
-/// How soon to look again whether something a child left behind has ended.
+/// The interval at which descendants of an ended child are polled; it doubles up to the maximum.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(2);
 const MAX_POLL_INTERVAL: Duration = Duration::from_millis(50);

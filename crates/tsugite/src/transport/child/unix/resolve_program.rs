@@ -1,7 +1,7 @@
-//! Finds the program of a command, or says what is wrong with it.
+//! Finds the program of a command and explains why it cannot be started.
 //!
-//! What the system says of a missing program, a missing folder and a missing interpreter is the same "not found". So it
-//! is looked at before, and if it fails all the same, once more afterwards.
+//! The system reports the same "not found" for a missing program, a missing directory and a missing interpreter. Therefore
+//! the command is checked before it is started, and once more if starting it fails.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use super::super::command::{redacted_env_name, redacted_program};
 use super::Command;
 
-/// Why a command could not be started. No argument and no value of a variable is told, but for `PATH`.
+/// An error that a command could not be started. It shows no arguments and no values of variables other than `PATH`.
 #[derive(Debug)]
 pub(crate) struct SpawnError {
     program: String,
@@ -38,28 +38,28 @@ impl fmt::Display for SpawnError {
 
 impl std::error::Error for SpawnError {}
 
-/// The path of the program. Fails with the first thing that makes no sense.
+/// Returns the path of the program, or an error for the first invalid part of the command.
 pub(super) fn resolve(
     command: &Command,
     environment: &BTreeMap<OsString, OsString>,
 ) -> Result<PathBuf, SpawnError> {
-    let fail = |why| SpawnError::new(command, why);
+    let fail = |reason| SpawnError::new(command, reason);
     check_arguments(command).map_err(fail)?;
     if let Some(folder) = &command.current_dir {
         check_current_dir(folder).map_err(fail)?;
     }
     let program = find_program(command, environment.get(OsStr::new("PATH")).map(OsString::as_os_str));
-    program.map_err(|why| match has_space(&command.program) {
-        true => fail(format!("{why}; arguments are given apart from the program")),
-        false => fail(why),
+    program.map_err(|reason| match has_space(&command.program) {
+        true => fail(format!("{reason}; arguments are given apart from the program")),
+        false => fail(reason),
     })
 }
 
-/// Why a program that was found could not be started.
+/// Returns the error for a program that was found but could not be started.
 pub(super) fn spawn_error(command: &Command, program: &Path, error: &io::Error) -> SpawnError {
-    let there = in_current_dir(command, program);
-    let why = match Errno::from_io_error(error) {
-        Some(Errno::NOENT) => match interpreter(&there) {
+    let path = in_current_dir(command, program);
+    let reason = match Errno::from_io_error(error) {
+        Some(Errno::NOENT) => match interpreter(&path) {
             Some(interpreter) => format!("its interpreter {interpreter:?} does not exist"),
             None => "the loader it needs does not exist, or it was deleted just now".into(),
         },
@@ -69,19 +69,19 @@ pub(super) fn spawn_error(command: &Command, program: &Path, error: &io::Error) 
         Some(Errno::TOOBIG) => "its arguments and its environment are too long".into(),
         _ => error.to_string(),
     };
-    SpawnError::new(command, why)
+    SpawnError::new(command, reason)
 }
 
 fn check_arguments(command: &Command) -> Result<(), String> {
-    let has_nul = |word: &OsStr| word.as_bytes().contains(&0);
+    let has_nul = |text: &OsStr| text.as_bytes().contains(&0);
     if command.program.is_empty() {
         return Err("no program is named".into());
     }
     if has_nul(&command.program) {
         return Err("its name has a NUL byte in it".into());
     }
-    if let Some(at) = command.args.iter().position(|arg| has_nul(arg)) {
-        return Err(format!("argument {} has a NUL byte in it", at + 1));
+    if let Some(index) = command.args.iter().position(|arg| has_nul(arg)) {
+        return Err(format!("argument {} has a NUL byte in it", index + 1));
     }
     for (name, variable) in &command.variables {
         let shown = redacted_env_name(name);
@@ -99,17 +99,17 @@ fn check_arguments(command: &Command) -> Result<(), String> {
 }
 
 fn check_current_dir(folder: &Path) -> Result<(), String> {
-    let wrong = match fs::metadata(folder) {
+    let problem = match fs::metadata(folder) {
         Ok(found) if !found.is_dir() => "is not a folder".into(),
         Ok(_) if access(folder, Access::EXEC_OK).is_err() => "may not be entered".into(),
         Ok(_) => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => "does not exist".into(),
         Err(error) => format!("cannot be entered: {error}"),
     };
-    Err(format!("the folder {folder:?} to start it in {wrong}"))
+    Err(format!("the folder {folder:?} to start it in {problem}"))
 }
 
-/// The path of the program, as seen from the folder it will start in.
+/// Searches the program and returns its path relative to the working directory of the command.
 fn find_program(command: &Command, path: Option<&OsStr>) -> Result<PathBuf, String> {
     let program = Path::new(&command.program);
     if command.program.as_bytes().contains(&b'/') {
@@ -124,7 +124,7 @@ fn find_program(command: &Command, path: Option<&OsStr>) -> Result<PathBuf, Stri
     let path = path.ok_or("not found, as there is no PATH")?;
     let mut not_executable = None;
     for folder in std::env::split_paths(path) {
-        // An empty entry is the folder it starts in. A bare name would be looked for in PATH again.
+        // An empty entry means the working directory. A name without a slash would be searched in PATH again.
         let candidate = match folder.as_os_str().is_empty() {
             true => Path::new(".").join(program),
             false => folder.join(program),
@@ -141,7 +141,7 @@ fn find_program(command: &Command, path: Option<&OsStr>) -> Result<PathBuf, Stri
     })
 }
 
-/// What is at a path.
+/// The result of checking the file at a path.
 enum ProgramCheck {
     Executable,
     NotFound,
@@ -164,7 +164,7 @@ fn in_current_dir(command: &Command, path: &Path) -> PathBuf {
     command.current_dir.as_ref().map_or_else(|| path.into(), |folder| folder.join(path))
 }
 
-/// The folders of `PATH`, as far as somebody would read them.
+/// Lists the directories of `PATH` for an error message, up to a limit.
 fn format_search_path(path: &OsStr) -> String {
     let folders: Vec<_> =
         std::env::split_paths(path).map(|folder| folder.to_string_lossy().into_owned()).collect();
@@ -179,7 +179,7 @@ fn has_space(program: &OsStr) -> bool {
     program.to_string_lossy().contains(char::is_whitespace)
 }
 
-/// What the first line of a script names.
+/// Returns the interpreter that the first line of a script names.
 fn interpreter(program: &Path) -> Option<String> {
     let mut first = Vec::new();
     File::open(program).ok()?.take(MAX_SHEBANG_BYTES).read_to_end(&mut first).ok()?;
@@ -188,8 +188,8 @@ fn interpreter(program: &Path) -> Option<String> {
     Some(String::from_utf8_lossy(name).into_owned())
 }
 
-/// How many folders of `PATH` are listed.
+/// How many directories of `PATH` an error lists.
 const MAX_LISTED_DIRS: usize = 16;
 
-/// How much of a first line Linux reads.
+/// How many bytes of the first line Linux reads.
 const MAX_SHEBANG_BYTES: u64 = 256;

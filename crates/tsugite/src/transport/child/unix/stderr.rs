@@ -1,7 +1,7 @@
-//! What a child wrote to stderr last.
+//! Captures the end of a child's output on stderr.
 //!
-//! It is read all the time, so that a child that logs much is never held up, and little of it is kept. Whoever asks
-//! gets what has been written by then: a child that says why it fails and ends has said it before its end is known.
+//! The pipe is read all the time, so that a child that logs much never blocks; only the last part is kept. A reader gets
+//! everything written so far, so that the last message of a child that has ended is included.
 
 use std::collections::VecDeque;
 use std::io;
@@ -12,38 +12,38 @@ use tokio::net::unix::pipe;
 
 use crate::lock::lock;
 
-/// The end of what a child wrote to stderr.
+/// The last part of a child's output on stderr.
 pub(super) struct StderrCapture {
     pipe: pipe::Receiver,
     tail: Mutex<Tail>,
 }
 
 impl StderrCapture {
-    /// Keeps what comes through a pipe from the child of that number.
+    /// Captures the output of the child with the process id `child` from `pipe`.
     pub(super) fn new(pipe: OwnedFd, child: u32) -> io::Result<Self> {
         let pipe = pipe::Receiver::from_owned_fd(pipe)?;
         Ok(Self { pipe, tail: Mutex::new(Tail { child, ..Tail::default() }) })
     }
 
-    /// Reads until everybody who could write has ended.
+    /// Reads until all processes that hold the other end have closed it.
     pub(super) async fn read(self: Arc<Self>) {
         while self.pipe.readable().await.is_ok() {
             if !self.drain_pipe(|chunk| self.pipe.try_read(chunk)) {
                 return;
             }
-            // Others have work to do too, even if this child never stops writing.
+            // Lets other tasks run, even if this child never stops writing.
             tokio::task::yield_now().await;
         }
     }
 
-    /// What is kept of all that was written until now.
+    /// Returns the captured part of everything written so far.
     pub(super) fn text(&self) -> String {
-        // Past tokio, which may not have been told yet that there is something to read.
+        // Reads without tokio, which may not know yet that the pipe is readable.
         self.drain_pipe(|chunk| Ok(rustix::io::read(&self.pipe, chunk)?));
         lock(&self.tail).text()
     }
 
-    /// Takes what is in the pipe, at most as much as fits into one; false if nothing will come any more.
+    /// Reads what is in the pipe, at most as much as a pipe can hold. Returns false at the end of the stream.
     fn drain_pipe(&self, read: impl Fn(&mut [u8]) -> io::Result<usize>) -> bool {
         let mut tail = lock(&self.tail);
         let mut chunk = [0; CHUNK];
@@ -66,9 +66,9 @@ impl StderrCapture {
 struct Tail {
     child: u32,
     bytes: VecDeque<u8>,
-    /// How many bytes came before those that are kept.
+    /// How many bytes were dropped before those in `bytes`.
     omitted_bytes: u64,
-    /// A line that has not ended, for the log.
+    /// The line that is not complete yet, for the log.
     line: Vec<u8>,
 }
 
@@ -89,34 +89,34 @@ impl Tail {
     fn end_line(&mut self) {
         let line = self.line.trim_ascii_end();
         if !line.is_empty() {
-            // As a field, not as the message: subscribers escape what could move the cursor of a terminal.
+            // A field, not the message: subscribers escape control characters in fields.
             tracing::debug!(child = self.child, line = &*String::from_utf8_lossy(line), "written to stderr");
         }
         self.line.clear();
     }
 
     fn text(&self) -> String {
-        let (mut left_out, mut kept) = (self.omitted_bytes, self.bytes.iter().copied().collect::<Vec<_>>());
-        if left_out == 0 {
+        let (mut omitted, mut kept) = (self.omitted_bytes, self.bytes.iter().copied().collect::<Vec<_>>());
+        if omitted == 0 {
             return String::from_utf8_lossy(&kept).into_owned();
         }
-        // A letter whose beginning is left out is left out.
-        let rest_of_letter = kept.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
-        kept.drain(..rest_of_letter);
-        left_out += rest_of_letter as u64;
-        format!("[{left_out} bytes before this are not kept]\n{}", String::from_utf8_lossy(&kept))
+        // Drops the rest of a UTF-8 character whose start was dropped.
+        let continuation_bytes = kept.iter().take(3).take_while(|byte| **byte & 0xc0 == 0x80).count();
+        kept.drain(..continuation_bytes);
+        omitted += continuation_bytes as u64;
+        format!("[{omitted} bytes before this are not kept]\n{}", String::from_utf8_lossy(&kept))
     }
 }
 
-/// How much is kept.
+/// How many bytes are kept.
 const MAX_CAPTURED_BYTES: usize = 64 << 10;
 
-/// How much is read at once, and how often without a pause: together one mebibyte, the most a pipe can hold unless an
-/// administrator says otherwise.
+/// The bytes of one read, and the number of reads before other tasks run: together 1 MiB, the default limit of a pipe
+/// (`/proc/sys/fs/pipe-max-size`).
 const CHUNK: usize = 8 << 10;
 const MAX_CHUNKS_PER_READ: usize = 128;
 
-/// How long a line in the log becomes before it is taken apart.
+/// The length at which a line is split in the log.
 const MAX_LINE_BYTES: usize = 4 << 10;
 
 #[cfg(test)]
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fits_is_kept_whole_and_one_byte_more_is_marked() {
+    fn output_beyond_the_limit_is_marked_as_omitted() {
         let mut tail = Tail::default();
         tail.push(&[b'a'; MAX_CAPTURED_BYTES]);
         assert_eq!(tail.text(), "a".repeat(MAX_CAPTURED_BYTES));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_that_is_cut_is_left_out_and_bytes_that_are_none_are_replaced() {
+    fn cut_character_is_dropped_and_invalid_bytes_are_replaced() {
         let mut tail = Tail::default();
         tail.push("継".as_bytes());
         tail.push(&[b'a'; MAX_CAPTURED_BYTES - 2]);
@@ -151,19 +151,19 @@ mod tests {
     }
 
     #[test]
-    fn each_line_goes_to_the_log() {
-        let heard = RecordingSubscriber::default();
-        tracing::subscriber::with_default(heard.clone(), || {
+    fn each_line_is_logged() {
+        let recorder = RecordingSubscriber::default();
+        tracing::subscriber::with_default(recorder.clone(), || {
             let mut tail = Tail { child: 7, ..Tail::default() };
             tail.push(b"one\r\n\ntw");
             tail.push(b"o\nthree");
             tail.end_line();
         });
-        assert_eq!(*lock(&heard.0), ["7: one", "7: two", "7: three"]);
+        assert_eq!(*lock(&recorder.0), ["7: one", "7: two", "7: three"]);
     }
 
     #[test]
-    fn a_line_without_end_takes_no_memory_in_the_log() {
+    fn endless_line_takes_bounded_memory_in_the_log() {
         let mut tail = Tail::default();
         for _ in 0..1000 {
             tail.push(&[b'a'; CHUNK]);
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(tail.line, b"b");
     }
 
-    /// Who listens to the log.
+    /// Records the log.
     #[derive(Clone, Default)]
     struct RecordingSubscriber(Arc<Mutex<Vec<String>>>);
 

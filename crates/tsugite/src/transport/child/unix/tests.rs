@@ -1,5 +1,5 @@
-//! Children that behave, and children that do not. What they started is watched from outside, through descriptors that
-//! say when a process has ended.
+//! Starting and ending child processes. Their descendants are watched through pidfds, which report when a process has
+//! ended.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,8 +16,8 @@ use tokio::time::timeout;
 use super::*;
 
 #[tokio::test]
-async fn a_child_that_ends_with_its_stdin_is_not_killed_and_leaves_no_zombie() {
-    // It is slow, but in time.
+async fn child_that_ends_with_its_stdin_is_reaped_without_signal() {
+    // Slow, but within the grace period.
     let script = "trap 'exit 9' TERM; echo ready; read line; sleep 0.2; exit 7";
     let SpawnedChild { child, stdin, stdout } = spawn(sh(script));
     assert_eq!(ChildStdout::new(stdout).read_line().await, "ready");
@@ -32,9 +32,9 @@ async fn a_child_that_ends_with_its_stdin_is_not_killed_and_leaves_no_zombie() {
 }
 
 #[tokio::test]
-async fn a_child_that_ignores_the_end_of_stdin_is_asked_to_end() {
+async fn child_that_ignores_end_of_stdin_gets_sigterm() {
     let script = "trap 'sleep 0.2; echo asked; exit 7' TERM; echo ready; sleep 300 & wait";
-    // Nobody can say how long a shell takes, so this is the usual time, not a short one.
+    // The default grace period, because a shell may take long to start.
     let SpawnedChild { child, stdin, stdout } = spawn(Command::from(["/bin/sh", "-c", script]));
     let mut output = ChildStdout::new(stdout);
     assert_eq!(output.read_line().await, "ready");
@@ -44,36 +44,36 @@ async fn a_child_that_ignores_the_end_of_stdin_is_asked_to_end() {
 }
 
 #[tokio::test]
-async fn a_child_that_ignores_every_request_is_killed_with_everything_it_started() {
+async fn child_that_ignores_sigterm_is_killed_with_its_descendants() {
     let SpawnedChild { child, stdin, stdout } = spawn(sh(IGNORES_SIGTERM).shutdown_grace(Duration::ZERO));
     let mut output = ChildStdout::new(stdout);
-    let family = output.read_processes(4).await;
+    let processes = output.read_processes(4).await;
     with_timeout(child.close(stdin)).await;
     assert_eq!(with_timeout(child.wait()).await, ChildExitStatus::Signal(9));
     assert_eq!(child.wait().await.to_string(), "was killed by signal 9");
     assert!(!has_proc_entry(child.id()));
-    assert_all_exited(&family);
+    assert_all_exited(&processes);
     assert_eq!(output.read_to_end().await, "");
 }
 
 #[test]
-fn a_dropped_child_is_killed_with_everything_it_started_and_reaped_though_there_is_no_runtime() {
+fn dropped_child_is_killed_and_reaped_without_a_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (child, pipes, family) = runtime.block_on(async {
+    let (child, pipes, processes) = runtime.block_on(async {
         let SpawnedChild { child, stdin, stdout } = spawn(sh(IGNORES_SIGTERM));
         let mut output = ChildStdout::new(stdout);
-        let family = output.read_processes(4).await;
-        (child, (stdin, output), family)
+        let processes = output.read_processes(4).await;
+        (child, (stdin, output), processes)
     });
     drop((pipes, runtime));
     let id = child.id();
     drop(child);
-    assert_all_exited(&family);
+    assert_all_exited(&processes);
     wait_reaped(id);
 }
 
 #[tokio::test]
-async fn a_child_lives_until_its_last_owner_is_dropped() {
+async fn child_lives_until_its_last_clone_is_dropped() {
     let SpawnedChild { child, stdin, stdout } = spawn(sh("echo ready; read line; echo heard; read line"));
     let mut output = ChildStdout::new(stdout);
     assert_eq!(output.read_line().await, "ready");
@@ -88,22 +88,22 @@ async fn a_child_lives_until_its_last_owner_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_kill_works_at_once_and_a_second_one_finds_nobody() {
+async fn second_kill_sends_no_signal() {
     let SpawnedChild { child, stdin: _stdin, stdout } = spawn(sh(IGNORES_SIGTERM));
-    let family = ChildStdout::new(stdout).read_processes(4).await;
+    let processes = ChildStdout::new(stdout).read_processes(4).await;
     child.kill();
     child.kill();
     assert_eq!(with_timeout(child.wait()).await, ChildExitStatus::Signal(9));
-    assert_all_exited(&family);
+    assert_all_exited(&processes);
     with_timeout(child.0.reaper.wait_reaped()).await;
     assert!(!has_proc_entry(child.id()));
-    // Its number may be a stranger's by now.
+    // Its id may belong to another process by now.
     assert_eq!(child.0.reaper.with_process_tree(|_| ()).await, None);
     child.kill();
 }
 
 #[tokio::test]
-async fn nothing_escapes_by_starting_others_while_it_is_killed() {
+async fn processes_started_during_the_kill_are_killed() {
     let script = "n=0; while [ $n -lt 400 ]; do n=$((n+1)); setsid sleep 300 & echo started; done; wait";
     let SpawnedChild { child, stdin: _stdin, stdout } = spawn(sh(script));
     let mut output = ChildStdout::new(stdout);
@@ -111,12 +111,12 @@ async fn nothing_escapes_by_starting_others_while_it_is_killed() {
         assert_eq!(output.read_line().await, "started");
     }
     drop(child);
-    // Each of them holds the pipe.
+    // Each of them holds the pipe open.
     output.read_to_end().await;
 }
 
 #[tokio::test]
-async fn an_ended_child_keeps_its_number_until_what_it_left_behind_is_killed() {
+async fn ended_child_keeps_its_id_until_descendants_are_killed() {
     let SpawnedChild { child, stdin: _stdin, stdout } = spawn(sh("sleep 300 & echo $!; exit 3"));
     let mut output = ChildStdout::new(stdout);
     let left = output.read_processes(1).await;
@@ -129,7 +129,7 @@ async fn an_ended_child_keeps_its_number_until_what_it_left_behind_is_killed() {
 }
 
 #[tokio::test]
-async fn what_an_ended_child_left_behind_is_killed_when_it_is_dropped() {
+async fn descendants_of_an_ended_child_are_killed_on_drop() {
     let script = r#"sh -c "trap '' TERM; echo \$\$; sleep 300" & read line"#;
     let SpawnedChild { child, stdin, stdout } = spawn(sh(script));
     let mut output = ChildStdout::new(stdout);
@@ -143,7 +143,7 @@ async fn what_an_ended_child_left_behind_is_killed_when_it_is_dropped() {
 }
 
 #[tokio::test]
-async fn what_an_ended_child_left_behind_may_end_politely() {
+async fn descendants_of_an_ended_child_get_sigterm_first() {
     let server = "trap 'sleep 0.2; echo bye; exit' TERM; echo ready; sleep 300 & wait";
     let script = format!("sh -c \"{server}\" & read line; exit 0");
     let SpawnedChild { child, stdin, stdout } = spawn(sh(&script));
@@ -155,7 +155,7 @@ async fn what_an_ended_child_left_behind_may_end_politely() {
 }
 
 #[tokio::test]
-async fn who_left_the_group_of_a_child_that_ends_by_itself_is_ended_too() {
+async fn descendants_outside_the_group_are_ended_too() {
     let SpawnedChild { child, stdin, stdout } = spawn(sh("setsid sleep 300 & echo $!; read line; exit 0"));
     let mut output = ChildStdout::new(stdout);
     let left = output.read_processes(1).await;
@@ -166,7 +166,7 @@ async fn who_left_the_group_of_a_child_that_ends_by_itself_is_ended_too() {
 }
 
 #[tokio::test]
-async fn what_a_child_says_before_it_ends_is_there_when_its_end_is_known() {
+async fn stderr_is_complete_once_the_exit_is_known() {
     for _ in 0..20 {
         let started = spawn(sh("echo 'no token' >&2; exit 3"));
         let ended = with_timeout(started.child.wait()).await;
@@ -176,20 +176,20 @@ async fn what_a_child_says_before_it_ends_is_there_when_its_end_is_known() {
 }
 
 #[tokio::test]
-async fn a_child_that_logs_much_is_not_held_up_and_its_last_words_are_kept() {
+async fn child_that_logs_much_is_not_blocked() {
     let script = "head -c 10000000 /dev/zero | tr '\\0' x >&2; echo last >&2; echo done; read line";
     let SpawnedChild { child, stdin: _stdin, stdout } = spawn(sh(script));
     assert_eq!(ChildStdout::new(stdout).read_line().await, "done");
     let text = child.stderr();
     let (mark, kept) = text.split_once('\n').unwrap();
-    let left_out = 10_000_000 + "last\n".len() - (64 << 10);
-    assert_eq!(mark, format!("[{left_out} bytes before this are not kept]"));
+    let omitted = 10_000_000 + "last\n".len() - (64 << 10);
+    assert_eq!(mark, format!("[{omitted} bytes before this are not kept]"));
     assert_eq!(kept.len(), 64 << 10);
     assert!(kept.starts_with('x') && kept.ends_with("xlast\n"));
 }
 
 #[tokio::test]
-async fn a_child_that_closes_its_stdout_lives_and_is_still_heard_on_stderr() {
+async fn child_that_closes_stdout_keeps_running_and_logging() {
     let script = "exec 1>&-; read line; head -c 1000000 /dev/zero >&2; echo heard >&2; exit 5";
     let SpawnedChild { child, stdin, stdout } = spawn(sh(script));
     assert_eq!(ChildStdout::new(stdout).read_to_end().await, "");
@@ -201,15 +201,15 @@ async fn a_child_that_closes_its_stdout_lives_and_is_still_heard_on_stderr() {
 }
 
 #[tokio::test]
-async fn what_is_not_kept_is_not_there() {
+async fn discarded_stderr_is_empty() {
     let started = spawn(sh("echo noise >&2").stderr(Stderr::Discard));
     with_timeout(started.child.wait()).await;
     assert_eq!(started.child.stderr(), "");
 }
 
 #[tokio::test]
-async fn a_child_sees_of_our_environment_only_what_it_may() {
-    // Cargo sets it, and nobody passes it on by accident.
+async fn child_inherits_only_allowed_variables() {
+    // Set by cargo, and not inherited by default.
     let name = "CARGO_PKG_NAME";
     assert!(std::env::var_os(name).is_some());
     let lines = |command: Command| async move {
@@ -225,7 +225,7 @@ async fn a_child_sees_of_our_environment_only_what_it_may() {
 }
 
 #[test]
-fn exported_functions_are_not_passed_on() {
+fn exported_shell_functions_are_not_inherited() {
     let ours = || {
         [("PATH", "/bin"), ("LC_TIME", "C"), ("HOME", "() { :;}; echo"), ("TOKEN", "t"), ("F", "() { :; }")]
             .map(|(name, value)| (OsString::from(name), OsString::from(value)))
@@ -243,7 +243,7 @@ fn exported_functions_are_not_passed_on() {
 }
 
 #[tokio::test]
-async fn a_command_is_written_in_several_ways() {
+async fn command_is_made_from_strings_arrays_and_slices() {
     let words = ["printf", "%s|", "a b", "$HOME"];
     let commands = [
         Command::from(words),
@@ -265,7 +265,7 @@ async fn a_command_is_written_in_several_ways() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_what_is_wrong() {
+async fn spawn_error_names_the_cause() {
     let folder = TempDir::new("cannot-start");
     let plain = folder.write("plain", "text", "644");
     let orphan = folder.write("orphan", "#! /no/such/interpreter -x\n", "755");
@@ -317,18 +317,18 @@ async fn what_cannot_be_started_says_what_is_wrong() {
     ];
     for (command, why) in cases {
         let program = command.program.to_str().unwrap().to_owned();
-        let said = spawn_error(&command);
-        assert_eq!(said, format!("cannot start {program:?}: {why}"));
+        let message = spawn_error(&command);
+        assert_eq!(message, format!("cannot start {program:?}: {why}"));
     }
-    let said = spawn_error(&Command::from("npxx --token=secret").env("PATH", "/bin"));
+    let message = spawn_error(&Command::from("npxx --token=secret").env("PATH", "/bin"));
     assert_eq!(
-        said,
+        message,
         "cannot start \"npxx …\": not found in PATH (/bin); arguments are given apart from the program"
     );
 }
 
 #[tokio::test]
-async fn a_relative_program_is_looked_for_where_it_starts() {
+async fn relative_program_is_searched_in_the_working_directory() {
     let folder = TempDir::new("relative");
     folder.write("hello", "#!/bin/sh\necho hello from $0\n", "755");
     let usual = std::env::var("PATH").unwrap();
@@ -339,7 +339,7 @@ async fn a_relative_program_is_looked_for_where_it_starts() {
 }
 
 #[test]
-fn what_shows_a_command_shows_no_values() {
+fn debug_of_a_command_shows_no_values() {
     let command = Command::new("npx")
         .args(["-y", "secret"])
         .env("TOKEN", "secret")
@@ -354,8 +354,8 @@ fn what_shows_a_command_shows_no_values() {
     assert!(!format!("{:?}", Command::from("npx --token=secret")).contains("secret"));
 }
 
-/// Prints the numbers of a child, its grandchild in its group, one that left it, and a descendant of that in yet
-/// another. None of them listens to SIGTERM, nor ends with its stdin.
+/// Prints the ids of a child, of its grandchild in its group, of one that left the group, and of a descendant of that in a
+/// third group. All of them ignore SIGTERM and the end of stdin.
 const IGNORES_SIGTERM: &str = r#"
 trap '' TERM
 echo $$
@@ -364,7 +364,7 @@ setsid sh -c 'echo $$; setsid sh -c "echo \$\$; sleep 300" & sleep 300' &
 sleep 300
 "#;
 
-/// A shell that has all the time in the world.
+/// A shell with a long grace period.
 fn sh(script: &str) -> Command {
     Command::new("/bin/sh").args(["-c", script]).shutdown_grace(TEST_TIMEOUT)
 }
@@ -380,7 +380,7 @@ fn spawn_error(command: &Command) -> String {
     }
 }
 
-/// Fails the test instead of hanging.
+/// Fails the test instead of waiting forever.
 async fn with_timeout<T>(work: impl Future<Output = T>) -> T {
     timeout(TEST_TIMEOUT, work).await.expect("it takes too long")
 }
@@ -389,7 +389,7 @@ fn has_proc_entry(id: u32) -> bool {
     Path::new(&format!("/proc/{id}")).exists()
 }
 
-/// Waits until a child is no zombie either.
+/// Waits until a child is reaped.
 fn wait_reaped(id: u32) {
     let end = Instant::now() + TEST_TIMEOUT;
     while has_proc_entry(id) {
@@ -398,17 +398,17 @@ fn wait_reaped(id: u32) {
     }
 }
 
-/// Waits until a process has begun a session of its own.
-fn wait_for_own_session(outsider: &ForeignProcess, group: u32) {
+/// Waits until a process has started its own session.
+fn wait_for_own_session(process: &ForeignProcess, group: u32) {
     let end = Instant::now() + TEST_TIMEOUT;
-    let stat = || fs::read_to_string(format!("/proc/{}/stat", outsider.pid)).unwrap();
+    let stat = || fs::read_to_string(format!("/proc/{}/stat", process.pid)).unwrap();
     while stat().split_whitespace().nth(4).unwrap() == group.to_string() {
         assert!(Instant::now() < end, "it did not leave");
         std::thread::yield_now();
     }
 }
 
-/// What a child writes to stdout.
+/// The stdout of a child.
 struct ChildStdout {
     pipe: pipe::Receiver,
     buffer: Vec<u8>,
@@ -429,13 +429,13 @@ impl ChildStdout {
         }
     }
 
-    /// Everything until nobody holds the pipe.
+    /// Reads until all writers have closed the pipe.
     async fn read_to_end(&mut self) -> String {
         while self.fill().await {}
         String::from_utf8(self.buffer.split_off(0)).unwrap()
     }
 
-    /// Those whose numbers are written next.
+    /// Reads the ids of the next `count` processes.
     async fn read_processes(&mut self, count: usize) -> Vec<ForeignProcess> {
         let mut found = Vec::new();
         for _ in 0..count {
@@ -460,7 +460,7 @@ impl ChildStdout {
     }
 }
 
-/// A process that is not our child, through a descriptor that says when it has ended.
+/// A process that is not our child, watched through a pidfd.
 struct ForeignProcess {
     pid: Pid,
     pidfd: OwnedFd,
@@ -478,13 +478,13 @@ impl ForeignProcess {
 }
 
 /// Waits until all of them have ended.
-fn assert_all_exited(outsiders: &[ForeignProcess]) {
-    for outsider in outsiders {
-        assert!(outsider.exits_within(TEST_TIMEOUT), "{} still runs", outsider.pid);
+fn assert_all_exited(processes: &[ForeignProcess]) {
+    for process in processes {
+        assert!(process.exits_within(TEST_TIMEOUT), "{} still runs", process.pid);
     }
 }
 
-/// A folder for one test.
+/// A temporary directory for one test.
 struct TempDir(PathBuf);
 
 impl TempDir {
@@ -494,8 +494,8 @@ impl TempDir {
         Self(path)
     }
 
-    /// Writes a file. Another process does it: what another test starts meanwhile may inherit a descriptor of ours, and
-    /// nobody runs a file that somebody could write to.
+    /// Writes a file, in another process: a child that another test starts meanwhile could inherit our descriptor, and a file
+    /// that is open for writing cannot be executed (ETXTBSY).
     fn write(&self, name: &str, text: &str, mode: &str) -> String {
         let path = self.0.join(name).into_os_string().into_string().unwrap();
         let script = "printf %s \"$1\" > \"$2\" && chmod \"$3\" \"$2\"";
@@ -512,5 +512,5 @@ impl Drop for TempDir {
     }
 }
 
-/// Longer than any machine needs, so that only a mistake takes this long.
+/// Longer than any machine needs, so that only a bug takes this long.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
