@@ -13,7 +13,7 @@ fn post(body: impl Into<Vec<u8>>) -> Request {
 }
 
 #[tokio::test]
-async fn a_batch_without_end_is_refused_before_any_of_it_runs() {
+async fn oversized_batch_is_refused_before_it_runs() {
     // F-39
     let (server, count) = counted();
     let serving = TestServer::start(&server.http(Http::new().sessions(false))).await;
@@ -36,7 +36,7 @@ async fn a_batch_without_end_is_refused_before_any_of_it_runs() {
 }
 
 #[tokio::test]
-async fn what_a_batch_answers_together_is_bounded() {
+async fn batch_response_size_is_limited() {
     // F-39
     let large = Tool::new("large").handler(|| async { "x".repeat(1000) });
     let limits = MessageLimits::default().max_message_bytes(20_000);
@@ -49,7 +49,7 @@ async fn what_a_batch_answers_together_is_bounded() {
 }
 
 #[tokio::test]
-async fn json_that_is_meant_to_hurt_is_refused() {
+async fn hostile_json_is_refused() {
     // F-40
     let (server, count) = counted();
     let serving = TestServer::start(&server).await;
@@ -102,7 +102,7 @@ async fn json_that_is_meant_to_hurt_is_refused() {
 }
 
 #[tokio::test]
-async fn what_stands_twice_in_a_message_is_not_two_messages() {
+async fn duplicate_members_do_not_bypass_header_checks() {
     // F-40: header and body are compared with the same reading that is run.
     let (server, count) = counted();
     let other = super::Count::default();
@@ -126,7 +126,7 @@ async fn what_stands_twice_in_a_message_is_not_two_messages() {
 }
 
 #[tokio::test]
-async fn ids_of_any_legal_shape_come_back_as_they_were() {
+async fn every_legal_id_is_repeated_unchanged() {
     // F-40
     let (server, _) = counted();
     let serving = TestServer::start(&server).await;
@@ -142,7 +142,7 @@ async fn ids_of_any_legal_shape_come_back_as_they_were() {
 }
 
 #[tokio::test]
-async fn responses_that_answer_nothing_harm_nobody() {
+async fn unmatched_responses_are_harmless() {
     // F-41
     let asks = Tool::new("asks")
         .handler(|cx: Context| async move { cx.roots().await.map(|roots| roots.len().to_string()) });
@@ -179,7 +179,7 @@ async fn responses_that_answer_nothing_harm_nobody() {
 }
 
 #[tokio::test]
-async fn long_names_and_addresses_are_bounded() {
+async fn long_names_and_uris_are_refused() {
     // F-10, T-17
     let server = Server::new("s", "1").resource(Resource::text("text://a", "a"));
     let serving = TestServer::start(&server).await;
@@ -197,7 +197,7 @@ async fn long_names_and_addresses_are_bounded() {
 }
 
 #[tokio::test]
-async fn trace_headers_of_any_shape_break_nothing() {
+async fn trace_headers_of_any_shape_are_harmless() {
     // F-38
     let (server, _) = counted();
     let serving = TestServer::start(&server).await;

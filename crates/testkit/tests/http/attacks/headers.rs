@@ -25,7 +25,7 @@ fn deploy(count: &Count) -> Tool {
 }
 
 #[tokio::test]
-async fn a_method_in_the_header_that_is_not_that_of_the_body_is_refused() {
+async fn method_header_must_match_the_body() {
     // T-10, HTTP-054
     let (server, count) = counted();
     let serving = TestServer::start(&server).await;
@@ -44,7 +44,7 @@ async fn a_method_in_the_header_that_is_not_that_of_the_body_is_refused() {
 }
 
 #[tokio::test]
-async fn a_name_in_the_header_that_is_not_that_of_the_body_is_refused() {
+async fn name_header_must_match_the_body() {
     // T-11
     let (safe, danger) = (Count::default(), Count::default());
     let server = Server::new("s", "1").tool(counting("safe", &safe)).tool(counting("danger", &danger));
@@ -71,7 +71,7 @@ async fn a_name_in_the_header_that_is_not_that_of_the_body_is_refused() {
 }
 
 #[tokio::test]
-async fn an_argument_in_the_header_that_is_not_that_of_the_body_is_refused() {
+async fn param_header_must_match_the_body() {
     // T-12, HTTP-059, HTTP-065, HTTP-074, HTTP-075
     let count = Count::default();
     let serving = TestServer::start(&Server::new("s", "1").tool(deploy(&count))).await;
@@ -122,7 +122,7 @@ async fn an_argument_in_the_header_that_is_not_that_of_the_body_is_refused() {
 }
 
 #[tokio::test]
-async fn a_wrapped_value_that_cannot_be_unwrapped_is_refused() {
+async fn invalid_base64_header_value_is_refused() {
     // T-13, HTTP-056
     let count = Count::default();
     let server = Server::new("s", "1").tool(counting("ran", &count)).tool(deploy(&count));
@@ -155,7 +155,7 @@ async fn a_wrapped_value_that_cannot_be_unwrapped_is_refused() {
 }
 
 #[tokio::test]
-async fn a_header_says_nothing_of_who_calls() {
+async fn headers_do_not_identify_the_caller() {
     // T-16, SEC-029
     let count = Count::default();
     let guarded = Guarded::start(&Server::new("s", "1").tool(deploy(&count))).await;
@@ -167,7 +167,7 @@ async fn a_header_says_nothing_of_who_calls() {
 }
 
 #[tokio::test]
-async fn a_version_nobody_has_heard_of_is_refused_and_never_echoed_at_length() {
+async fn unknown_version_is_refused_without_a_long_echo() {
     // T-18, HTTP-044
     let (server, count) = counted();
     let serving = TestServer::start(&server).await;
@@ -192,7 +192,7 @@ async fn a_version_nobody_has_heard_of_is_refused_and_never_echoed_at_length() {
 }
 
 #[tokio::test]
-async fn leaving_out_what_the_stateless_era_demands_is_no_way_into_the_older_one() {
+async fn missing_stateless_metadata_does_not_downgrade_the_era() {
     // T-19, VER-005
     let (server, count) = counted();
     for http in [tsugite::transport::http::Http::new(), tsugite::transport::http::Http::new().sessions(false)]

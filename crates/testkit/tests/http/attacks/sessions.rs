@@ -14,7 +14,7 @@ use super::guard::{Direct, Guarded, by, next};
 use super::{Count, OLD, Stops, call, counted, counting, notice, refused, request, text};
 
 #[tokio::test]
-async fn a_session_id_is_no_key_to_a_session() {
+async fn session_id_alone_does_not_authorize() {
     // S-01, S-02, SESS-013, SEC-017
     let (server, count) = counted();
     let guarded = Guarded::start(&server).await;
@@ -54,7 +54,7 @@ async fn a_session_id_is_no_key_to_a_session() {
 }
 
 #[tokio::test]
-async fn an_unowned_session_is_not_taken_by_somebody() {
+async fn anonymous_session_is_closed_to_authenticated_callers() {
     // S-02
     let (server, _) = counted();
     let guarded = Guarded::start(&server).await;
@@ -66,7 +66,7 @@ async fn an_unowned_session_is_not_taken_by_somebody() {
 }
 
 #[tokio::test]
-async fn an_old_stream_belongs_to_whoever_opened_it() {
+async fn http_sse_stream_belongs_to_its_principal() {
     // S-01, S-02, S-03, S-04 for HTTP+SSE
     let (server, count) = counted();
     let guarded = Guarded::start(&server.http(Http::new().http_sse())).await;
@@ -129,7 +129,7 @@ async fn session_ids_cannot_be_guessed() {
 }
 
 #[tokio::test]
-async fn a_session_that_was_ended_is_gone_with_all_it_had() {
+async fn deleted_session_releases_its_calls_and_streams() {
     // S-04, SESS-008, SESS-012
     let (begun, stopped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (begins, stops) = (begun.clone(), stopped.clone());
@@ -172,7 +172,7 @@ async fn a_session_that_was_ended_is_gone_with_all_it_had() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_nobody_uses_expires() {
+async fn idle_session_expires() {
     // S-04, S-06
     let (server, count) = counted();
     let minute = Duration::from_secs(60);
@@ -197,7 +197,7 @@ async fn a_session_that_nobody_uses_expires() {
 }
 
 #[tokio::test]
-async fn a_request_without_its_session_leaves_no_trace() {
+async fn request_without_a_session_creates_none() {
     // S-05, SESS-006
     let (server, count) = counted();
     let serving = TestServer::start(&server.http(Http::new().max_sessions(1))).await;
@@ -220,7 +220,7 @@ async fn a_request_without_its_session_leaves_no_trace() {
 }
 
 #[tokio::test]
-async fn there_is_an_end_to_opening_sessions_and_none_is_taken_from_anybody() {
+async fn session_limits_evict_no_session() {
     // S-06
     let (server, _) = counted();
     let guarded = Guarded::start(&server.http(Http::new().max_sessions(3).max_sessions_per_caller(2))).await;
@@ -259,7 +259,7 @@ fn held(begun: &Arc<Notify>, go: &Arc<Semaphore>) -> Tool {
 }
 
 #[tokio::test]
-async fn nobody_cancels_the_request_of_another() {
+async fn other_users_cannot_cancel_a_request() {
     // S-16
     let (begun, go) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
     let guarded = Guarded::start(&Server::new("s", "1").tool(held(&begun, &go))).await;
@@ -293,7 +293,7 @@ async fn nobody_cancels_the_request_of_another() {
 }
 
 #[tokio::test]
-async fn nobody_answers_the_question_of_another() {
+async fn other_users_cannot_answer_a_server_request() {
     // S-17
     let asks = Tool::new("asks")
         .handler(|cx: Context| async move { cx.roots().await.map(|roots| roots.len().to_string()) });
@@ -325,7 +325,7 @@ async fn nobody_answers_the_question_of_another() {
 }
 
 #[tokio::test]
-async fn each_stateless_request_is_judged_alone() {
+async fn stateless_requests_are_independent() {
     // S-13, LIFE-028: neither a handshake nor an earlier request on the same connection is remembered.
     let sees = Tool::new("sees").handler(|who: Option<Principal>, cx: Context| async move {
         let can = cx.client_capabilities();
@@ -355,7 +355,7 @@ async fn each_stateless_request_is_judged_alone() {
 }
 
 #[tokio::test]
-async fn users_of_one_connection_do_not_hear_of_each_other() {
+async fn users_of_one_connection_are_isolated() {
     // S-14, F-31
     let count = Count::default();
     let says = Tool::new("says").handler(|who: Option<Principal>, cx: Context| async move {
@@ -396,7 +396,7 @@ async fn users_of_one_connection_do_not_hear_of_each_other() {
 }
 
 #[tokio::test]
-async fn the_same_id_of_two_clients_is_two_ids() {
+async fn request_ids_are_scoped_to_their_client() {
     // S-15
     let (begun, go) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
     let guarded = Guarded::start(&Server::new("s", "1").tool(held(&begun, &go))).await;

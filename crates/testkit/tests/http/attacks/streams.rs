@@ -40,7 +40,7 @@ async fn first(connection: &mut tsugite_testkit::http::Connection) -> String {
 }
 
 #[tokio::test]
-async fn nobody_takes_up_the_stream_of_another() {
+async fn other_users_cannot_resume_a_stream() {
     // S-07, S-08, RESM-006
     let (go, done) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
     let guarded = Guarded::start(&Server::new("s", "1").tool(teller(&go, &done, 1, 3))).await;
@@ -75,7 +75,7 @@ async fn nobody_takes_up_the_stream_of_another() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_taken_up_again_carries_only_its_own() {
+async fn resumed_stream_replays_only_its_own_events() {
     // S-08, RESM-002, RESM-006, HTTP-037, HTTP-040
     let (go, done) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
     let serving = TestServer::start(&Server::new("s", "1").tool(teller(&go, &done, 1, 3))).await;
@@ -107,7 +107,7 @@ async fn a_stream_that_is_taken_up_again_carries_only_its_own() {
 }
 
 #[tokio::test]
-async fn an_event_that_never_was_leads_nowhere() {
+async fn unknown_event_id_is_refused() {
     // S-08
     let (go, done) = (Arc::new(Semaphore::new(100)), Arc::new(Notify::new()));
     let serving = TestServer::start(&Server::new("s", "1").tool(teller(&go, &done, 1, 3))).await;
@@ -150,7 +150,7 @@ async fn come_back(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_kept_of_a_stream_is_bounded() {
+async fn replay_log_is_limited() {
     // S-09
     let (go, done) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
     let hour = Duration::from_secs(3600);
@@ -178,7 +178,7 @@ async fn what_is_kept_of_a_stream_is_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_keeps_only_so_many_streams() {
+async fn streams_kept_per_session_are_limited() {
     // S-09
     let (go, done) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
     let server =
@@ -199,7 +199,7 @@ async fn a_session_keeps_only_so_many_streams() {
 }
 
 #[tokio::test]
-async fn there_is_an_end_to_opening_streams() {
+async fn open_streams_are_limited() {
     // S-06, F-25
     let server = Server::new("s", "1").tool(Tool::new("t").handler(|| async { "t" }));
     let server = server.http(Http::new().max_streams(1).http_sse());
@@ -224,7 +224,7 @@ fn listen(id: i64, notifications: Value) -> Request {
 }
 
 #[tokio::test]
-async fn a_listener_hears_what_it_asked_for_and_nothing_else() {
+async fn subscriber_gets_only_requested_notifications() {
     // F-23, F-24
     let logs = Tool::new("logs").handler(|cx: Context| async move {
         cx.log(Level::Error, "secret").await;
@@ -269,7 +269,7 @@ async fn a_listener_hears_what_it_asked_for_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_stateless_stream_is_never_taken_up_again() {
+async fn stateless_stream_is_never_resumed() {
     // RESM-013, HTTP-028, HTTP-030
     let stopped = Arc::new(Notify::new());
     let stops = stopped.clone();
@@ -297,7 +297,7 @@ async fn a_stateless_stream_is_never_taken_up_again() {
 }
 
 #[tokio::test]
-async fn an_older_client_that_goes_away_has_cancelled_nothing() {
+async fn handshake_client_disconnect_cancels_nothing() {
     // HTTP-026, HTTP-027
     let (go, done) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
     let serving = TestServer::start(&Server::new("s", "1").tool(teller(&go, &done, 0, 0))).await;

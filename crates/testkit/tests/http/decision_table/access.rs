@@ -7,7 +7,7 @@ use tsugite_testkit::http::Request;
 use super::{Counted, call, refused_without_id};
 
 #[tokio::test]
-async fn the_door_asks_in_its_order_and_the_first_no_counts() {
+async fn access_checks_run_in_order() {
     let mut limits = MessageLimits::default();
     limits.max_message_bytes = 1000;
     let counted = Counted::with(|server| server.limits(limits)).await;
@@ -34,7 +34,7 @@ async fn the_door_asks_in_its_order_and_the_first_no_counts() {
 }
 
 #[tokio::test]
-async fn both_kinds_of_answer_are_to_be_accepted() {
+async fn accept_must_name_json_and_event_stream() {
     let counted = Counted::start().await;
     let request = Request::stateless(call("echo"));
     let accepted = [
@@ -63,7 +63,7 @@ async fn both_kinds_of_answer_are_to_be_accepted() {
 }
 
 #[tokio::test]
-async fn what_is_no_json_is_a_parse_error() {
+async fn invalid_json_is_a_parse_error() {
     let counted = Counted::start().await;
     for body in ["", "{", "nonsense", "{\"jsonrpc\":\"2.0\",}", "\u{feff}{}"] {
         let refused = counted.send(Request::post(&json!(0)).body(body)).await;

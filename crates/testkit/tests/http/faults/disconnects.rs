@@ -8,7 +8,7 @@ use tsugite_testkit::http::Connection;
 use super::{Client, Stage, is_hello, live_tasks, run, run_alone, talk, text_of, until};
 
 #[test]
-fn a_client_gone_amid_a_stream_of_a_session_comes_back_for_the_answer() {
+fn session_client_resumes_after_a_disconnect() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -56,7 +56,7 @@ async fn hear(connection: &mut Connection, last: &mut String, said: &mut Vec<Val
 }
 
 #[test]
-fn a_stateless_call_whose_client_is_gone_amid_its_stream_is_dropped() {
+fn disconnect_cancels_a_streaming_stateless_call() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -71,7 +71,7 @@ fn a_stateless_call_whose_client_is_gone_amid_its_stream_is_dropped() {
 }
 
 #[test]
-fn a_client_gone_before_its_answer_ends_a_stateless_call_and_no_call_of_a_session() {
+fn disconnect_before_the_response_cancels_only_stateless_calls() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -99,7 +99,7 @@ fn a_client_gone_before_its_answer_ends_a_stateless_call_and_no_call_of_a_sessio
 }
 
 #[test]
-fn a_client_gone_amid_its_request_leaves_nothing_behind() {
+fn disconnect_during_a_request_leaves_no_tasks() {
     run(async || {
         let stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -124,7 +124,7 @@ fn a_client_gone_amid_its_request_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_call_without_its_client_that_always_has_more_to_say_lets_others_work() {
+fn endless_detached_call_does_not_starve_others() {
     run_alone(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;

@@ -10,7 +10,7 @@ use tsugite_testkit::http::{Connection, Request, TestServer, initialize_request,
 use super::{Client, HANDSHAKE, Stage, is_hello, later, live_tasks, run, run_alone, until};
 
 #[test]
-fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over() {
+fn idle_sessions_have_no_tasks_and_expire() {
     // On one thread, where the clock can be moved.
     run_alone(async || {
         let (idle, long) = (Duration::from_secs(600), Duration::from_secs(3_600));
@@ -76,7 +76,7 @@ fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over(
 const SESSIONS: usize = 10_000;
 
 #[test]
-fn a_thousand_streams_hear_of_a_change_once_each() {
+fn thousand_streams_get_each_change_once() {
     run(async || {
         let stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -137,7 +137,7 @@ fn most_streams() -> usize {
 }
 
 #[test]
-fn plain_requests_have_no_task() {
+fn plain_requests_spawn_no_task() {
     run(async || {
         let stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -165,7 +165,7 @@ fn plain_requests_have_no_task() {
 }
 
 #[test]
-fn a_request_that_waits_has_no_task_of_its_own() {
+fn pending_request_spawns_no_task() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -193,7 +193,7 @@ async fn whole(connection: &mut Connection, request: Request) -> String {
 }
 
 #[test]
-fn more_connections_than_may_be_wait_and_are_served_in_turn() {
+fn connections_over_the_limit_wait_their_turn() {
     run(async || {
         let mut stage = Stage::new(Http::new().max_connections(2));
         let serving = stage.serve().await;

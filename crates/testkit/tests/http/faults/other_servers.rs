@@ -10,7 +10,7 @@ use tsugite_testkit::http::Request;
 use super::{Client, Stage, is_hello, later, live_tasks, run, run_alone, talk, text_of, until};
 
 #[test]
-fn a_stream_that_nobody_reads_stalls_nothing_else_of_its_session() {
+fn unread_stream_does_not_stall_its_session() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -52,7 +52,7 @@ fn a_stream_that_nobody_reads_stalls_nothing_else_of_its_session() {
 }
 
 #[test]
-fn a_call_longer_than_the_idle_time_keeps_its_session_and_its_answer() {
+fn long_call_keeps_its_session_alive() {
     // On one thread, where the clock can be moved.
     run_alone(async || {
         let idle = Duration::from_secs(600);
@@ -109,7 +109,7 @@ fn a_call_longer_than_the_idle_time_keeps_its_session_and_its_answer() {
 }
 
 #[test]
-fn an_answer_that_was_given_to_nobody_is_fetched_once_and_what_was_seen_does_not_come_again() {
+fn missed_response_is_replayed_once_without_repeats() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -170,7 +170,7 @@ fn small_writes_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn what_is_ready_together_leaves_in_one_write() {
+fn messages_ready_together_share_one_write() {
     run(async || {
         let stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -208,7 +208,7 @@ fn what_is_ready_together_leaves_in_one_write() {
 }
 
 #[test]
-fn a_call_that_is_cancelled_or_finished_leaves_nothing_behind() {
+fn cancelled_and_finished_calls_leave_nothing() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;

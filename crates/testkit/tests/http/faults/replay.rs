@@ -19,7 +19,7 @@ use super::{Client, Stage, run, talk, text_of};
 const AGE: Duration = Duration::from_secs(600);
 
 #[test]
-fn a_client_that_comes_back_in_time_loses_and_doubles_nothing() {
+fn timely_resumption_loses_and_repeats_nothing() {
     run(async || {
         let mut stage = Stage::new(Http::new().max_log_events(8).log_ttl(AGE));
         let serving = stage.serve().await;
@@ -75,7 +75,7 @@ async fn hear(connection: &mut tsugite_testkit::http::Connection, heard: &mut Ve
 }
 
 #[test]
-fn a_client_that_comes_back_too_late_is_told_so() {
+fn late_resumption_is_refused() {
     run(async || {
         // One has a bound of events, the other of bytes.
         for (http, size) in [
@@ -115,7 +115,7 @@ fn a_client_that_comes_back_too_late_is_told_so() {
 }
 
 #[test]
-fn the_end_of_a_burst_is_kept_even_if_all_of_it_is_too_much() {
+fn end_of_an_oversized_burst_is_kept() {
     run(async || {
         let stage = Stage::new(Http::new().max_log_events(8).log_ttl(AGE));
         let serving = stage.serve().await;
@@ -135,7 +135,7 @@ fn the_end_of_a_burst_is_kept_even_if_all_of_it_is_too_much() {
 }
 
 #[test]
-fn a_call_that_is_silent_for_longer_than_the_log_lives_keeps_its_answer() {
+fn response_survives_the_ttl_of_its_log() {
     run(async || {
         let mut stage = Stage::new(Http::new().max_log_events(8).log_ttl(Duration::from_millis(1)));
         let (store, mut seen) = Watched::new();
@@ -160,7 +160,7 @@ fn a_call_that_is_silent_for_longer_than_the_log_lives_keeps_its_answer() {
 }
 
 #[test]
-fn news_of_a_session_are_neither_lost_nor_doubled_when_its_stream_is_taken_up_again() {
+fn resumed_session_stream_loses_and_repeats_nothing() {
     run(async || {
         let stage = Stage::new(Http::new());
         let resources =
@@ -206,7 +206,7 @@ fn news_of_a_session_are_neither_lost_nor_doubled_when_its_stream_is_taken_up_ag
 }
 
 #[test]
-fn what_the_stream_before_took_while_the_next_one_was_asked_for_comes_on_the_next() {
+fn events_taken_by_the_old_stream_reach_the_new() {
     run(async || {
         let (store, mut seen) = Watched::new();
         let gate = store.gate.clone();

@@ -11,7 +11,7 @@ use tsugite_testkit::http::Request;
 use super::{Client, Stage, is_hello, live_tasks, run, talk, text_of, until};
 
 #[test]
-fn what_is_under_way_finishes_and_nothing_new_begins() {
+fn shutdown_finishes_requests_and_accepts_none() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         stage.server = stage.server.shutdown_grace(Duration::from_secs(600));
@@ -84,7 +84,7 @@ fn what_is_under_way_finishes_and_nothing_new_begins() {
 }
 
 #[test]
-fn whoever_has_said_nothing_yet_holds_nobody_up() {
+fn idle_connections_do_not_delay_shutdown() {
     run(async || {
         let long = Duration::from_secs(600);
         let mut stage =
@@ -100,7 +100,7 @@ fn whoever_has_said_nothing_yet_holds_nobody_up() {
 }
 
 #[test]
-fn what_takes_longer_than_the_grace_is_cut_off() {
+fn requests_are_dropped_after_the_shutdown_grace() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         stage.server = stage.server.shutdown_grace(Duration::from_millis(50));

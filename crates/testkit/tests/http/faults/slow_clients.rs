@@ -14,7 +14,7 @@ const LONG: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_millis(50);
 
 #[test]
-fn a_body_that_stalls_is_refused_in_its_time() {
+fn stalled_body_times_out() {
     run(async || {
         let stage =
             Stage::new(Http::new().header_read_timeout(LONG).body_read_timeout(SHORT).write_timeout(LONG));
@@ -38,7 +38,7 @@ fn a_body_that_stalls_is_refused_in_its_time() {
 }
 
 #[test]
-fn a_head_that_stalls_or_comes_byte_by_byte_ends_its_connection() {
+fn stalled_or_trickling_head_closes_the_connection() {
     run(async || {
         let stage =
             Stage::new(Http::new().header_read_timeout(SHORT).body_read_timeout(LONG).write_timeout(LONG));
@@ -78,7 +78,7 @@ fn a_head_that_stalls_or_comes_byte_by_byte_ends_its_connection() {
 }
 
 #[test]
-fn a_connection_may_be_silent_for_its_time_and_no_longer() {
+fn idle_connection_is_closed_after_its_timeout() {
     // On one thread, where the clock can be moved.
     run_alone(async || {
         let (short, limit) = (Duration::from_secs(20), Duration::from_secs(30));
@@ -124,7 +124,7 @@ fn a_connection_may_be_silent_for_its_time_and_no_longer() {
 }
 
 #[test]
-fn an_answer_may_take_longer_to_be_read_than_a_head_to_arrive() {
+fn head_timeout_does_not_limit_response_reading() {
     run_alone(async || {
         let (short, limit) = (Duration::from_secs(20), Duration::from_secs(30));
         let stage =
@@ -152,7 +152,7 @@ fn an_answer_may_take_longer_to_be_read_than_a_head_to_arrive() {
 }
 
 #[test]
-fn nobody_is_served_on_when_the_listener_is_dropped() {
+fn dropping_the_listener_ends_its_connections() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -172,7 +172,7 @@ fn nobody_is_served_on_when_the_listener_is_dropped() {
 }
 
 #[test]
-fn a_reader_that_stops_loses_its_connection_and_nobody_else_does() {
+fn stalled_reader_loses_only_its_own_connection() {
     run(async || {
         let mut stage = Stage::new(
             Http::new().header_read_timeout(LONG).body_read_timeout(LONG).write_timeout(SHORT).log_ttl(LONG),
@@ -209,7 +209,7 @@ fn a_reader_that_stops_loses_its_connection_and_nobody_else_does() {
 }
 
 #[test]
-fn a_reader_that_is_slow_but_reads_on_gets_everything() {
+fn slow_reader_gets_everything() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;

@@ -25,7 +25,7 @@ async fn connected(serving: &TestServer) -> (Connection, String) {
 }
 
 #[tokio::test]
-async fn a_stream_says_where_to_post_and_then_carries_every_message() {
+async fn stream_names_its_endpoint_then_carries_every_message() {
     // HSSE-001, HSSE-002; HSSE-004: a POST is only acknowledged.
     let serving = TestServer::start(&with_http(Http::new().http_sse())).await;
     let (mut connection, endpoint) = connected(&serving).await;
@@ -54,7 +54,7 @@ async fn a_stream_says_where_to_post_and_then_carries_every_message() {
 }
 
 #[tokio::test]
-async fn the_endpoint_of_a_stream_leads_to_it_and_to_no_other() {
+async fn endpoint_leads_only_to_its_own_stream() {
     // HSSE-014
     let serving = TestServer::start(&with_http(Http::new().http_sse())).await;
     let (mut first, to_first) = connected(&serving).await;
@@ -80,7 +80,7 @@ async fn the_endpoint_of_a_stream_leads_to_it_and_to_no_other() {
 }
 
 #[tokio::test]
-async fn a_page_of_a_foreign_origin_reaches_neither_the_stream_nor_the_endpoint() {
+async fn foreign_origin_reaches_neither_stream_nor_endpoint() {
     // HSSE-005
     let serving = TestServer::start(&with_http(Http::new().http_sse())).await;
     let (_connection, endpoint) = connected(&serving).await;
@@ -98,7 +98,7 @@ async fn a_page_of_a_foreign_origin_reaches_neither_the_stream_nor_the_endpoint(
 }
 
 #[tokio::test]
-async fn old_clients_are_served_beside_new_ones_where_somebody_asks_for_it() {
+async fn http_sse_is_served_if_enabled() {
     // HSSE-007; HSSE-012: not unless asked for.
     let both = TestServer::start(&with_http(Http::new().http_sse())).await;
     let (_connection, endpoint) = connected(&both).await;

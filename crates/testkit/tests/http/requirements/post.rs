@@ -8,7 +8,7 @@ use tsugite_testkit::http::{Request, Response, TestServer, open_session};
 use super::{HANDSHAKES, call, house, notice, said, send, stream, with_http};
 
 #[tokio::test]
-async fn one_path_takes_post_and_get() {
+async fn one_path_serves_post_and_get() {
     // HTTP-001; HTTP-034: a GET opens a stream of events, or is told that there are none.
     let serving = TestServer::start(&house().server).await;
     for revision in HANDSHAKES {
@@ -23,7 +23,7 @@ async fn one_path_takes_post_and_get() {
 }
 
 #[tokio::test]
-async fn on_2026_07_28_nothing_but_post_has_a_function() {
+async fn only_post_is_served_on_2026_07_28() {
     // HTTP-002
     let newest = Revisions::NONE.with(Revision::NEWEST);
     for server in [house().server, house().server.revisions(newest)] {
@@ -40,7 +40,7 @@ async fn on_2026_07_28_nothing_but_post_has_a_function() {
 }
 
 #[tokio::test]
-async fn a_page_of_a_foreign_origin_is_refused_whatever_it_sends() {
+async fn foreign_origin_is_always_refused() {
     // HTTP-003: every request, also on a connection that was good before. HTTP-004: 403, and an error without an id.
     let serving = TestServer::start(&with_http(Http::new().allow_origin("https://app.example"))).await;
     let session = open_session(&serving, "2025-11-25", json!({})).await;
@@ -73,7 +73,7 @@ async fn a_page_of_a_foreign_origin_is_refused_whatever_it_sends() {
 }
 
 #[tokio::test]
-async fn a_client_without_an_origin_is_served_and_so_are_pages_that_are_allowed() {
+async fn missing_and_allowed_origins_are_served() {
     // HTTP-005; HTTP-003: the list is one of what is allowed.
     let serving = TestServer::start(&with_http(Http::new().allow_origin("https://app.example"))).await;
     let request = Request::stateless(call(1, "echo"));
@@ -89,7 +89,7 @@ async fn a_client_without_an_origin_is_served_and_so_are_pages_that_are_allowed(
 }
 
 #[tokio::test]
-async fn what_needs_no_answer_is_accepted_with_an_empty_body() {
+async fn notifications_and_responses_get_202_with_an_empty_body() {
     // HTTP-013: notifications, responses, and on 2025-03-26 arrays of either.
     let serving = TestServer::start(&house().server).await;
     let response = json!({"jsonrpc": "2.0", "id": 77, "result": {}});
@@ -109,7 +109,7 @@ async fn what_needs_no_answer_is_accepted_with_an_empty_body() {
 }
 
 #[tokio::test]
-async fn on_2026_07_28_a_notification_is_accepted_with_an_empty_body() {
+async fn notification_on_2026_07_28_gets_an_empty_202() {
     // HTTP-014
     let serving = TestServer::start(&house().server).await;
     for method in ["notifications/cancelled", "notifications/x"] {
@@ -119,7 +119,7 @@ async fn on_2026_07_28_a_notification_is_accepted_with_an_empty_body() {
 }
 
 #[tokio::test]
-async fn what_needs_no_answer_and_cannot_be_accepted_gets_an_error_status() {
+async fn refused_notifications_and_responses_get_an_error_status() {
     // HTTP-015
     let serving = TestServer::start(&house().server).await;
     let session = open_session(&serving, "2025-11-25", json!({})).await;
@@ -154,7 +154,7 @@ fn is_error_without_id(response: &Response) {
 }
 
 #[tokio::test]
-async fn a_request_is_answered_as_json_or_as_events_that_end_with_the_answer() {
+async fn response_is_json_or_ends_an_event_stream() {
     // HTTP-016, HTTP-018; HTTP-025: after the answer the stream ends.
     let serving = TestServer::start(&house().server).await;
     for revision in HANDSHAKES.into_iter().chain(["2026-07-28"]) {
@@ -180,7 +180,7 @@ async fn a_request_is_answered_as_json_or_as_events_that_end_with_the_answer() {
 }
 
 #[tokio::test]
-async fn a_batch_is_answered_for_each_of_its_requests_and_together() {
+async fn batch_gets_one_response_per_request_together() {
     // HTTP-018; HTTP-021: the answers are one array, also at the end of a stream.
     let serving = TestServer::start(&house().server).await;
     let session = open_session(&serving, "2025-03-26", json!({})).await;

@@ -56,7 +56,7 @@ async fn session_of(address: SocketAddr, user: Option<&str>, capabilities: Value
 }
 
 #[tokio::test]
-async fn whoever_has_the_id_of_a_session_has_not_the_session() {
+async fn session_id_is_not_enough_to_use_a_session() {
     // SESS-013, SEC-015: every request is looked at. SEC-017: a session is known by its user and its id.
     let address = gated(&house().server).await;
     let session = session_of(address, Some("anna"), json!({})).await;
@@ -82,7 +82,7 @@ async fn whoever_has_the_id_of_a_session_has_not_the_session() {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_by_nobody_but_the_user_it_was_put_to() {
+async fn only_the_asked_user_can_answer() {
     // ELIC-035
     let address = gated(&house().server).await;
     let session = session_of(address, Some("anna"), json!({"roots": {}})).await;

@@ -38,7 +38,7 @@ fn again(session: &str, last: &str) -> Request {
 }
 
 #[tokio::test]
-async fn the_id_of_an_event_is_unique_and_leads_back_to_its_stream() {
+async fn event_id_is_unique_and_names_its_stream() {
     // RESM-001, RESM-002; RESM-003: whichever id a client comes back with, the same stream goes on.
     for revision in HANDSHAKES {
         let House { server, gate, .. } = house();
@@ -76,7 +76,7 @@ async fn the_id_of_an_event_is_unique_and_leads_back_to_its_stream() {
 }
 
 #[tokio::test]
-async fn a_client_that_comes_back_hears_what_it_missed_and_nothing_of_other_streams() {
+async fn resumption_replays_only_missed_events_of_the_stream() {
     // RESM-005, RESM-006
     for revision in HANDSHAKES {
         let House { server, gate, mut ended } = house();
@@ -110,7 +110,7 @@ async fn a_client_that_comes_back_hears_what_it_missed_and_nothing_of_other_stre
 }
 
 #[tokio::test]
-async fn on_2025_11_25_a_stream_begins_with_an_id_to_come_back_with() {
+async fn stream_on_2025_11_25_begins_with_an_event_id() {
     // RESM-008: on the stream of a call and on the one for what belongs to no call.
     let House { server, .. } = house();
     let serving = TestServer::start(&server).await;
@@ -124,7 +124,7 @@ async fn on_2025_11_25_a_stream_begins_with_an_id_to_come_back_with() {
 }
 
 #[tokio::test]
-async fn on_2025_11_25_the_server_may_leave_and_says_when_to_come_back() {
+async fn server_closes_streams_on_2025_11_25_with_a_retry_time() {
     // HTTP-023, RESM-009
     let House { server, gate, mut ended } = house();
     let serving = TestServer::start(&server).await;
@@ -140,7 +140,7 @@ async fn on_2025_11_25_the_server_may_leave_and_says_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn on_2026_07_28_nothing_is_taken_up_again() {
+async fn nothing_is_resumed_on_2026_07_28() {
     // RESM-013
     let serving = TestServer::start(&house().server).await;
     let answer = send(&serving, Request::stateless(call(1, "steps")).header("Last-Event-ID", "1-1")).await;

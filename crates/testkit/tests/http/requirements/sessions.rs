@@ -10,7 +10,7 @@ use tsugite_testkit::http::{Request, TestServer, initialize_request, open_sessio
 use super::{HANDSHAKES, House, call, delete, house, notice, rest, send, stream, with_http, within};
 
 #[tokio::test]
-async fn a_session_id_comes_with_the_answer_to_initialize_and_is_visible_ascii() {
+async fn initialize_response_has_a_visible_ascii_session_id() {
     // SESS-001, SESS-003
     let serving = TestServer::start(&house().server).await;
     for revision in HANDSHAKES {
@@ -24,7 +24,7 @@ async fn a_session_id_comes_with_the_answer_to_initialize_and_is_visible_ascii()
 }
 
 #[tokio::test]
-async fn session_ids_can_neither_meet_nor_be_guessed() {
+async fn session_ids_are_unique_and_unguessable() {
     // SESS-002, SEC-016: also those of two servers that begin alike.
     let mut ids = HashSet::new();
     for _ in 0..2 {
@@ -43,7 +43,7 @@ async fn session_ids_can_neither_meet_nor_be_guessed() {
 }
 
 #[tokio::test]
-async fn after_delete_the_id_is_dead_and_everything_of_the_session_is_released() {
+async fn delete_invalidates_the_session_and_releases_it() {
     // SESS-008, SESS-012
     for revision in HANDSHAKES {
         let House { server, mut ended, .. } = house();
@@ -73,7 +73,7 @@ async fn after_delete_the_id_is_dead_and_everything_of_the_session_is_released()
 }
 
 #[tokio::test]
-async fn the_server_ends_a_session_that_nobody_uses() {
+async fn server_ends_idle_sessions() {
     // SESS-007, SESS-008
     let serving =
         TestServer::start(&with_http(Http::new().session_idle_timeout(Duration::from_secs(3600)))).await;

@@ -10,7 +10,7 @@ use tsugite_testkit::http::{Request, TestServer, open_session};
 use super::{House, call, house, notice, rest, said, send, stream, with_http, within};
 
 #[tokio::test]
-async fn closing_the_stream_of_a_request_cancels_it() {
+async fn closing_a_request_stream_cancels_the_request() {
     // HTTP-028, HTTP-030: it is stopped. HTTP-029: nothing more is said of it, on no stream.
     let House { server, gate, mut ended } = house();
     let serving = TestServer::start(&server).await;
@@ -36,7 +36,7 @@ async fn closing_the_stream_of_a_request_cancels_it() {
 }
 
 #[tokio::test]
-async fn progress_and_logs_come_on_the_stream_of_their_request() {
+async fn progress_and_logs_use_the_request_stream() {
     // HTTP-083; HTTP-084, PROG-012: on that of no other. HTTP-086: no proxy holds them back.
     let House { server, gate, .. } = house();
     let serving = TestServer::start(&server).await;
@@ -61,7 +61,7 @@ async fn progress_and_logs_come_on_the_stream_of_their_request() {
 }
 
 #[tokio::test]
-async fn what_must_be_asked_is_the_last_thing_a_stream_says_and_no_request() {
+async fn input_required_result_ends_the_stream() {
     // HTTP-085, MRTR-024
     let serving = TestServer::start(&house().server).await;
     let mut asks = call(1, "tells_and_asks");
@@ -73,7 +73,7 @@ async fn what_must_be_asked_is_the_last_thing_a_stream_says_and_no_request() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_silent_says_that_it_is_still_there() {
+async fn silent_stream_sends_keep_alives() {
     // HTTP-087
     let server = with_http(Http::new().keep_alive_interval(std::time::Duration::from_millis(1)));
     let serving = TestServer::start(&server).await;
@@ -93,7 +93,7 @@ async fn a_stream_that_is_silent_says_that_it_is_still_there() {
 }
 
 #[tokio::test]
-async fn the_answer_to_listen_is_a_stream_that_stays_open() {
+async fn listen_response_is_a_stream_that_stays_open() {
     // SUBS-014
     let serving = TestServer::start(&house().server).await;
     let listen = json!({"jsonrpc": "2.0", "id": "l", "method": "subscriptions/listen",
@@ -111,7 +111,7 @@ async fn the_answer_to_listen_is_a_stream_that_stays_open() {
 }
 
 #[tokio::test]
-async fn what_the_server_has_not_is_not_found_and_what_the_client_has_not_is_a_bad_request() {
+async fn unknown_method_is_404_and_missing_capability_is_400() {
     // HTTP-048, VER-019
     let serving = TestServer::start(&house().server).await;
     for method in ["tools/dance", "initialize", "ping", "logging/setLevel", "resources/subscribe"] {
@@ -126,7 +126,7 @@ async fn what_the_server_has_not_is_not_found_and_what_the_client_has_not_is_a_b
 }
 
 #[tokio::test]
-async fn the_names_of_headers_have_no_case_and_their_values_have() {
+async fn header_names_ignore_case_but_values_do_not() {
     // HTTP-057
     let serving = TestServer::start(&house().server).await;
     let request = Request::stateless(call(1, "echo"));
@@ -152,7 +152,7 @@ async fn the_names_of_headers_have_no_case_and_their_values_have() {
 }
 
 #[tokio::test]
-async fn a_header_that_repeats_an_argument_must_say_the_same() {
+async fn header_must_match_its_argument() {
     // HTTP-060, HTTP-075; HTTP-065: and no number that could be read as another one.
     #[derive(Deserialize, JsonSchema)]
     struct Deploy {
@@ -200,7 +200,7 @@ async fn a_header_that_repeats_an_argument_must_say_the_same() {
 }
 
 #[tokio::test]
-async fn a_session_id_means_nothing_and_none_is_made() {
+async fn session_ids_are_ignored_and_never_created() {
     // SESS-014
     let serving = TestServer::start(&house().server).await;
     let known = open_session(&serving, "2025-11-25", json!({})).await;
@@ -216,7 +216,7 @@ async fn a_session_id_means_nothing_and_none_is_made() {
 }
 
 #[tokio::test]
-async fn too_many_headers_and_too_large_ones_are_refused_before_the_body_is_looked_at() {
+async fn too_many_or_large_headers_are_refused_before_the_body() {
     // SEC-030
     let serving = TestServer::start(&house().server).await;
     let garbage = Request::stateless(call(1, "echo")).body("{oops");

@@ -6,7 +6,7 @@ use tsugite_testkit::http::{Request, TestServer, open_session};
 use super::{HANDSHAKES, House, call, delete, house, notice, rest, said, send, stream, within};
 
 #[tokio::test]
-async fn what_comes_before_an_answer_concerns_its_request() {
+async fn messages_before_a_response_belong_to_its_request() {
     // HTTP-019: also a question. HTTP-020, HTTP-036: on the stream of its request, and not on the one for all others.
     // HTTP-040: on no other.
     for revision in HANDSHAKES {
@@ -32,7 +32,7 @@ async fn what_comes_before_an_answer_concerns_its_request() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_no_sooner_than_its_answer_unless_the_session_does() {
+async fn stream_stays_open_until_its_response() {
     // HTTP-022: even if the handler would like it to. HTTP-024: with the session, its streams end.
     for revision in ["2025-03-26", "2025-06-18"] {
         let House { server, gate, .. } = house();
@@ -55,7 +55,7 @@ async fn a_stream_ends_no_sooner_than_its_answer_unless_the_session_does() {
 }
 
 #[tokio::test]
-async fn a_lost_connection_is_no_cancellation() {
+async fn lost_connection_does_not_cancel() {
     // HTTP-026
     for revision in HANDSHAKES {
         let House { server, gate, mut ended } = house();
@@ -75,7 +75,7 @@ async fn a_lost_connection_is_no_cancellation() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_no_request_comes_on_one_of_the_streams_a_client_has_opened() {
+async fn unrelated_messages_use_one_of_the_get_streams() {
     // HTTP-035; HTTP-040: on exactly one of them. HTTP-037: no answer does.
     for revision in HANDSHAKES {
         let House { server, gate, .. } = house();
@@ -100,7 +100,7 @@ async fn what_belongs_to_no_request_comes_on_one_of_the_streams_a_client_has_ope
 }
 
 #[tokio::test]
-async fn either_side_may_close_the_stream_for_what_belongs_to_no_request() {
+async fn either_side_may_close_the_get_stream() {
     // HTTP-038
     let House { server, .. } = house();
     let mut serving = TestServer::start(&server).await;
@@ -116,7 +116,7 @@ async fn either_side_may_close_the_stream_for_what_belongs_to_no_request() {
 }
 
 #[tokio::test]
-async fn a_session_ends_without_a_word() {
+async fn session_ends_without_a_message() {
     // LIFE-021: no message says so, on either side.
     for revision in HANDSHAKES {
         let serving = TestServer::start(&house().server).await;
