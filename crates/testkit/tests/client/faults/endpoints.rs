@@ -15,7 +15,7 @@ use super::{call, kind, until, within};
 const SECRET: &str = "hunter2-is-the-secret";
 
 #[tokio::test]
-async fn a_redirect_to_another_server_is_not_followed() {
+async fn redirect_to_another_server_is_not_followed() {
     let other = Raw::start(|asked, wire| {
         wire.json(&asked.answer("stolen"));
         Then::Keep
@@ -52,7 +52,7 @@ async fn a_redirect_to_another_server_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_the_same_server_keeps_the_message_and_its_credentials() {
+async fn redirect_on_the_same_server_keeps_message_and_credentials() {
     for status in [301, 302, 307, 308] {
         let raw = Raw::after_hello(move |asked, wire| {
             match asked.path.as_str() {
@@ -70,7 +70,7 @@ async fn a_redirect_to_the_same_server_keeps_the_message_and_its_credentials() {
 }
 
 #[tokio::test]
-async fn an_endpoint_on_another_server_is_refused() {
+async fn endpoint_on_another_server_is_refused() {
     let other = Raw::start(|_, _| Then::Close);
     let address = other.address;
     for endpoint in [
@@ -94,7 +94,7 @@ async fn an_endpoint_on_another_server_is_refused() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_never_comes_is_waited_for_in_vain_and_not_for_ever() {
+async fn missing_endpoint_event_times_out() {
     for said in [
         "",
         ": comment\n\n",
@@ -119,7 +119,7 @@ async fn an_endpoint_that_never_comes_is_waited_for_in_vain_and_not_for_ever() {
 }
 
 #[tokio::test]
-async fn an_old_stream_that_breaks_loses_its_calls_and_is_opened_again() {
+async fn broken_http_sse_stream_fails_its_calls_and_reopens() {
     let raw = Raw::start(|asked, wire| {
         if asked.verb == "POST" {
             let path = asked.path.clone();
@@ -166,7 +166,7 @@ async fn an_old_stream_that_breaks_loses_its_calls_and_is_opened_again() {
 }
 
 #[tokio::test]
-async fn https_fails_where_the_encryption_does() {
+async fn https_fails_if_tls_fails() {
     let raw = Raw::start(|_, wire| {
         wire.write("HTTP/1.1 400 Bad Request\r\n\r\n");
         Then::Close
@@ -184,7 +184,7 @@ async fn https_fails_where_the_encryption_does() {
 }
 
 #[tokio::test]
-async fn a_refused_credential_without_an_authorizer_is_told_with_its_challenge() {
+async fn unauthorized_without_an_authorizer_reports_the_challenge() {
     for status in [401, 403] {
         let raw = Raw::after_hello(move |_, wire| {
             wire.status(
@@ -249,7 +249,7 @@ impl Authorizer for Willing {
 }
 
 #[tokio::test]
-async fn an_authorizer_is_asked_and_what_it_gives_is_sent() {
+async fn authorizer_is_called_and_its_token_is_sent() {
     let raw = Raw::after_hello(|asked, wire| {
         match asked.header("authorization") {
             Some(token) if token == format!("Bearer {SECRET}-1") => wire.json(&asked.answer("in")),
@@ -272,7 +272,7 @@ async fn an_authorizer_is_asked_and_what_it_gives_is_sent() {
 }
 
 #[tokio::test]
-async fn an_authorizer_that_never_gives_up_is_asked_twice_for_one_request() {
+async fn authorizer_is_called_at_most_twice_per_request() {
     for status in [401, 403] {
         let raw = Raw::after_hello(move |_, wire| {
             wire.status(status, "", "");
@@ -288,7 +288,7 @@ async fn an_authorizer_that_never_gives_up_is_asked_twice_for_one_request() {
 }
 
 #[tokio::test]
-async fn secrets_stand_in_no_error() {
+async fn errors_contain_no_secrets() {
     // A server that is gone, silent, mad, or busy.
     let ways: [fn(&Asked, &mut super::raw::Wire) -> Then; 5] = [
         |_, _| Then::Close,
@@ -337,7 +337,7 @@ async fn secrets_stand_in_no_error() {
 }
 
 #[tokio::test]
-async fn a_session_id_is_sent_back_as_it_came_and_shown_nowhere() {
+async fn session_id_is_sent_unchanged_and_never_shown() {
     let raw = Raw::start(|asked, wire| {
         if asked.method() == "initialize" {
             wire.json_with(&format!("mcp-session-id: {SECRET}\r\n"), &super::raw::welcome(asked));

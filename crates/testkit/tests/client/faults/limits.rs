@@ -22,7 +22,7 @@ fn note(method: &str, params: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_head_without_end_is_given_up() {
+async fn endless_response_head_is_refused() {
     let raw = Raw::after_hello(|asked, wire| {
         wire.write("HTTP/1.1 200 OK\r\n");
         match asked.body["params"]["name"].as_str() {
@@ -43,7 +43,7 @@ async fn a_head_without_end_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_body_without_end_is_too_large() {
+async fn endless_response_body_is_too_large() {
     let raw = Raw::after_hello(|_, wire| {
         wire.write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n[");
         wire.for_ever("[".repeat(1 << 16))
@@ -56,7 +56,7 @@ async fn a_body_without_end_is_too_large() {
 }
 
 #[tokio::test]
-async fn an_event_without_end_is_too_large() {
+async fn endless_event_is_too_large() {
     let lines = ["data: ", "data: x\n", ": comment ", "id: ", "event: ", "x"];
     for line in lines {
         let raw = Raw::after_hello(move |_, wire| {
@@ -77,7 +77,7 @@ async fn an_event_without_end_is_too_large() {
 }
 
 #[tokio::test]
-async fn what_is_no_sign_of_life_does_not_keep_a_call_alive() {
+async fn only_real_progress_extends_the_timeout() {
     let pieces: [fn(&Asked) -> String; 5] = [
         |_| ": comment\n\n".into(),
         |_| "id: 1\ndata:\n\n".into(),
@@ -113,7 +113,7 @@ async fn what_is_no_sign_of_life_does_not_keep_a_call_alive() {
 }
 
 #[tokio::test]
-async fn progress_without_end_ends_with_the_time_in_all() {
+async fn endless_progress_ends_at_the_total_timeout() {
     let raw = Raw::after_hello(|asked, wire| {
         wire.stream();
         for step in 0.. {
@@ -143,7 +143,7 @@ async fn progress_without_end_ends_with_the_time_in_all() {
 }
 
 #[tokio::test]
-async fn notifications_of_a_child_without_end_stop_nobody() {
+async fn endless_notifications_of_a_child_do_not_block_calls() {
     for note in [
         r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#,
         r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}"#,
@@ -165,7 +165,7 @@ async fn notifications_of_a_child_without_end_stop_nobody() {
 }
 
 #[tokio::test]
-async fn pages_without_end_and_pages_in_circles_are_given_up() {
+async fn endless_and_cyclic_pages_are_refused() {
     let raw = Raw::after_hello(|asked, wire| {
         let cursor = asked.body["params"]["cursor"].as_str().unwrap_or("0").to_owned();
         let next = match asked.method() {
@@ -204,7 +204,7 @@ async fn pages_without_end_and_pages_in_circles_are_given_up() {
 }
 
 #[tokio::test]
-async fn rounds_without_end_are_given_up() {
+async fn endless_rounds_are_refused() {
     let form = json!({"method": "elicitation/create", "params": {"mode": "form", "message": "again?", "requestedSchema": {"type": "object", "properties": {}}}});
     let raw = Raw::start(move |asked, wire| {
         let state = asked.body["params"]["requestState"].as_str().unwrap_or("0").parse::<u64>().unwrap() + 1;
@@ -232,7 +232,7 @@ async fn rounds_without_end_are_given_up() {
 }
 
 #[tokio::test]
-async fn redirects_without_end_are_given_up() {
+async fn endless_redirects_are_refused() {
     let raw = Raw::after_hello(|asked, wire| {
         let status = asked.body["params"]["arguments"]["status"].as_u64().unwrap() as u16;
         let number: u64 = asked.path.rsplit('/').next().unwrap().parse().unwrap_or(0);
@@ -251,7 +251,7 @@ async fn redirects_without_end_are_given_up() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_busy_for_ever_is_given_up() {
+async fn retries_of_a_busy_server_are_limited() {
     let raw = Raw::after_hello(|asked, wire| {
         let arguments = &asked.body["params"]["arguments"];
         let after = arguments["after"].as_str().map(|after| format!("retry-after: {after}\r\n"));
@@ -285,7 +285,7 @@ async fn a_server_that_is_busy_for_ever_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_stream_of_its_own_that_closes_at_once_is_opened_later_and_later() {
+async fn get_stream_that_closes_at_once_reopens_with_backoff() {
     let raw = Raw::start(|asked, wire| {
         if asked.verb != "GET" {
             return hello(asked, wire).unwrap();
@@ -302,7 +302,7 @@ async fn a_stream_of_its_own_that_closes_at_once_is_opened_later_and_later() {
 }
 
 #[tokio::test]
-async fn a_stream_of_its_own_with_one_event_each_time_does_not_make_the_client_spin() {
+async fn get_stream_with_one_event_each_time_has_backoff() {
     let raw = Raw::start(|asked, wire| {
         if asked.verb != "GET" {
             return hello(asked, wire).unwrap();
@@ -319,7 +319,7 @@ async fn a_stream_of_its_own_with_one_event_each_time_does_not_make_the_client_s
 }
 
 #[tokio::test]
-async fn a_call_whose_stream_breaks_again_and_again_does_not_make_the_client_spin() {
+async fn repeatedly_broken_call_stream_is_resumed_with_backoff() {
     let raw = Raw::start(|asked, wire| {
         if asked.is_call() || asked.header("last-event-id").is_some() {
             wire.stream();
@@ -339,7 +339,7 @@ async fn a_call_whose_stream_breaks_again_and_again_does_not_make_the_client_spi
 }
 
 #[tokio::test]
-async fn a_stream_that_wants_to_be_left_alone_for_ever_ends_with_the_call() {
+async fn long_retry_hint_is_limited_by_the_call_timeout() {
     let raw = Raw::start(|asked, wire| {
         if asked.is_call() {
             wire.stream();
@@ -359,7 +359,7 @@ async fn a_stream_that_wants_to_be_left_alone_for_ever_ends_with_the_call() {
 }
 
 #[tokio::test]
-async fn what_is_asked_over_http_without_end_is_answered_a_little_at_a_time() {
+async fn responses_to_endless_http_requests_have_limited_concurrency() {
     // Questions and pings without end, and every answer to them is left hanging.
     for question in ["ping", "roots/list", "no/such"] {
         let raw = Raw::start(move |asked, wire| {
@@ -392,7 +392,7 @@ async fn what_is_asked_over_http_without_end_is_answered_a_little_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_server_that_answers_a_notification_never_holds_nobody_up() {
+async fn unanswered_notification_does_not_block_the_client() {
     let raw = Raw::start(|asked, wire| {
         if asked.method() == "notifications/initialized" {
             wire.closed();

@@ -13,7 +13,7 @@ use super::{call, kind, until, within, without_growing};
 const SHORT: Duration = Duration::from_millis(200);
 
 #[tokio::test]
-async fn a_child_that_never_reads_its_input_holds_nobody_up_for_ever() {
+async fn child_that_never_reads_does_not_block_forever() {
     for (client, hello) in [
         (quick("hello; stay").revision(super::HANDSHAKE), true),
         (quick("stay").revision(Revision::NEWEST), false),
@@ -43,7 +43,7 @@ fn quick(script: &str) -> ClientBuilder {
 }
 
 #[tokio::test]
-async fn what_waits_for_a_child_that_never_reads_is_bounded() {
+async fn output_queue_of_a_child_that_never_reads_is_limited() {
     // It asks without end, in every way that is answered, and reads no answer.
     let asks = [
         r#"{"jsonrpc":"2.0","id":'$n',"method":"ping"}"#,
@@ -69,7 +69,7 @@ async fn what_waits_for_a_child_that_never_reads_is_bounded() {
 }
 
 #[tokio::test]
-async fn a_child_that_closes_its_output_and_lives_is_lost_and_ended_by_the_next_call() {
+async fn child_that_closes_stdout_is_replaced_by_the_next_call() {
     let file = super::shell::Path::new();
     let script = format!(
         "echo started >> {0}; hello; hear; [ $(wc -l < {0}) = 1 ] && exec 1>&- sleep 600; answer 2 second; drain",
@@ -88,7 +88,7 @@ async fn a_child_that_closes_its_output_and_lives_is_lost_and_ended_by_the_next_
 }
 
 #[tokio::test]
-async fn a_child_that_closes_its_input_and_lives_is_lost() {
+async fn child_that_closes_stdin_loses_its_connection() {
     let client = within(spawn("hello; exec 0<&-; echo closed >&2; stay")).await.unwrap();
     noted(&client, "closed").await;
     // Nothing can be said to it any more; to wait for an answer would be in vain.
@@ -99,7 +99,7 @@ async fn a_child_that_closes_its_input_and_lives_is_lost() {
 }
 
 #[tokio::test]
-async fn fifty_megabytes_of_errors_are_read_and_only_the_last_are_kept() {
+async fn only_the_end_of_long_stderr_is_kept() {
     let script = r#"hello; hear; head -c 50000000 /dev/zero | tr '\0' 'e' >&2; echo >&2; echo the last >&2; answer 2 yes; drain"#;
     let client = within(spawn(script)).await.unwrap();
     assert_eq!(without_growing(call(&client, "t")).await.unwrap(), "yes");
@@ -108,7 +108,7 @@ async fn fifty_megabytes_of_errors_are_read_and_only_the_last_are_kept() {
 }
 
 #[tokio::test]
-async fn a_child_that_fills_its_pipe_before_it_reads_is_no_deadlock() {
+async fn child_that_writes_before_reading_causes_no_deadlock() {
     // It reads the call only when all it has to say has been read; the call is larger than a pipe.
     let script = r#"hello; head -c 3000000 /dev/zero | tr '\0' '\n'; hear; answer 2 yes; drain"#;
     let client = within(spawn(script)).await.unwrap();

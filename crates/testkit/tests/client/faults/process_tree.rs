@@ -28,7 +28,7 @@ const FAMILIES: [(&str, usize); 6] = [
 ];
 
 #[tokio::test]
-async fn nothing_is_left_after_a_close() {
+async fn close_leaves_no_processes() {
     for (script, size) in FAMILIES {
         let family = Family::new();
         let client = within(family.spawn(script)).await.unwrap();
@@ -45,7 +45,7 @@ async fn nothing_is_left_after_a_close() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_after_the_client_is_dropped() {
+async fn drop_leaves_no_processes() {
     for (script, size) in FAMILIES {
         let family = Family::new();
         let client = within(family.spawn(script)).await.unwrap();
@@ -60,7 +60,7 @@ async fn nothing_is_left_after_the_client_is_dropped() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_after_a_handshake_that_nobody_waits_for() {
+async fn dropped_handshake_leaves_no_processes() {
     for (script, size) in FAMILIES {
         let family = Family::new();
         // It says nothing, so nothing ever comes of it.
@@ -75,7 +75,7 @@ async fn nothing_is_left_after_a_handshake_that_nobody_waits_for() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_after_a_handshake_that_failed() {
+async fn failed_handshake_leaves_no_processes() {
     let all = FAMILIES.map(async |(script, size)| {
         let family = Family::new();
         let script = script.replace("hello;", "");
@@ -91,7 +91,7 @@ async fn nothing_is_left_after_a_handshake_that_failed() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_child_that_ended_by_itself() {
+async fn exited_child_leaves_no_processes() {
     let family = Family::new();
     let client = within(family.spawn("sleep 600 & hello; hear; exit 3")).await.unwrap();
     let id = client.process_id().unwrap();
@@ -103,7 +103,7 @@ async fn nothing_is_left_of_a_child_that_ended_by_itself() {
 }
 
 #[test]
-fn nothing_is_left_when_the_runtime_ends_first() {
+fn runtime_shutdown_leaves_no_processes() {
     let family = Family::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (script, size) = FAMILIES[1];

@@ -36,7 +36,7 @@ fn asked(script: &str, count: &Arc<AtomicUsize>, go: &Arc<tokio::sync::Semaphore
 }
 
 #[tokio::test]
-async fn a_second_question_with_the_id_of_an_open_one_is_refused_and_the_first_is_answered() {
+async fn server_request_with_an_id_in_use_is_refused() {
     let ask = format!(r#"say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'"#);
     let script = format!("hello; hear; {ask}; {ask}; hear; answer 2 yes; drain");
     let (count, go) = (Arc::default(), Arc::new(tokio::sync::Semaphore::new(0)));
@@ -50,7 +50,7 @@ async fn a_second_question_with_the_id_of_an_open_one_is_refused_and_the_first_i
 }
 
 #[tokio::test]
-async fn a_question_that_is_taken_back_is_not_answered_and_the_clock_runs_again() {
+async fn cancelled_server_request_gets_no_response_and_restarts_the_clock() {
     let script = format!(
         r#"hello; hear
         say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'
@@ -74,7 +74,7 @@ async fn a_question_that_is_taken_back_is_not_answered_and_the_clock_runs_again(
 }
 
 #[tokio::test]
-async fn of_a_thousand_questions_at_once_some_are_asked_and_all_are_answered() {
+async fn excess_server_requests_are_refused() {
     // One process writes them all, so that they come at once.
     let line = format!(r#"{{"jsonrpc":"2.0","id":%d,"method":"elicitation/create","params":{FORM}}}"#);
     let script = format!(
@@ -93,7 +93,7 @@ async fn of_a_thousand_questions_at_once_some_are_asked_and_all_are_answered() {
 }
 
 #[tokio::test]
-async fn what_was_not_offered_is_refused_and_nobody_is_asked() {
+async fn undeclared_server_requests_are_refused() {
     let script = r#"
         hello; hear
         say '{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}'
@@ -115,7 +115,7 @@ async fn what_was_not_offered_is_refused_and_nobody_is_asked() {
 }
 
 #[tokio::test]
-async fn a_question_before_the_handshake_is_done_does_not_disturb_it() {
+async fn server_request_before_the_handshake_does_not_disturb_it() {
     let ask = format!(
         r#"say '{{"jsonrpc":"2.0","id":"early","method":"elicitation/create","params":{FORM}}}'; say '{{"jsonrpc":"2.0","id":1,"method":"ping"}}'"#
     );
@@ -134,7 +134,7 @@ async fn a_question_before_the_handshake_is_done_does_not_disturb_it() {
 }
 
 #[tokio::test]
-async fn a_modern_server_that_asks_is_not_heard() {
+async fn requests_of_stateless_servers_are_ignored() {
     let script = format!(
         r#"hear
         say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'
@@ -171,7 +171,7 @@ async fn a_modern_server_that_asks_is_not_heard() {
 }
 
 #[tokio::test]
-async fn a_question_inside_a_result_that_is_none_of_the_three_is_not_followed() {
+async fn invalid_input_requests_are_not_followed() {
     let raw = Raw::start(|asked, wire| {
         let method = asked.body["params"]["arguments"]["method"].clone();
         let asked_for = json!({"q": {"method": method, "params": {"name": "x"}}});
@@ -194,7 +194,7 @@ async fn a_question_inside_a_result_that_is_none_of_the_three_is_not_followed() 
 }
 
 #[tokio::test]
-async fn a_question_on_the_stream_of_a_call_is_answered_beside_it() {
+async fn server_request_on_a_call_stream_is_answered_separately() {
     let answered = Arc::new(tokio::sync::Semaphore::new(0));
     let go = Arc::clone(&answered);
     let raw = Raw::start(move |asked, wire| {
@@ -220,7 +220,7 @@ async fn a_question_on_the_stream_of_a_call_is_answered_beside_it() {
 }
 
 #[tokio::test]
-async fn a_child_that_ends_while_its_question_is_open_leaves_nobody_waiting() {
+async fn child_exit_ends_its_open_requests() {
     let script = format!(
         r#"hello; hear; say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'; hear; exit 1"#
     );
@@ -239,7 +239,7 @@ async fn a_child_that_ends_while_its_question_is_open_leaves_nobody_waiting() {
 }
 
 #[tokio::test]
-async fn a_form_that_cannot_be_filled_in_is_refused() {
+async fn invalid_form_is_refused() {
     for form in [
         r#"{"message":7,"requestedSchema":{"type":"object","properties":{}}}"#,
         r#"{"message":"m","requestedSchema":{"type":"array"}}"#,
@@ -258,7 +258,7 @@ async fn a_form_that_cannot_be_filled_in_is_refused() {
 }
 
 #[tokio::test]
-async fn a_modern_server_cannot_answer_a_call_by_cancelling_it() {
+async fn stateless_server_cannot_end_a_call_by_cancelling() {
     let script = r#"hear
         say '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'
         answer 1 yes; drain"#;

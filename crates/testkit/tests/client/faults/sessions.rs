@@ -45,7 +45,7 @@ fn is_hello(asked: &Asked) -> bool {
 }
 
 #[tokio::test]
-async fn a_session_that_is_gone_is_followed_by_another_and_nobody_notices() {
+async fn lost_session_is_replaced_transparently() {
     let refusals: [fn(&Asked, &mut Wire); 4] = [
         |_, wire| wire.status(404, "", ""),
         |asked, wire| {
@@ -74,7 +74,7 @@ async fn a_session_that_is_gone_is_followed_by_another_and_nobody_notices() {
 }
 
 #[tokio::test]
-async fn a_server_that_forgets_at_once_is_not_asked_for_ever() {
+async fn session_renewals_are_limited() {
     let raw = forgetful(0, |_, wire| wire.status(404, "", ""));
     let client = within(raw.client()).await.unwrap();
     for _ in 0..2 {
@@ -89,7 +89,7 @@ async fn a_server_that_forgets_at_once_is_not_asked_for_ever() {
 }
 
 #[tokio::test]
-async fn a_server_that_was_started_again_is_met_anew() {
+async fn restarted_server_gets_a_new_session() {
     // Two lives of one server, on one port: the second knows nothing of the first.
     let life = Arc::new(AtomicUsize::new(1));
     let now = Arc::clone(&life);
@@ -118,7 +118,7 @@ async fn a_server_that_was_started_again_is_met_anew() {
 }
 
 #[tokio::test]
-async fn a_404_without_a_session_is_a_404() {
+async fn not_found_without_a_session_stays_404() {
     let raw = Raw::start(|asked, wire| {
         match asked.method() {
             // A server without sessions.
@@ -146,7 +146,7 @@ async fn a_404_without_a_session_is_a_404() {
 }
 
 #[tokio::test]
-async fn a_refusal_with_a_body_that_never_ends_is_still_a_refusal() {
+async fn error_status_with_an_endless_body_is_reported() {
     let raw = Raw::after_hello(|asked, wire| {
         let status = asked.body["params"]["arguments"]["status"].as_u64().unwrap();
         wire.write(format!(

@@ -38,7 +38,7 @@ fn server() -> Server {
 }
 
 #[tokio::test(start_paused = true)]
-async fn thirty_seconds_of_silence_are_enough() {
+async fn call_times_out_after_thirty_seconds_of_silence() {
     for revision in REVISIONS {
         let client = Client::in_process(&server()).revision(revision).await.unwrap();
         let start = Instant::now();
@@ -61,7 +61,7 @@ async fn thirty_seconds_of_silence_are_enough() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rising_progress_gives_more_time_and_ten_minutes_are_the_most() {
+async fn progress_extends_the_timeout_up_to_ten_minutes() {
     // LIFE-025, LIFE-026
     for revision in REVISIONS {
         let client = Client::in_process(&server()).revision(revision).await.unwrap();
@@ -82,7 +82,7 @@ async fn rising_progress_gives_more_time_and_ten_minutes_are_the_most() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_clock_stands_while_somebody_fills_in_a_form() {
+async fn timeout_pauses_during_elicitation() {
     for revision in REVISIONS {
         let asks = Tool::new("asks").handler(|cx: Context| async move {
             cx.ask::<Nothing>("Sure?").await?;
