@@ -39,7 +39,7 @@ pub(crate) fn tasks() -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_parked_call_ends_with_the_bridge() {
+async fn dropping_the_bridge_ends_suspended_calls() {
     let (server, over) = asks();
     let bridge = Bridge::to(Client::in_process(&server).revision(HANDSHAKE));
     let mut peer = RawClient::connect(&bridge.server(), STATELESS, can_be_asked()).await;
@@ -53,7 +53,7 @@ async fn a_parked_call_ends_with_the_bridge() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_of_a_parked_call_is_heard_when_its_client_is_back() {
+async fn progress_of_a_suspended_call_arrives_after_resumption() {
     let tool = Tool::new("work").handler(|context: Context| async move {
         context.progress(1).total(3).await;
         let form = FormSchema::new().required_field("name", String::field());
@@ -92,7 +92,7 @@ async fn progress_of_a_parked_call_is_heard_when_its_client_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_parked_call_ends_when_the_bridge_is_closed() {
+async fn closing_the_bridge_ends_suspended_calls() {
     let (server, over) = asks();
     let bridge = Bridge::to(Client::in_process(&server).revision(HANDSHAKE));
     let mut peer = RawClient::connect(&bridge.server(), STATELESS, can_be_asked()).await;
@@ -107,7 +107,7 @@ async fn a_parked_call_ends_when_the_bridge_is_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bridge_that_is_closed_opens_nothing() {
+async fn closed_bridge_opens_no_connections() {
     for near in [HANDSHAKE, STATELESS] {
         let (far, sent) = overheard(Client::in_process(&Server::new("s", "1")).revision(HANDSHAKE));
         let bridge = Bridge::to(far);
@@ -129,7 +129,7 @@ async fn a_bridge_that_is_closed_opens_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_of_clients_that_are_gone() {
+async fn disconnected_clients_leave_no_tasks() {
     for (near, far) in
         [(HANDSHAKE, HANDSHAKE), (HANDSHAKE, STATELESS), (STATELESS, HANDSHAKE), (STATELESS, STATELESS)]
     {
@@ -193,7 +193,7 @@ async fn opening(near: Revision, far: Revision) -> (Bridge, RawClient) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_while_a_subscription_is_opened_is_no_fault() {
+async fn closing_while_a_subscription_opens_logs_no_warning() {
     for (near, far) in [(HANDSHAKE, STATELESS), (STATELESS, STATELESS), (STATELESS, HANDSHAKE)] {
         let warnings = Warnings::capture();
         let (bridge, _peer) = opening(near, far).await;
@@ -204,7 +204,7 @@ async fn closing_while_a_subscription_is_opened_is_no_fault() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_that_does_not_open_is_a_fault() {
+async fn failed_subscription_is_logged() {
     for (near, far) in [(HANDSHAKE, STATELESS), (STATELESS, STATELESS), (STATELESS, HANDSHAKE)] {
         let warnings = Warnings::capture();
         let (bridge, _peer) = opening(near, far).await;

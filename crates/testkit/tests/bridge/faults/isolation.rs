@@ -10,7 +10,7 @@ use super::shell::{Pipe, spawn};
 use super::{HANDSHAKE, STATELESS, can_be_asked, overheard, text, within};
 
 #[tokio::test(start_paused = true)]
-async fn a_client_without_a_name_is_not_given_that_of_another() {
+async fn unnamed_client_does_not_get_the_name_of_another() {
     let server = Server::new("s", "1").tool(Tool::new("one").handler(async || "1"));
     let (far, sent) = overheard(Client::in_process(&server).revision(STATELESS));
     let bridge = Bridge::to(far);
@@ -31,7 +31,7 @@ async fn a_client_without_a_name_is_not_given_that_of_another() {
 
 /// The script asks about the first call after it was given up, when it hears the second.
 #[tokio::test]
-async fn a_question_about_a_call_that_was_given_up_is_asked_of_nobody() {
+async fn server_request_of_a_cancelled_call_is_not_forwarded() {
     let heard = Pipe::new();
     let far = spawn(&format!(
         r#"hello; hear
@@ -55,7 +55,7 @@ async fn a_question_about_a_call_that_was_given_up_is_asked_of_nobody() {
 
 /// The script asks when a list is read while a call runs.
 #[tokio::test]
-async fn a_question_is_asked_of_the_call_and_not_of_a_list() {
+async fn server_request_goes_to_the_call_not_to_a_list() {
     let heard = Pipe::new();
     let far = spawn(&format!(
         r#"hello; hear; echo yes > {heard}; hear; ask 9; hear
@@ -82,7 +82,7 @@ async fn a_question_is_asked_of_the_call_and_not_of_a_list() {
 
 /// One server asks and tells as soon as it is greeted; the other is greeted after that.
 #[tokio::test]
-async fn nothing_comes_before_the_answer_to_initialize() {
+async fn initialize_response_comes_first() {
     let told = Pipe::new();
     let eager = spawn(&format!(
         r#"hello

@@ -29,7 +29,7 @@ fn greeter() -> (Server, Arc<AtomicUsize>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_crosses_two_bridges() {
+async fn elicitation_crosses_two_bridges() {
     let (server, called) = greeter();
     let inner = Bridge::to(Client::in_process(&server).revision(HANDSHAKE));
     let outer = Bridge::to(Client::in_process(&inner.server()).revision(STATELESS));
@@ -41,7 +41,7 @@ async fn a_question_crosses_two_bridges() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_that_is_nobodys_runs_nothing() {
+async fn unknown_request_state_runs_nothing() {
     let (server, called) = greeter();
     let bridge = Bridge::to(Client::in_process(&server).revision(HANDSHAKE));
     let mut peer = RawClient::connect(&bridge.server(), STATELESS, can_be_asked()).await;
@@ -54,7 +54,7 @@ async fn a_state_that_is_nobodys_runs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_opens_for_its_caller_its_method_and_its_arguments_and_once() {
+async fn request_state_is_bound_to_one_call_and_used_once() {
     let (server, called) = greeter();
     let bridge = Bridge::to(Client::in_process(&server).revision(HANDSHAKE));
     let server = bridge.server();

@@ -15,7 +15,7 @@ fn growing() -> Server {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_time_limit_for_calls_ends_no_stream_of_changes() {
+async fn call_timeout_does_not_end_a_subscription() {
     for far in [HANDSHAKE, STATELESS] {
         let server = growing();
         let bridge = Bridge::to(Client::in_process(&server).revision(far)).timeout(Duration::from_secs(5));
@@ -30,7 +30,7 @@ async fn a_time_limit_for_calls_ends_no_stream_of_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_of_changes_are_counted() {
+async fn subscriptions_are_limited() {
     for far in [HANDSHAKE, STATELESS] {
         let bridge = Bridge::to(Client::in_process(&growing()).revision(far));
         let server = bridge.server().max_subscriptions(2);
@@ -59,7 +59,7 @@ async fn streams_of_changes_are_counted() {
 }
 
 #[tokio::test]
-async fn a_server_that_comes_back_is_told_again_what_is_watched() {
+async fn restarted_server_gets_its_subscriptions_again() {
     let (first, told) = (Pipe::new(), Pipe::new());
     let far = spawn(&format!(
         r#"if rm {first} 2>/dev/null; then
@@ -87,7 +87,7 @@ async fn a_server_that_comes_back_is_told_again_what_is_watched() {
 }
 
 #[tokio::test]
-async fn a_flood_of_changes_is_not_kept_for_whoever_does_not_read() {
+async fn unread_change_notifications_are_limited() {
     let done = Pipe::new();
     let far = spawn(&format!(
         r#"hello; hear; i=0
@@ -115,7 +115,7 @@ async fn a_flood_of_changes_is_not_kept_for_whoever_does_not_read() {
 const FLOOD: usize = 20_000;
 
 #[tokio::test]
-async fn a_resource_without_a_scheme_is_found_among_several_servers() {
+async fn resource_without_a_scheme_is_found_among_several_servers() {
     let far = spawn(
         r#"hello
         hear; say '{"jsonrpc":"2.0","id":2,"result":{"resources":[{"uri":"plain.txt","name":"plain"}]}}'
@@ -134,7 +134,7 @@ async fn a_resource_without_a_scheme_is_found_among_several_servers() {
 
 /// The second server cannot be started at first.
 #[tokio::test]
-async fn whoever_listens_hears_of_a_server_that_comes_later() {
+async fn subscribers_are_notified_of_a_late_server() {
     for near in [HANDSHAKE, STATELESS] {
         let first = Pipe::new();
         let late = spawn(&format!("if rm {first} 2>/dev/null; then exit 1; fi; hello; drain"));
@@ -154,7 +154,7 @@ async fn whoever_listens_hears_of_a_server_that_comes_later() {
 
 /// A server of 2026-07-28 tells only what it was asked for, which it cannot be before it is there.
 #[tokio::test]
-async fn a_server_that_comes_later_is_asked_for_its_changes() {
+async fn late_server_is_subscribed_to() {
     for near in [HANDSHAKE, STATELESS] {
         let (first, asked) = (Pipe::new(), Pipe::new());
         let late = spawn(&format!(
