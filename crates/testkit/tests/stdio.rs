@@ -87,7 +87,7 @@ fn call(id: usize, tool: &str) -> String {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn ten_thousand_requests_in_one_burst_are_all_answered_once() {
+async fn burst_of_requests_gets_one_response_each() {
     for every in [2, 1_000] {
         let Peer { mut child, mut stdin, stdout } = Peer::start();
         let tool = |id| if id % every == every - 1 { "later" } else { "fails" };
@@ -109,7 +109,7 @@ async fn ten_thousand_requests_in_one_burst_are_all_answered_once() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn what_was_asked_before_the_end_of_input_is_answered() {
+async fn requests_before_the_end_of_input_are_answered() {
     // STDIO-019, also without a newline at the end.
     let mut peer = Peer::start();
     peer.say(&format!("{}{}", call(1, "later"), call(2, "later").trim_end())).await;
@@ -130,7 +130,7 @@ async fn last_line_without_a_newline_is_answered() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_signal_ends_the_server_cleanly() {
+async fn signal_ends_the_server_cleanly() {
     for tool in ["later", "fails"] {
         let mut peer = Peer::start();
         peer.say(&call(1, tool)).await;
@@ -143,7 +143,7 @@ async fn a_signal_ends_the_server_cleanly() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn nothing_but_messages_reaches_stdout() {
+async fn only_messages_reach_stdout() {
     // STDIO-004, STDIO-006: what a handler prints, and what a panic says, goes to stderr.
     let say = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": "say", "arguments": {"text": "hello"}, "_meta": {
@@ -161,7 +161,7 @@ async fn nothing_but_messages_reaches_stdout() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_line_over_the_limit_is_answered_and_the_next_is_read() {
+async fn oversized_line_is_refused_and_reading_continues() {
     let mut peer = Peer::start();
     let long = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{}\"}}\n", "x".repeat(5 << 20));
     peer.say(&format!("{long}{}", call(2, "later"))).await;
@@ -171,7 +171,7 @@ async fn a_line_over_the_limit_is_answered_and_the_next_is_read() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn files_serve_where_pipes_would() {
+async fn files_work_in_place_of_pipes() {
     // What a shell does with `< in > out`.
     let folder = std::env::temp_dir().join(format!("tsugite-stdio-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
@@ -216,7 +216,7 @@ async fn signal_ends_a_server_that_writes_to_a_file() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn sockets_serve_where_pipes_would() {
+async fn sockets_work_in_place_of_pipes() {
     // What Node.js opens for its children.
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
@@ -241,7 +241,7 @@ async fn sockets_serve_where_pipes_would() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn what_never_ends_is_ended_when_the_client_has_gone() {
+async fn endless_call_ends_when_the_client_leaves() {
     let mut peer = Peer::start_with(&["50"]);
     peer.say(&format!("{}{}", call(1, "slow"), listen(2, "{}"))).await;
     let (mut child, heard) = peer.hear_out().await;
@@ -282,7 +282,7 @@ async fn request_in_the_runtime_is_cancelled_from_stdin() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn an_answer_that_no_pipe_holds_leaves_whole() {
+async fn response_larger_than_a_pipe_is_written_whole() {
     let mut peer = Peer::start();
     let text = "x".repeat(1_000_000);
     let say = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
@@ -296,7 +296,7 @@ async fn an_answer_that_no_pipe_holds_leaves_whole() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_client_that_never_reads_is_not_read_from_for_ever() {
+async fn client_that_never_reads_gets_backpressure() {
     let Peer { mut child, mut stdin, stdout } = Peer::start();
     let big = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": "say", "arguments": {"text": "x".repeat(60_000)}, "_meta": {
@@ -331,7 +331,7 @@ async fn a_client_that_never_reads_is_not_read_from_for_ever() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn what_the_peer_does_not_hear_stands_on_stderr() {
+async fn dropped_messages_are_logged_to_stderr() {
     let mut child = start(&[]);
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(call(1, "breaks").as_bytes()).await.unwrap();

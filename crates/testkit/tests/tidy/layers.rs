@@ -15,7 +15,7 @@ fn core() -> Vec<Source> {
 }
 
 #[test]
-fn the_core_moves_no_bytes_and_owns_no_clock() {
+fn core_has_no_io_and_no_clock() {
     let mut found = Vec::new();
     for source in core() {
         let words = [
@@ -44,7 +44,7 @@ fn the_core_moves_no_bytes_and_owns_no_clock() {
 }
 
 #[test]
-fn revisions_are_told_apart_only_in_the_room_that_knows_them() {
+fn revisions_are_compared_only_in_their_module() {
     let mut found = Vec::new();
     let mut unused: Vec<_> = ALLOWED.iter().collect();
     for source in tree::live_sources() {

@@ -157,7 +157,7 @@ fn character(text: &str) -> Option<usize> {
 }
 
 #[test]
-fn comments_strings_and_tests_are_told_from_code() {
+fn scanner_removes_comments_strings_and_tests() {
     let text = r###"
         fn a<'x>(_: &'x str) -> char { '"' } // "no string"
         /* b /* "c" */ d */

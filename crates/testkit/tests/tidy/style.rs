@@ -6,7 +6,7 @@ use crate::{assert_none, tree};
 const MOST_LINES: usize = 1000;
 
 #[test]
-fn features_switch_whole_modules_and_nothing_inside_them() {
+fn features_gate_only_whole_modules() {
     let mut found = Vec::new();
     for source in tree::sources("crates") {
         for at in source.words("feature") {
@@ -37,7 +37,7 @@ fn features_switch_whole_modules_and_nothing_inside_them() {
 }
 
 #[test]
-fn no_type_is_guessed_from_its_shape() {
+fn no_untagged_messages() {
     let mut found = Vec::new();
     // What users write may be of any shape, and so may the types of tests that stand for it.
     for source in tree::live_sources() {
@@ -47,7 +47,7 @@ fn no_type_is_guessed_from_its_shape() {
 }
 
 #[test]
-fn nothing_is_left_for_later_and_no_test_is_skipped() {
+fn no_todos_and_no_skipped_tests() {
     let mut found = Vec::new();
     for source in ["crates", "xtask", "bench", "fuzz"].into_iter().flat_map(tree::sources) {
         for word in ["todo!", "unimplemented!", "#[ignore"] {
@@ -58,7 +58,7 @@ fn nothing_is_left_for_later_and_no_test_is_skipped() {
 }
 
 #[test]
-fn every_file_opens_with_its_reason() {
+fn every_file_opens_with_a_module_comment() {
     let sources = ["crates", "xtask", "bench"].into_iter().flat_map(tree::sources);
     let bare = sources.filter(|source| !source.text.starts_with("//! "));
     assert_none(bare.map(|source| source.path).collect());
@@ -74,7 +74,7 @@ fn no_file_is_longer_than_a_thousand_lines() {
 }
 
 #[test]
-fn no_file_names_a_place_on_somebodys_machine() {
+fn no_file_contains_a_local_path() {
     let homes = ["work", "root", "home"].map(|folder| format!("/{folder}/"));
     // The path of a URL is nobody's.
     let in_url = |before: Option<char>| {
@@ -98,7 +98,7 @@ fn no_file_names_a_place_on_somebodys_machine() {
 }
 
 #[test]
-fn no_lock_file_says_where_its_packages_lie() {
+fn lock_files_contain_no_local_paths() {
     // Whoever installs them may have a registry of their own; what they must be is said by their digests.
     let locks: Vec<_> =
         tree::files("xtask/npm").into_iter().filter(|path| path.ends_with("package-lock.json")).collect();
