@@ -47,7 +47,7 @@ const CALL: &str =
     r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}"#;
 
 #[tokio::test]
-async fn a_call_allocates_little_and_no_more_among_a_thousand_tools() {
+async fn call_allocations_do_not_grow_with_the_tools() {
     let alone = cost(&server(1), CALL).await;
     // The argument, the handler's future, the result with its one block, and the buffer they are written to as it grows.
     assert!(alone <= 8, "{alone}");
@@ -55,7 +55,7 @@ async fn a_call_allocates_little_and_no_more_among_a_thousand_tools() {
 }
 
 #[tokio::test]
-async fn a_list_of_a_thousand_tools_is_copied_and_not_written_again() {
+async fn long_tool_list_is_copied_not_encoded_again() {
     let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
     let few = cost(&server(1), list).await;
     let many = cost(&server(1_000), list).await;

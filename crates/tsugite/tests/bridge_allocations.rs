@@ -23,7 +23,7 @@ const CALL: &str =
     r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}"#;
 
 #[tokio::test]
-async fn a_call_has_no_room_for_what_it_does_not_do() {
+async fn bridged_call_allocates_only_what_it_uses() {
     let echo = Tool::new("echo").handler(|Args(echo): Args<Echo>| async move { echo.text });
     let bridge = Bridge::to(Client::in_process(&Server::new("s", "1").tool(echo)));
     let mut wire = memory::connect(&bridge.server()).unwrap();

@@ -98,7 +98,7 @@ async fn cost(service: &mut HttpService, body: &str, headers: &[(&str, &str)]) -
 }
 
 #[tokio::test]
-async fn a_call_costs_no_more_among_a_thousand_tools_or_ten_thousand_sessions() {
+async fn call_allocations_do_not_grow_with_tools_or_sessions() {
     let _alone = ALONE.lock().await;
     let (session, stateless) = costs(1, 0).await;
     assert!(session <= 16 && stateless <= 16, "{session} in a session, {stateless} without");
@@ -108,7 +108,7 @@ async fn a_call_costs_no_more_among_a_thousand_tools_or_ten_thousand_sessions() 
 
 #[cfg(target_os = "linux")]
 #[tokio::test(start_paused = true)]
-async fn the_memory_of_sessions_comes_back_when_their_time_is_over() {
+async fn expired_sessions_release_their_memory() {
     let _alone = ALONE.lock().await;
     let mut service = server(1).http_service().unwrap();
     let mut seen = Vec::new();

@@ -167,13 +167,13 @@ async fn tls_carries_http_2() {
 }
 
 #[tokio::test]
-async fn http_2_is_understood_in_the_clear() {
+async fn http_2_works_without_tls() {
     let (address, _stop) = start(server()).await;
     speak_http2(TcpStream::connect(address).await.unwrap(), "http").await;
 }
 
 #[tokio::test]
-async fn a_connection_of_http_2_is_kept_when_it_is_quiet_once_it_has_asked_something() {
+async fn quiet_http_2_connection_is_kept_after_its_first_request() {
     let limit = std::time::Duration::from_secs(30);
     let (address, _stop) = start(
         server().http(Http::new().header_read_timeout(limit).body_read_timeout(limit).write_timeout(limit)),
@@ -198,7 +198,7 @@ async fn a_connection_of_http_2_is_kept_when_it_is_quiet_once_it_has_asked_somet
 }
 
 #[tokio::test]
-async fn what_is_no_handshake_harms_nobody() {
+async fn failed_tls_handshake_affects_no_other_connection() {
     let (address, _stop) = start(encrypted()).await;
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(TcpStream::connect(address).await.unwrap())).await.unwrap();
@@ -211,14 +211,14 @@ async fn what_is_no_handshake_harms_nobody() {
 }
 
 #[tokio::test]
-async fn certificates_that_are_not_there_are_named() {
+async fn missing_certificate_file_is_named() {
     let server = server().http(Http::new().tls("nowhere.pem", format!("{FOLDER}/key.pem")));
     let error = server.bind_http("127.0.0.1:0").await.err().unwrap().to_string();
     assert!(error.contains("nowhere.pem"), "{error}");
 }
 
 #[tokio::test]
-async fn our_client_speaks_https_to_whom_it_trusts() {
+async fn client_connects_only_to_trusted_https_servers() {
     let (address, _stop) = start(encrypted()).await;
     let url = format!("https://localhost:{}/mcp", address.port());
     for revision in Revision::ALL {

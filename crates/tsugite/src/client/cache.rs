@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_result_is_used_until_its_time_is_over() {
+    async fn result_is_used_until_it_expires() {
         let cache = Cache::default();
         cache.insert(tools::List::NAME, FIRST, &result(1000), cache.generation());
         assert!(cache.get(tools::List::NAME, FIRST).is_some());
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_no_time_is_not_kept() {
+    async fn result_without_a_ttl_is_not_cached() {
         let cache = Cache::default();
         for result in [result(0), RawJson::empty_object()] {
             cache.insert(tools::List::NAME, FIRST, &result, cache.generation());
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_change_forgets_what_depends_on_it_and_nothing_else() {
+    async fn change_invalidates_only_dependent_results() {
         let cache = Cache::default();
         let now = cache.generation();
         cache.insert(tools::List::NAME, FIRST, &result(9000), now);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_asked_before_a_change_is_not_kept_after_it() {
+    async fn result_requested_before_a_change_is_not_cached() {
         let cache = Cache::default();
         let asked = cache.generation();
         cache.invalidate(&Change::Tools);
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn memory_is_bounded() {
+    async fn cache_size_is_limited() {
         let cache = Cache::default();
         for number in 0..MAX_ENTRIES * 3 {
             cache.insert(

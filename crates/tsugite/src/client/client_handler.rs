@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_offered_is_declared_and_nothing_else() {
+    async fn only_registered_handlers_are_declared() {
         let mut handlers = ClientHandlers::default();
         assert_eq!(handlers.capabilities(), ClientCapabilities::new());
         handlers.set_handler(Person);
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_web_page_alone_declares_no_forms() {
+    async fn url_handler_alone_declares_no_forms() {
         let url = Some(request_callback(|_| async { UrlResponse::Accept }));
         let handlers = ClientHandlers { url, ..ClientHandlers::default() };
         let elicitation = handlers.capabilities().elicitation.unwrap();

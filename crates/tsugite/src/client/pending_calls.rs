@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn progress_gives_a_call_more_time_but_not_more_than_there_is_in_all() {
+    async fn progress_extends_the_timeout_up_to_the_total() {
         let calls = PendingCalls::default();
         let waiting = calls.register(timeouts(30, 70), None);
         let start = Instant::now();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn silence_ends_a_call() {
+    async fn silent_call_times_out() {
         let calls = PendingCalls::default();
         let waiting = calls.register(timeouts(30, 70), None);
         let start = Instant::now();
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_clock_stands_while_somebody_answers() {
+    async fn timeout_pauses_during_server_requests() {
         let calls = PendingCalls::default();
         let waiting = calls.register(timeouts(30, 40), None);
         let start = Instant::now();
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_clock_that_stood_from_the_first_moment_runs_again() {
+    async fn clock_paused_from_the_start_runs_again() {
         let calls = PendingCalls::default();
         let waiting = calls.register(timeouts(5, 40), None);
         let start = Instant::now();
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_is_believed_once() {
+    async fn response_is_accepted_once() {
         let calls = PendingCalls::default();
         let waiting = calls.register(Timeouts::default(), None);
         let id = Id::from(waiting.id());

@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn defaults_fill_what_a_person_left_out() {
+    async fn defaults_fill_missing_form_fields() {
         let handlers = handlers(FormResponse::accept(&json!({"name": "Kiku"})).unwrap());
         let answer = handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25)
             .await
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_asks_more_than_its_revision_can_is_answered() {
+    async fn request_beyond_the_revision_still_gets_a_response() {
         let handlers = handlers(FormResponse::accept_defaults());
         let choices =
             json!({"type": "array", "items": {"type": "string", "enum": ["a", "b"]}, "default": ["b"]});
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_does_not_fit_is_not_sent() {
+    async fn invalid_form_content_is_not_sent() {
         let handlers = handlers(FormResponse::accept(&json!({"sure": "yes"})).unwrap());
         let refusal = handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25)
             .await
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_not_offered_is_refused() {
+    async fn undeclared_requests_are_refused() {
         for method in ["elicitation/create", "sampling/createMessage", "roots/list", "tools/list"] {
             let params = match method {
                 "sampling/createMessage" => raw(json!({"messages": [], "maxTokens": 1})),

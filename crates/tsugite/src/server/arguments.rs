@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_becomes_what_the_parameter_wants() {
+    fn text_is_converted_to_the_parameter_type() {
         let read = read(&[
             ("page", "7".into()),
             ("path", vec!["a", "b"].into()),
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_written_as_integers_and_nothing_else_is_touched() {
+    fn whole_floats_become_integers_and_nothing_else_changes() {
         for (before, after) in [
             (r#"{"a":2.0,"b":"2.0","c":[1e2,-0.0,2.5]}"#, Some(r#"{"a":2,"b":"2.0","c":[100,0,2.5]}"#)),
             (r#"{"a":1,"a":2.0}"#, Some(r#"{"a":1,"a":2}"#)),
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_spells_something_else_is_named() {
+    fn unconvertible_text_is_named() {
         let error = read(&[("page", "many".into())]).unwrap_err();
         assert!(error.contains("`page`: expected a whole number, not negative"), "{error}");
         let error = read(&[("page", "1".into()), ("kind", "tall".into())]).unwrap_err();

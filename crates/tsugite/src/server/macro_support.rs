@@ -428,7 +428,7 @@ pub fn docs(comments: &[&str]) -> String {
 }
 
 #[test]
-fn doc_comments_lose_a_space_each_and_the_blank_lines_around_them() {
+fn doc_comments_are_trimmed() {
     assert_eq!(
         docs(&["", " Adds.", "", "     let a = 1;  ", " Done.", ""]),
         "Adds.\n\n    let a = 1;\nDone."

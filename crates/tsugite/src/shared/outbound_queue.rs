@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_says_more_than_the_peer_reads_waits() {
+    fn sender_waits_when_the_queue_is_full() {
         assert!(poll(pin!(OutboundQueue::new(MAX_BYTES).wait_for_capacity())).is_ready());
         let outbox = full();
         let mut waiting = pin!(outbox.wait_for_capacity());
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_before_anyone_waited_is_not_forgotten() {
+    fn message_sent_before_a_wait_is_not_lost() {
         let outbox = OutboundQueue::new(MAX_BYTES);
         assert!(poll(pin!(outbox.readable())).is_pending());
         outbox.push(|out| out.push(b'x'));
@@ -327,14 +327,14 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_was_not_written_leaves_no_line() {
+    fn failed_encoding_leaves_no_line() {
         let outbox = OutboundQueue::new(MAX_BYTES);
         outbox.push(|_| {});
         assert!(!outbox.take_all(&mut Vec::new()));
     }
 
     #[test]
-    fn news_for_a_peer_that_is_behind_waits_once_and_comes_when_it_has_read() {
+    fn change_for_a_slow_peer_is_queued_once() {
         let outbox = full();
         for _ in 0..3 {
             outbox.push_coalesced(b"news".to_vec());
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_peer_that_is_gone() {
+    fn sending_to_a_closed_peer_does_not_wait() {
         let outbox = full();
         let mut waiting = pin!(outbox.wait_for_capacity());
         assert!(poll(waiting.as_mut()).is_pending());

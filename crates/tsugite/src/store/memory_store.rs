@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_value_is_put_where_what_is_expected_stands_and_goes_with_its_time() {
+    async fn put_compares_the_version_and_values_expire() {
         let store = MemoryStore::new();
         let (a, b) = (Bytes::from_static(b"a"), Bytes::from_static(b"b"));
         let age = Duration::from_secs(10);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_log_is_read_from_any_event_on_until_some_of_it_is_gone() {
+    async fn log_is_read_after_any_kept_event() {
         let store = MemoryStore::new();
         ready(store.append("l", events(1, &["one", "two", "three"]), LIMITS));
         ready(store.append("l", events(4, &["four"]), LIMITS));
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn logs_end_with_their_time_and_have_a_bound_together() {
+    async fn logs_expire_and_share_a_size_limit() {
         let store = MemoryStore::new().max_log_bytes(20);
         ready(store.append("a", events(1, &["0123456789"]), LIMITS));
         ready(store.append("b", events(1, &["0123456789"]), LIMITS));

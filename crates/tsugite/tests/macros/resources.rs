@@ -73,7 +73,7 @@ fn complete(name: &str, value: &str) -> Request {
 }
 
 #[tokio::test]
-async fn a_function_is_a_resource_or_a_family() {
+async fn function_becomes_a_resource_or_a_template() {
     let by_hand = Server::new("test", "1")
         .resource(
             Resource::new("notes://motto")

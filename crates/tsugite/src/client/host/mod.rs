@@ -563,7 +563,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_servers_offer_is_listed_and_called_under_their_names() {
+    async fn tools_are_listed_and_called_under_server_names() {
         let host = Host::builder()
             .server("a", Client::in_process(&server("one", "from a")))
             .server("b c", Client::in_process(&server("one", "from b")))
@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_fails_harms_no_other() {
+    async fn failing_server_does_not_affect_others() {
         let file = r#"{"mcpServers": {
             "gone": {"command": "/no/such/command"},
             "wrong": {"command": "x", "env": {"KEY": "${NOT_SET}"}}}}"#;
@@ -597,7 +597,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tool_that_is_not_allowed_is_neither_listed_nor_called() {
+    async fn disallowed_tool_is_neither_listed_nor_called() {
         let both = server("one", "1").tool(ServedTool::new("two").handler(async || "2"));
         let permissions = Permissions::new().without_tools(["two"]).resources(false);
         let host = Host::builder().server_with("a", Client::in_process(&both), permissions).connect().await;
@@ -609,7 +609,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn overlapping_names_go_to_whoever_has_the_tool() {
+    async fn overlapping_names_go_to_the_server_with_the_tool() {
         let host = Host::builder()
             .server("a", Client::in_process(&server("b_one", "a's")))
             .server("a_b", Client::in_process(&server("two", "a_b's")))
@@ -621,7 +621,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn changes_of_any_server_come_as_one_stream() {
+    async fn changes_of_all_servers_come_as_one_stream() {
         let (first, second) = (server("one", "1"), server("one", "2"));
         let host = Host::builder()
             .server("a", Client::in_process(&first))

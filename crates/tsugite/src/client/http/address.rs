@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_kept_byte_for_byte() {
+    fn url_is_kept_byte_for_byte() {
         let address = Address::parse("https://example.com:8443/a%20b/mcp?key=%41").unwrap();
         assert_eq!(address.path, "/a%20b/mcp?key=%41");
         assert_eq!((address.origin.authority().as_str(), address.origin.port), ("example.com:8443", 8443));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused_without_its_secrets() {
+    fn invalid_url_error_contains_no_secrets() {
         let all = [
             "",
             "example.com/mcp",
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reference_stays_with_its_server() {
+    fn relative_reference_stays_on_its_server() {
         let base = Address::parse("http://h:1/dir/sse?x=1").unwrap();
         let path = |reference: &str| base.join(reference).map(|address| address.path);
         assert_eq!(path("/messages?s=1").as_deref(), Some("/messages?s=1"));

@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_of_the_transport_cannot_be_set() {
+    fn transport_headers_cannot_be_set() {
         for name in ["Host", "mcp-session-id", "Content-Type", "", "a b", "a:b"] {
             assert!(user_header(name, "x").is_err(), "{name}");
         }

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn quotes_keep_blanks_and_signs_of_comments() {
+    fn quotes_keep_spaces_and_comment_signs() {
         let cases = [
             (r#"A=" b # c " # d"#, " b # c "),
             ("A=' b # c '#d", " b # c "),
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_sets_nothing_is_told_by_its_number() {
+    fn error_names_the_line_that_sets_nothing() {
         for line in ["A", "=b", "A B=c", "\"A\"=b", "A=\"b", "A='b", "A='b' c", "A=\"b\\\"", "A=b\0", "A\0=b"]
         {
             assert_eq!(parse(&format!("# one\n\nOK=1\n{line}\nB")), Err(4), "{line:?}");

@@ -222,14 +222,14 @@ mod tests {
     }
 
     #[test]
-    fn members_keep_their_order_and_their_repetitions() {
+    fn members_keep_order_and_duplicates() {
         let members = [("b", "1"), ("a", "2"), ("b", "3")];
         let members = members.map(|(name, value)| (name.to_owned(), number(value)));
         assert_eq!(parse(r#"{"b":1,"a":2,"b":3}"#).unwrap(), Node::Object(members.into()));
     }
 
     #[test]
-    fn comments_stand_wherever_blanks_do_and_nowhere_else() {
+    fn comments_are_allowed_only_where_whitespace_is() {
         let text = "// one\n/* two */{/**/\"a\"/* * / */:// three\r\n1/*\n*/,// \"b\": 2,\r\"c\" : [ /* , */ ] }// four";
         let members = vec![("a".to_owned(), number("1")), ("c".to_owned(), Node::Array(vec![]))];
         assert_eq!(parse(text).unwrap(), Node::Object(members));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn one_comma_may_trail() {
+    fn one_trailing_comma_is_allowed() {
         assert_eq!(parse("[1,2,]").unwrap(), parse("[1,2]").unwrap());
         assert_eq!(parse(r#"{"a":1 , }"#).unwrap(), parse(r#"{"a":1}"#).unwrap());
         for text in ["[,]", "[1,,]", "[1,,2]"] {
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_place() {
+    fn syntax_error_has_a_position() {
         let cases = [
             ("", "line 1, column 1: expected a value"),
             (" // a\n ", "line 2, column 2: expected a value"),
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_ends_at_64() {
+    fn nesting_is_limited_to_64() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert!(parse(&nested(MAX_DEPTH + 1)).is_ok());
         assert_eq!(error_text(&nested(MAX_DEPTH + 2)), "line 1, column 66: nested too deeply");
@@ -313,7 +313,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
         #[test]
-        fn what_serde_json_reads_is_read_alike(tokens in vec(select(TOKENS), 0..16)) {
+        fn values_match_serde_json(tokens in vec(select(TOKENS), 0..16)) {
             let text = tokens.concat();
             let ours = parse(&text);
             if let Ok(theirs) = serde_json::from_str::<Value>(&text) {

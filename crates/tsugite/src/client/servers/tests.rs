@@ -314,7 +314,7 @@ fn a_file_of_windsurf_is_read() {
 }
 
 #[test]
-fn a_type_has_more_than_one_spelling() {
+fn transport_type_has_several_spellings() {
     assert_eq!(connection(r#"{ "type": "local", "command": "a", "tools": ["*"] }"#), command("a"));
     let streamable = url("http://a", &[], UrlTransport::StreamableHttp);
     for kind in ["http", "streamable-http", "streamableHttp"] {
@@ -327,14 +327,14 @@ fn a_type_has_more_than_one_spelling() {
 }
 
 #[test]
-fn an_empty_list_is_a_list() {
+fn empty_server_list_is_valid() {
     for text in [r#"{"mcpServers":{}}"#, r#"{"servers":{}}"#, r#"{"mcp":{"servers":{}}}"#] {
         assert_eq!(parse(text).servers, [], "{text}");
     }
 }
 
 #[test]
-fn a_file_without_a_list_is_told() {
+fn file_without_a_server_list_is_an_error() {
     for text in ["{}", r#"{"mcpservers":{}}"#, r#"{"mcp":{"allowed":[]}}"#, r#"{"mcp":true}"#] {
         let error = ServersFile::parse(text, lookup).unwrap_err();
         assert!(error.has_no_server_list(), "{text}");
@@ -344,13 +344,13 @@ fn a_file_without_a_list_is_told() {
 }
 
 #[test]
-fn what_is_under_mcp_may_be_of_another_host() {
+fn mcp_member_may_belong_to_another_host() {
     assert_eq!(parse(r#"{"mcpServers":{"a":{"command":"a"}},"mcp":{"allowed":["a"]}}"#).servers.len(), 1);
     assert_eq!(parse(r#"{"mcpServers":{"a":{"command":"a"}},"mcp":[]}"#).servers.len(), 1);
 }
 
 #[test]
-fn which_list_is_meant_is_not_guessed() {
+fn ambiguous_server_list_is_an_error() {
     let cases = [
         (r#"{"mcpServers":{},"servers":{}}"#, "`mcpServers` and `servers`"),
         (r#"{"servers":{},"mcp":{"servers":{}}}"#, "`servers` and `mcp.servers`"),
@@ -367,7 +367,7 @@ fn which_list_is_meant_is_not_guessed() {
 }
 
 #[test]
-fn a_list_that_is_none_is_told() {
+fn invalid_server_list_is_an_error() {
     assert_eq!(file_error("[]"), "the file: expected an object, found an array");
     assert_eq!(file_error(r#"{"mcpServers":[]}"#), "mcpServers: expected an object, found an array");
     assert_eq!(file_error(r#"{"servers":null}"#), "servers: expected an object, found null");
@@ -375,7 +375,7 @@ fn a_list_that_is_none_is_told() {
 }
 
 #[test]
-fn a_text_that_is_no_json_is_told_with_its_place() {
+fn invalid_json_error_has_a_position() {
     assert_eq!(
         file_error("{\n  \"mcpServers\": {\n"),
         "line 3, column 1: expected a name in double quotes or `}`"
@@ -385,7 +385,7 @@ fn a_text_that_is_no_json_is_told_with_its_place() {
 }
 
 #[test]
-fn a_mark_of_the_byte_order_is_told() {
+fn byte_order_mark_is_an_error() {
     let expected = "the file begins with a byte order mark; it must be UTF-8 without one";
     assert_eq!(file_error("\u{feff}{\"mcpServers\":{}}"), expected);
     let tree = TempTree::new().with("a.json", "\u{feff}{\"mcpServers\":{}}");
@@ -411,7 +411,7 @@ fn a_file_is_at_most_4_mib() {
 }
 
 #[test]
-fn a_file_that_is_not_in_utf_8_is_told() {
+fn non_utf_8_file_is_an_error() {
     let utf_16: Vec<_> = "{}".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let tree =
         TempTree::new().with("latin", b"{\"\xe9\":1}").with("utf-16", [&b"\xff\xfe"[..], &utf_16].concat());
@@ -421,7 +421,7 @@ fn a_file_that_is_not_in_utf_8_is_told() {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_told() {
+fn unreadable_file_is_an_error() {
     let tree = TempTree::new().with("folder/a", "");
     let missing = tree.read("gone.json").unwrap_err();
     assert!(missing.is_not_found());
@@ -433,7 +433,7 @@ fn a_file_that_cannot_be_read_is_told() {
 }
 
 #[test]
-fn the_environment_of_this_process_is_what_counts() {
+fn process_environment_is_used() {
     let text = r#"{"mcpServers":{"a":{"command":"${PATH}"},"b":{"command":"${TSUGITE_NOT_SET}"}}}"#;
     let tree = TempTree::new().with(".mcp.json", text);
     let file = ServersFile::read(&tree.0.join(".mcp.json")).unwrap();
@@ -443,7 +443,7 @@ fn the_environment_of_this_process_is_what_counts() {
 }
 
 #[test]
-fn a_file_belongs_to_the_folder_it_lies_in() {
+fn relative_paths_start_at_the_folder_of_the_file() {
     let text =
         r#"{"mcpServers":{"a":{"command":"${workspaceFolder}","cwd":"x"},"b":{"command":"b","cwd":"/y"}}}"#;
     let tree = TempTree::new().with("shop/.mcp.json", text).with("shop/.vscode/mcp.json", text);
@@ -483,7 +483,7 @@ fn a_relative_path_is_made_absolute() {
 }
 
 #[test]
-fn an_entry_of_the_wrong_type_is_told() {
+fn entry_of_the_wrong_type_is_an_error() {
     let cases = [
         ("1", "mcpServers.a: expected an object, found a number"),
         ("null", "mcpServers.a: expected an object, found null"),
@@ -524,7 +524,7 @@ fn an_entry_of_the_wrong_type_is_told() {
 }
 
 #[test]
-fn what_a_host_adds_is_passed_over() {
+fn unknown_members_of_other_hosts_are_ignored() {
     let entry =
         r#"{ "command": "a", "alwaysAllow": 1, "autoApprove": [], "timeout": "x", "url2": 5, "headers": 1 }"#;
     assert_eq!(connection(entry), command("a"));
@@ -533,7 +533,7 @@ fn what_a_host_adds_is_passed_over() {
 }
 
 #[test]
-fn an_entry_is_one_of_a_command_and_a_url() {
+fn entry_has_either_a_command_or_a_url() {
     let cases = [
         (r#"{}"#, "mcpServers.a: it has neither `command` nor `url`"),
         (r#"{ "type": "http" }"#, "mcpServers.a: it has neither `command` nor `url`"),
@@ -559,7 +559,7 @@ fn an_entry_is_one_of_a_command_and_a_url() {
 }
 
 #[test]
-fn a_name_that_is_there_twice_is_no_server() {
+fn duplicate_server_name_is_an_error() {
     let text = r#"{"mcpServers":{"a":{"command":"a"},"b":{"command":"b"},"a":{"command":"c"},"a":5}}"#;
     let file = parse(text);
     assert_eq!(names(&file), ["a", "b"]);
@@ -571,7 +571,7 @@ fn a_name_that_is_there_twice_is_no_server() {
 }
 
 #[test]
-fn a_member_that_is_there_twice_is_told() {
+fn duplicate_member_is_an_error() {
     let cases = [
         (r#"{ "command": "a", "command": "b" }"#, "mcpServers.a.command"),
         (r#"{ "command": "a", "disabled": true, "disabled": false }"#, "mcpServers.a.disabled"),
@@ -596,7 +596,7 @@ fn a_server_needs_a_name() {
 }
 
 #[test]
-fn what_must_say_something_is_not_empty() {
+fn required_text_must_not_be_empty() {
     for member in ["command", "url", "serverUrl"] {
         for value in ["", "${EMPTY}"] {
             let said = entry_error(&format!(r#"{{ "{member}": "{value}" }}"#));
@@ -614,7 +614,7 @@ fn what_must_say_something_is_not_empty() {
 }
 
 #[test]
-fn nothing_that_the_system_takes_holds_a_nul() {
+fn nul_bytes_are_refused() {
     for value in [r"a\u0000b", "${NUL}"] {
         let cases = [
             (format!(r#"{{ "command": "{value}" }}"#), "command"),
@@ -630,7 +630,7 @@ fn nothing_that_the_system_takes_holds_a_nul() {
 }
 
 #[test]
-fn a_variable_of_the_environment_has_a_name_that_it_can_have() {
+fn environment_variable_name_must_be_valid() {
     for (name, field) in [("", r#"[""]"#), ("B=C", r#"["B=C"]"#), (r"B\u0000", r#"["B\0"]"#)] {
         let said = entry_error(&format!(r#"{{ "command": "a", "env": {{ "{name}": "1" }} }}"#));
         assert_eq!(said, format!("mcpServers.a.env{field}: no variable can have this name"));
@@ -638,7 +638,7 @@ fn a_variable_of_the_environment_has_a_name_that_it_can_have() {
 }
 
 #[test]
-fn a_url_holds_no_blanks() {
+fn url_must_not_contain_spaces() {
     for value in ["http://a b", r"http://a\n", r"http://a/\u0000", "http://${BREAK}"] {
         let said = entry_error(&format!(r#"{{ "url": "{value}" }}"#));
         assert!(said.starts_with("mcpServers.a.url: it holds a"), "{said}");
@@ -646,7 +646,7 @@ fn a_url_holds_no_blanks() {
 }
 
 #[test]
-fn a_header_cannot_smuggle_another_in() {
+fn header_value_cannot_inject_another_header() {
     for (name, field) in [("", r#"[""]"#), ("X B", r#"["X B"]"#), ("X:", r#"["X:"]"#), ("é", r#"["é"]"#)] {
         let said = entry_error(&format!(r#"{{ "url": "http://a", "headers": {{ "{name}": "1" }} }}"#));
         assert_eq!(said, format!("mcpServers.a.headers{field}: no header can have this name"));
@@ -661,7 +661,7 @@ fn a_header_cannot_smuggle_another_in() {
 }
 
 #[test]
-fn a_variable_that_is_not_set_is_told_with_its_field() {
+fn unset_variable_error_names_its_field() {
     let cases = [
         (r#"{ "command": "${NONE}" }"#, "command"),
         (r#"{ "command": "a", "args": ["b", "${NONE}"] }"#, "args[1]"),
@@ -683,7 +683,7 @@ fn a_variable_that_is_not_set_is_told_with_its_field() {
 }
 
 #[test]
-fn what_is_no_variable_is_told_with_its_field() {
+fn invalid_variable_error_names_its_field() {
     let cases = [
         ("${", "a `${` is not closed"),
         ("${NONE:-${HOME}}", "a default cannot hold another variable"),
@@ -697,7 +697,7 @@ fn what_is_no_variable_is_told_with_its_field() {
 }
 
 #[test]
-fn names_and_members_have_no_variables() {
+fn variables_are_not_expanded_in_names() {
     let entry = r#"{ "command": "a", "env": { "${NONE}": "1" } }"#;
     assert!(
         matches!(connection(entry), ConnectionConfig::Command { env, .. } if env == pairs(&[("${NONE}", "1")]))
@@ -710,7 +710,7 @@ fn names_and_members_have_no_variables() {
 }
 
 #[test]
-fn an_env_file_that_is_wrong_harms_only_its_entry() {
+fn invalid_env_file_affects_only_its_entry() {
     let entry = |path: &str| format!(r#""{path}": {{ "command": "a", "envFile": "{path}" }}"#);
     let paths = ["gone", "folder", "latin", "mark", "large", "line", "good"];
     let text = format!(r#"{{ "mcpServers": {{ {} }} }}"#, paths.map(entry).join(","));
@@ -737,13 +737,13 @@ fn an_env_file_that_is_wrong_harms_only_its_entry() {
 }
 
 #[test]
-fn a_text_in_no_file_opens_none() {
+fn text_without_a_file_opens_no_env_file() {
     let said = entry_error(r#"{ "command": "a", "envFile": "/dev/null" }"#);
     assert_eq!(said, "mcpServers.a.envFile: no other file is read for a text that is in none");
 }
 
 #[test]
-fn null_in_env_takes_away_what_the_env_file_sets() {
+fn null_in_env_unsets_an_env_file_variable() {
     let text = r#"{"servers":{"a":{"command":"a","envFile":"env","env":{"B":null,"C":1.50}}}}"#;
     let tree = TempTree::new().with("a.json", text).with("env", "A=1\nB=2\nA=3");
     let file = tree.read("a.json").unwrap();
@@ -753,7 +753,7 @@ fn null_in_env_takes_away_what_the_env_file_sets() {
 }
 
 #[test]
-fn the_variables_of_a_file_are_limited_in_all() {
+fn total_size_of_expanded_variables_is_limited() {
     let long = |_: &str| Some("a".repeat(3 << 20));
     let text = r#"{"mcpServers":{"a":{"command":"${A}"},"b":{"command":"${A}"},"c":{"command":"c"}}}"#;
     let file = ServersFile::parse(text, long).unwrap();
@@ -766,7 +766,7 @@ fn the_variables_of_a_file_are_limited_in_all() {
 }
 
 #[test]
-fn nothing_shows_a_secret() {
+fn debug_output_contains_no_secrets() {
     let t = "${GITHUB_TOKEN}";
     let entries = [
         format!(

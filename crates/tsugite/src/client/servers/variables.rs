@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_is_replaced_wherever_it_stands() {
+    fn variable_is_expanded_anywhere_in_a_text() {
         let cases = [
             ("", ""),
             ("plain", "plain"),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_is_for_what_is_not_set() {
+    fn default_applies_to_unset_variables() {
         let cases = [
             ("${NONE:-a}", "a"),
             ("${TOKEN:-a}", "secret"),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_have_variables_of_their_own() {
+    fn host_specific_variables_are_expanded() {
         let cases = [
             ("${workspaceFolder}/a", "/srv/shop/a"),
             ("${workspaceFolderBasename}", "shop"),
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_set_is_named() {
+    fn unset_variable_is_named() {
         for text in ["a ${NONE}", "${env:NONE}", "${TOKEN} ${NONE}"] {
             assert_eq!(resolve(text), Err(unset_error("NONE")), "{text}");
         }
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_variable_is_refused() {
+    fn invalid_variable_is_refused() {
         let cases = [
             ("${", EntryFieldError::UnclosedVariable),
             ("${TOKEN", EntryFieldError::UnclosedVariable),
@@ -264,12 +264,12 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_not_searched_for_variables() {
+    fn variable_values_are_not_expanded_again() {
         assert_eq!(resolve("${LOOP}").unwrap(), "${LOOP}");
     }
 
     #[test]
-    fn an_input_is_answered_by_a_variable_or_has_a_default() {
+    fn input_comes_from_a_variable_or_its_default() {
         let inputs = r#"[
             5, {}, { "id": 5, "default": "no" }, { "default": "no" },
             { "type": "promptString", "id": "api-key.2", "default": "no" },
@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn values_cannot_make_a_small_file_large() {
+    fn expanded_size_is_limited() {
         let long = |_: &str| Some("a".repeat(text_file::MAX_FILE_BYTES / 2));
         let variables = Variables::new(&long, None, None);
         assert_eq!(variables.resolve("${A}").unwrap().len(), text_file::MAX_FILE_BYTES / 2);

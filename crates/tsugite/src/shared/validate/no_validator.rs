@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_keyword_that_needs_the_feature_is_named() {
+    fn error_names_the_keyword_that_needs_the_feature() {
         let schema = Schema::from(json!({"type": "object", "properties": {"a": {"minimum": 1}}}));
         let error = Validator::compile(&schema).err().unwrap();
         assert_eq!(error, "`minimum` at `#/properties/a` needs the cargo feature `validate`");

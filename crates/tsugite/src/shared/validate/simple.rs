@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_and_compares_is_told_with_its_place() {
+    fn numeric_errors_have_a_path() {
         let plain = SimpleValidator::from_schema(&schema_of::<Order>()).unwrap();
         let fits = json!({
             "count": 10, "weight": 0.5, "code": "äöü", "lines": ["abcd", ""], "tags": ["a", "b"],
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn every_keyword_has_its_edges() {
+    fn keywords_are_checked_at_their_limits() {
         for (schema, fits, breaks) in [
             (json!({"exclusiveMinimum": 1}), json!(1.5), json!(1)),
             (json!({"exclusiveMaximum": 1}), json!(0), json!(1.0)),
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_else_is_said_is_named_with_its_place() {
+    fn unsupported_keyword_is_named_with_its_path() {
         for (schema, found) in [
             (json!({"properties": {"a": {"pattern": "a"}}}), "`pattern` at `#/properties/a`"),
             (json!({"items": {"multipleOf": 2}}), "`multipleOf` at `#/items`"),
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn it_agrees_with_the_validator() {
+    fn simple_checks_agree_with_the_validator() {
         let schema = schema_of::<Order>();
         let plain = SimpleValidator::from_schema(&schema).unwrap();
         if !AVAILABLE {

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn types_enforce_what_they_say() {
+    fn types_enforce_their_keywords() {
         assert_eq!(unenforced_keyword(&schema_of::<Everything>()), None);
         assert_eq!(unenforced_keyword(&schema_of::<Tree>()), None);
         assert_eq!(unenforced_keyword(&schema_of::<External>()), None);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn attributes_say_more_than_types() {
+    fn attributes_add_unenforced_keywords() {
         macro_rules! field {
             ($type:ty, $(#[$attribute:meta])* => $keyword:literal at $place:literal) => {{
                 #[derive(Deserialize, JsonSchema)]
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn types_whose_schema_an_attribute_could_have_made_count_as_attributes() {
+    fn ambiguous_type_schemas_count_as_attributes() {
         #[derive(Deserialize, JsonSchema)]
         struct Of<T> {
             it: T,
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn keywords_count_only_where_they_are_keywords() {
+    fn keywords_count_only_in_schema_positions() {
         let data = json!({
             "properties": {"pattern": {"const": {"minLength": 1}}, "not": {"default": {"not": {}}}},
             "examples": [{"maximum": 1}],
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_as_deep_as_a_well_is_walked_without_falling_in() {
+    fn deep_schema_does_not_overflow_the_stack() {
         let deep = (0..1_000).fold(json!({"pattern": "a"}), |inner, _| json!({"items": inner}));
         assert!(unenforced_keyword(&Schema::from(deep)).is_some_and(|found| found.starts_with("`pattern`")));
     }

@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_may_look_like_anything() {
+    fn process_name_may_contain_anything() {
         let pid = pid_from_raw(7).unwrap();
         let line = b"7 (a) Z 1 (\xff) S 3 5 5 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 2 0 12345 0 0\n";
         let expected =
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_zombie_has_ended_unless_other_threads_of_it_run() {
+    fn zombie_has_exited_unless_its_threads_run() {
         let line = |threads| format!("7 (a) Z 3 5 5 0 -1 0 1 0 0 0 0 0 0 0 20 0 {threads} 0 12345 0 0\n");
         let pid = pid_from_raw(7).unwrap();
         assert_eq!(parse_stat(pid, line(1).as_bytes()), None);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_does_not_meet_a_later_process_with_the_same_number() {
+    fn signal_does_not_reach_a_reused_pid() {
         let own = read_process(getpid()).unwrap();
         let earlier = Process { start_time: own.start_time - 1, ..own };
         // It would end this test.

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_fits_is_kept_whole_and_one_byte_more_is_marked() {
+    fn only_truncated_stderr_is_marked() {
         let mut tail = Tail::default();
         tail.push(&[b'a'; MAX_CAPTURED_BYTES]);
         assert_eq!(tail.text(), "a".repeat(MAX_CAPTURED_BYTES));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_letter_that_is_cut_is_left_out_and_bytes_that_are_none_are_replaced() {
+    fn cut_and_invalid_characters_are_handled() {
         let mut tail = Tail::default();
         tail.push("継".as_bytes());
         tail.push(&[b'a'; MAX_CAPTURED_BYTES - 2]);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_end_takes_no_memory_in_the_log() {
+    fn endless_stderr_line_has_limited_memory() {
         let mut tail = Tail::default();
         for _ in 0..1000 {
             tail.push(&[b'a'; CHUNK]);

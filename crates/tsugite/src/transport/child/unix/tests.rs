@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use super::*;
 
 #[tokio::test]
-async fn a_child_that_ends_with_its_stdin_is_not_killed_and_leaves_no_zombie() {
+async fn child_that_exits_on_eof_is_reaped_not_killed() {
     // It is slow, but in time.
     let script = "trap 'exit 9' TERM; echo ready; read line; sleep 0.2; exit 7";
     let SpawnedChild { child, stdin, stdout } = spawn(sh(script));
@@ -32,7 +32,7 @@ async fn a_child_that_ends_with_its_stdin_is_not_killed_and_leaves_no_zombie() {
 }
 
 #[tokio::test]
-async fn a_child_that_ignores_the_end_of_stdin_is_asked_to_end() {
+async fn child_that_ignores_eof_gets_sigterm() {
     let script = "trap 'sleep 0.2; echo asked; exit 7' TERM; echo ready; sleep 300 & wait";
     // Nobody can say how long a shell takes, so this is the usual time, not a short one.
     let SpawnedChild { child, stdin, stdout } = spawn(Command::from(["/bin/sh", "-c", script]));
@@ -44,7 +44,7 @@ async fn a_child_that_ignores_the_end_of_stdin_is_asked_to_end() {
 }
 
 #[tokio::test]
-async fn a_child_that_ignores_every_request_is_killed_with_everything_it_started() {
+async fn stubborn_child_is_killed_with_its_descendants() {
     let SpawnedChild { child, stdin, stdout } = spawn(sh(IGNORES_SIGTERM).shutdown_grace(Duration::ZERO));
     let mut output = ChildStdout::new(stdout);
     let family = output.read_processes(4).await;
@@ -57,7 +57,7 @@ async fn a_child_that_ignores_every_request_is_killed_with_everything_it_started
 }
 
 #[test]
-fn a_dropped_child_is_killed_with_everything_it_started_and_reaped_though_there_is_no_runtime() {
+fn dropped_child_is_killed_and_reaped_without_a_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (child, pipes, family) = runtime.block_on(async {
         let SpawnedChild { child, stdin, stdout } = spawn(sh(IGNORES_SIGTERM));
@@ -73,7 +73,7 @@ fn a_dropped_child_is_killed_with_everything_it_started_and_reaped_though_there_
 }
 
 #[tokio::test]
-async fn a_child_lives_until_its_last_owner_is_dropped() {
+async fn child_lives_until_its_last_owner_is_dropped() {
     let SpawnedChild { child, stdin, stdout } = spawn(sh("echo ready; read line; echo heard; read line"));
     let mut output = ChildStdout::new(stdout);
     assert_eq!(output.read_line().await, "ready");
@@ -88,7 +88,7 @@ async fn a_child_lives_until_its_last_owner_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_kill_works_at_once_and_a_second_one_finds_nobody() {
+async fn kill_is_immediate_and_idempotent() {
     let SpawnedChild { child, stdin: _stdin, stdout } = spawn(sh(IGNORES_SIGTERM));
     let family = ChildStdout::new(stdout).read_processes(4).await;
     child.kill();
@@ -103,7 +103,7 @@ async fn a_kill_works_at_once_and_a_second_one_finds_nobody() {
 }
 
 #[tokio::test]
-async fn nothing_escapes_by_starting_others_while_it_is_killed() {
+async fn forking_descendants_are_killed_too() {
     let script = "n=0; while [ $n -lt 400 ]; do n=$((n+1)); setsid sleep 300 & echo started; done; wait";
     let SpawnedChild { child, stdin: _stdin, stdout } = spawn(sh(script));
     let mut output = ChildStdout::new(stdout);
@@ -116,7 +116,7 @@ async fn nothing_escapes_by_starting_others_while_it_is_killed() {
 }
 
 #[tokio::test]
-async fn an_ended_child_keeps_its_number_until_what_it_left_behind_is_killed() {
+async fn exited_child_keeps_its_pid_until_descendants_are_killed() {
     let SpawnedChild { child, stdin: _stdin, stdout } = spawn(sh("sleep 300 & echo $!; exit 3"));
     let mut output = ChildStdout::new(stdout);
     let left = output.read_processes(1).await;
@@ -129,7 +129,7 @@ async fn an_ended_child_keeps_its_number_until_what_it_left_behind_is_killed() {
 }
 
 #[tokio::test]
-async fn what_an_ended_child_left_behind_is_killed_when_it_is_dropped() {
+async fn drop_kills_descendants_of_an_exited_child() {
     let script = r#"sh -c "trap '' TERM; echo \$\$; sleep 300" & read line"#;
     let SpawnedChild { child, stdin, stdout } = spawn(sh(script));
     let mut output = ChildStdout::new(stdout);
@@ -143,7 +143,7 @@ async fn what_an_ended_child_left_behind_is_killed_when_it_is_dropped() {
 }
 
 #[tokio::test]
-async fn what_an_ended_child_left_behind_may_end_politely() {
+async fn descendants_of_an_exited_child_get_sigterm_first() {
     let server = "trap 'sleep 0.2; echo bye; exit' TERM; echo ready; sleep 300 & wait";
     let script = format!("sh -c \"{server}\" & read line; exit 0");
     let SpawnedChild { child, stdin, stdout } = spawn(sh(&script));
@@ -155,7 +155,7 @@ async fn what_an_ended_child_left_behind_may_end_politely() {
 }
 
 #[tokio::test]
-async fn who_left_the_group_of_a_child_that_ends_by_itself_is_ended_too() {
+async fn descendants_in_other_groups_are_ended_too() {
     let SpawnedChild { child, stdin, stdout } = spawn(sh("setsid sleep 300 & echo $!; read line; exit 0"));
     let mut output = ChildStdout::new(stdout);
     let left = output.read_processes(1).await;
@@ -166,7 +166,7 @@ async fn who_left_the_group_of_a_child_that_ends_by_itself_is_ended_too() {
 }
 
 #[tokio::test]
-async fn what_a_child_says_before_it_ends_is_there_when_its_end_is_known() {
+async fn stderr_is_complete_when_the_exit_is_reported() {
     for _ in 0..20 {
         let started = spawn(sh("echo 'no token' >&2; exit 3"));
         let ended = with_timeout(started.child.wait()).await;
@@ -176,7 +176,7 @@ async fn what_a_child_says_before_it_ends_is_there_when_its_end_is_known() {
 }
 
 #[tokio::test]
-async fn a_child_that_logs_much_is_not_held_up_and_its_last_words_are_kept() {
+async fn long_stderr_does_not_block_and_its_end_is_kept() {
     let script = "head -c 10000000 /dev/zero | tr '\\0' x >&2; echo last >&2; echo done; read line";
     let SpawnedChild { child, stdin: _stdin, stdout } = spawn(sh(script));
     assert_eq!(ChildStdout::new(stdout).read_line().await, "done");
@@ -189,7 +189,7 @@ async fn a_child_that_logs_much_is_not_held_up_and_its_last_words_are_kept() {
 }
 
 #[tokio::test]
-async fn a_child_that_closes_its_stdout_lives_and_is_still_heard_on_stderr() {
+async fn child_that_closes_stdout_keeps_its_stderr() {
     let script = "exec 1>&-; read line; head -c 1000000 /dev/zero >&2; echo heard >&2; exit 5";
     let SpawnedChild { child, stdin, stdout } = spawn(sh(script));
     assert_eq!(ChildStdout::new(stdout).read_to_end().await, "");
@@ -201,14 +201,14 @@ async fn a_child_that_closes_its_stdout_lives_and_is_still_heard_on_stderr() {
 }
 
 #[tokio::test]
-async fn what_is_not_kept_is_not_there() {
+async fn discarded_stderr_is_empty() {
     let started = spawn(sh("echo noise >&2").stderr(Stderr::Discard));
     with_timeout(started.child.wait()).await;
     assert_eq!(started.child.stderr(), "");
 }
 
 #[tokio::test]
-async fn a_child_sees_of_our_environment_only_what_it_may() {
+async fn child_inherits_only_allowed_environment_variables() {
     // Cargo sets it, and nobody passes it on by accident.
     let name = "CARGO_PKG_NAME";
     assert!(std::env::var_os(name).is_some());
@@ -243,7 +243,7 @@ fn exported_functions_are_not_passed_on() {
 }
 
 #[tokio::test]
-async fn a_command_is_written_in_several_ways() {
+async fn command_can_be_built_in_several_ways() {
     let words = ["printf", "%s|", "a b", "$HOME"];
     let commands = [
         Command::from(words),
@@ -265,7 +265,7 @@ async fn a_command_is_written_in_several_ways() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_says_what_is_wrong() {
+async fn spawn_error_names_its_cause() {
     let folder = TempDir::new("cannot-start");
     let plain = folder.write("plain", "text", "644");
     let orphan = folder.write("orphan", "#! /no/such/interpreter -x\n", "755");
@@ -328,7 +328,7 @@ async fn what_cannot_be_started_says_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn a_relative_program_is_looked_for_where_it_starts() {
+async fn relative_program_is_resolved_in_its_working_folder() {
     let folder = TempDir::new("relative");
     folder.write("hello", "#!/bin/sh\necho hello from $0\n", "755");
     let usual = std::env::var("PATH").unwrap();
@@ -339,7 +339,7 @@ async fn a_relative_program_is_looked_for_where_it_starts() {
 }
 
 #[test]
-fn what_shows_a_command_shows_no_values() {
+fn command_debug_hides_environment_values() {
     let command = Command::new("npx")
         .args(["-y", "secret"])
         .env("TOKEN", "secret")
