@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_executable_is_where_cargo_says() {
+    fn executable_path_is_parsed_from_cargo_output() {
         let said = r#"{"reason":"compiler-artifact","target":{"name":"tsugite_testkit"},"executable":null}
 {"reason":"compiler-artifact","target":{"name":"some-server"},"executable":"/t/debug/some-server"}
 {"reason":"build-finished","success":true}"#;

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_and_a_time_are_both_optional() {
+    fn target_and_time_are_optional() {
         let (lines, both) = (vec!["lines".to_owned()], vec!["lines".to_owned(), "message".to_owned()]);
         assert_eq!(read(&[]), Ok((both.clone(), 60)));
         assert_eq!(read(&["lines"]), Ok((lines.clone(), 60)));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_arguments_are_refused() {
         for args in
             [&["words"][..], &["--seconds"], &["--seconds", "0"], &["--seconds", "x"], &["lines", "message"]]
         {
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_says_where_the_input_is_and_how_to_see_it_again() {
+    fn crash_report_names_the_input_and_the_command() {
         let said = "==1== ERROR\nartifact_prefix='/t/'; Test unit written to /t/crash-1\nBase64: AA==\n";
         let told = failure_message("lines", Path::new("/t/lines"), said);
         assert!(told.contains("input: /t/crash-1\n"), "{told}");

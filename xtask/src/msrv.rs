@@ -109,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_among_the_dependencies_is_right() {
+    fn msrv_is_the_highest_of_the_dependencies() {
         let both = [Some("1.88"), Some("1.88.0")];
         let good = workspace(&both, &[Some("1.56.1"), None, Some("1.88"), Some("1.9")]);
         assert_eq!(check_metadata(&good), Ok("rust-version 1.88, as theirs2 1.0.0 asks for".to_owned()));
     }
 
     #[test]
-    fn too_low_and_too_high_are_told_what_to_write() {
+    fn wrong_msrv_error_names_the_right_one() {
         for stated in ["1.86", "1.90"] {
             let failure = check_metadata(&workspace(&[Some(stated)], &[Some("1.88.2")])).unwrap_err();
             assert!(failure.contains("(theirs0 1.0.0)"), "{failure}");
@@ -125,13 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn the_edition_asks_too() {
+    fn edition_limits_the_msrv() {
         assert!(check_metadata(&workspace(&[Some("1.85")], &[Some("1.60"), None])).is_ok());
         assert!(check_metadata(&workspace(&[Some("1.60")], &[Some("1.60")])).is_err());
     }
 
     #[test]
-    fn members_agree_and_none_is_silent() {
+    fn every_member_inherits_the_msrv() {
         assert!(check_metadata(&workspace(&[Some("1.88"), Some("1.87")], &[Some("1.88")])).is_err());
         assert!(check_metadata(&workspace(&[Some("1.88"), None], &[Some("1.88")])).is_err());
         assert!(check_metadata(&workspace(&[], &[Some("1.88")])).is_err());

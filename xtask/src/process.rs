@@ -234,13 +234,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_takes_too_long_is_stopped() {
+    fn slow_program_is_stopped() {
         let told = run_with_timeout(Duration::ZERO, program("sleep", ["60"])).unwrap_err();
         assert_eq!(told, "`sleep 60` took more than 0 s and was stopped");
     }
 
     #[test]
-    fn what_a_program_has_started_ends_with_it() {
+    fn child_processes_end_with_their_parent() {
         let mut command = program("sh", ["-c", "sleep 60 & echo begun; wait"]);
         command.stdout(Stdio::piped());
         let start = Instant::now();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_in_time_tells_how() {
+    fn exit_status_of_a_finished_program_is_returned() {
         let limit = Duration::from_secs(60);
         assert!(run_with_timeout(limit, program("true", [])).unwrap().success());
         assert!(!run_with_timeout(limit, program("false", [])).unwrap().success());

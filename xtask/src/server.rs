@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_counts_when_it_is_whole() {
+    fn only_complete_lines_count() {
         assert_eq!(complete_lines("Starting\nready 80").collect::<Vec<_>>(), ["Starting"]);
         assert_eq!(complete_lines("ready 8080\nServer is running\n").count(), 2);
     }

@@ -172,14 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_children_stands_behind_any_name() {
+    fn cpu_time_is_parsed_after_any_process_name() {
         let stat = "7 (x) y (z)) S 1 7 7 0 -1 4 1 2 3 4 50 60 1234 66 20 0 1 0 9";
         assert_eq!(parse_cpu_seconds(stat), Some(13.0));
         assert_eq!(parse_cpu_seconds("7 (x) S 1"), None);
     }
 
     #[test]
-    fn a_goal_that_is_missed_is_told() {
+    fn missed_goal_is_reported() {
         let figures =
             [Measurement::at_most("a", 42.0, 42.0, ""), Measurement::at_most("b", 5.126, 5.0, " %")];
         let table = table(&figures);

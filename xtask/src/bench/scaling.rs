@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_total_is_read_where_valgrind_writes_it() {
+    fn total_is_parsed_from_valgrind_output() {
         assert_eq!(
             parse_total("version: 1\nevents: Ir\nfn=(1) main\n3 4\ntotals: 123456\n"),
             Some(123_456.0)

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_is_not_good_is_a_failure_and_says_why() {
+    fn failed_exit_is_reported_with_its_reason() {
         let crashed = "Starting scenario: initialize\n\nClient exited with code 1\n\nStderr:\nno answer\n\n\
                        Results saved to /tmp/initialize\nChecks:\n";
         let hung =
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shell_between_passes_on_how_the_client_ended() {
+    fn wrapper_shell_passes_on_the_exit_status() {
         for (program, code) in [("true", 0), ("false", 1), ("true by another name", 127)] {
             let mut command = process::program("sh", ["-c", &format!("{COMMAND} http://localhost:1")]);
             command.env(PROGRAM_VARIABLE, program).stderr(std::process::Stdio::null());

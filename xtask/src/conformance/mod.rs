@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_full_suite_meets_a_client_only_if_it_is_named() {
+    fn full_client_suite_runs_only_if_named() {
         assert_eq!(sets(&["client"]), Ok(vec!["2025-11-25", "2026-07-28"]));
         assert_eq!(sets(&["client", "all"]), Ok(vec!["all"]));
         let roles =
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_arguments_are_refused() {
         let client_at = &["client", "--url", "http://127.0.0.1:1/mcp"];
         for args in [&[][..], &["peer"], &["server", "2024-11-05"], &["server", "--url"], client_at] {
             assert!(sets(args).is_err(), "{args:?}");
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_that_shrank_is_no_success() {
+    fn smaller_set_is_a_failure() {
         for (set, shrunk) in [
             (&SERVER_SETS[0], Tally::expected(29, 3, 0, 0)),
             (&CLIENT_SETS[0], Tally::expected(3, 1, 0, 20)),
@@ -291,7 +291,7 @@ mod tests {
         }
     }
     #[test]
-    fn a_set_is_listed_for_its_role_and_run_on_its_wire() {
+    fn each_set_has_the_right_role_and_revision() {
         let [old, .., full] = &CLIENT_SETS;
         assert_eq!(old.list_args(Role::Client), ["--requirements", "2025-11-25"]);
         assert_eq!(

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_run_is_as_it_is_due() {
+    fn passing_run_matches_its_expectations() {
         let good = [check("a", "SUCCESS"), check("b", "INFO"), check("c", "SKIPPED")];
         let silent = [check("a", "SKIPPED"), check("wire-schema-valid", "SUCCESS")];
         let bad = [check("a", "FAILURE")];
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_need_not_have_run_and_never_passes() {
+    fn excluded_scenarios_neither_run_nor_pass() {
         let good = [check("a", "SUCCESS")];
         let found: [(&str, &[Value]); 2] = [("initialize", &good), ("auth/dpop", &good)];
         let demanded = ["initialize", "auth/metadata-default"];
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_listed_beside_a_set_must_run_and_pass_too() {
+    fn extra_scenarios_must_run_and_pass() {
         let found: [(&str, &[Value]); 2] = [("initialize", &[check("a", "SUCCESS")]), ("unlisted", &[])];
         let (tally, told) = evaluate_with(&["initialize"], &["absent"], &found);
         assert_eq!(tally.to_string(), "1/1 passed, beside them 0/2, 0 skipped, 0 left out");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_warnings_silence_and_absence_are_failures() {
+    fn failures_warnings_and_missing_results_are_failures() {
         let found: [(&str, &[Value]); 3] = [
             ("fails", &[check("a", "SUCCESS"), check("b", "FAILURE")]),
             ("warns", &[check("a", "SUCCESS"), check("c", "WARNING")]),
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn an_extension_that_fails_is_not_skipped() {
+    fn failing_extension_is_not_skipped() {
         for kind in ["sep-2640-skills", "sep-2640-client"] {
             let [a, b, c] = ["a", "b", "c"].map(|name| format!("{kind}-{name}"));
             let found: [(&str, &[Value]); 2] = [(&a, &[check("a", "FAILURE")]), (&b, &[])];
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_must_have_ended_early() {
+    fn stream_must_have_ended_early() {
         let priming = check("server-sse-priming-event", "SUCCESS");
         for (status, passed) in [("INFO", 0), ("SUCCESS", 1)] {
             let checks = [priming.clone(), check("server-sse-disconnect-resume", status)];
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_of_lists_are_read() {
+    fn both_list_formats_are_parsed() {
         let set = "Required for 2026-07-28:\n\nServer scenarios (test against a server):\n  - ping\n  - tools-list\n\n\
                    Client scenarios (test against a client):\n  - tools_call\n  - auth/pre-registration\n\n\
                    Run and reported, but never scored:\n  extension (2):\n    - auth/dpop [client]\n    \
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_names_its_scenario() {
+    fn folder_names_its_scenario() {
         for (role, folder, scenario) in [
             (Role::Server, "server-server-stateless-2026-11-15T14-40-07-421Z", Some("server-stateless")),
             (Role::Server, "server-x", None),

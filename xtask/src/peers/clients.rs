@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_client_is_asked_for_all_it_can_do() {
+    fn each_client_covers_all_its_features() {
         let asked = |peer: ClientPeer| REVISIONS.map(|revision| row(peer, revision).features().len());
         assert_eq!(asked(ClientPeer::TypeScript2), [6, 7, 7, 6, 5]);
         assert_eq!(asked(ClientPeer::TypeScript1), [0, 7, 7, 6, 5]);

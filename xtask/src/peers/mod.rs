@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_of_each_peer_is_pinned() {
+    fn version_of_each_peer_is_pinned() {
         let rows = clients::rows().into_iter().chain(servers::rows());
         let rows = rows.chain(cli::serve::rows()).chain(cli::verbs::rows());
         let rows = rows.chain(cli::bridge::rows());
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn every_requirement_is_one_version_and_no_place() {
+    fn python_requirements_are_exact_versions() {
         let requirements = fs::read_to_string(source_dir().join("python/requirements.txt")).unwrap();
         for line in requirements.lines().filter(|line| !line.starts_with('#')) {
             let (name, version) = line.split_once("==").unwrap_or_else(|| panic!("{line}"));

@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_server_is_asked_for_all_it_can_do() {
+    fn each_server_covers_all_its_features() {
         let asked = |peer: ServerPeer, transport| {
             let wanted = move |place: &(ServerPeer, &str, &str)| (place.0, place.1) == (peer, transport);
             let rows =
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_of_a_row_goes_to_a_file_of_its_own() {
+    fn each_row_has_its_own_log_file() {
         let mut files: Vec<_> = rows().iter().map(Row::file).collect();
         files.sort();
         files.dedup();

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_nobody_reports_fails() {
+    fn missing_cell_fails() {
         let mut table = all_passing();
         assert_eq!(table.count(), Count { passed: 8, failed: 0, skipped: 0 });
         table.cells.remove(&(2, "call".to_owned()));
@@ -289,14 +289,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_fails_says_why() {
+    fn failed_cell_has_a_reason() {
         let mut table = Table::new("client", rows());
         table.read_report(0, &report_line(&rows()[0], "list", false));
         assert_eq!(table.outcome(0, "list"), Err("why"));
     }
 
     #[test]
-    fn what_is_no_cell_fails_too() {
+    fn unexpected_output_fails() {
         let rows = rows();
         let twice = report_line(&rows[0], "list", true);
         let not_asked = report_line(&rows[1], "progress", true);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_out_is_a_cell_too() {
+    fn observed_result_becomes_a_cell() {
         let mut table = Table::new("client", rows());
         table.record(0, "list", Ok(()));
         assert_eq!(table.count(), Count { passed: 1, failed: 7, skipped: 0 });
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_a_line_for_each_row() {
+    fn table_has_a_line_for_each_row() {
         let mut table = all_passing();
         table.cells.insert((0, "call".to_owned()), Err("no answer".to_owned()));
         let shown = table.to_markdown(|_| "9.9.9".to_owned());
@@ -340,13 +340,13 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_a_file_of_its_own() {
+    fn row_has_its_own_file() {
         assert_eq!(rows()[0].file(), "a-http-2025-11-25.txt");
         assert_eq!(rows()[2].file(), "b-http-2025-11-25.txt");
     }
 
     #[test]
-    fn a_row_names_both_sides_of_a_bridge() {
+    fn row_names_both_sides_of_a_bridge() {
         let mut rows = rows();
         let behind = BridgedServer { package: "@somebody/c", transport: "stdio", revision: "2026-07-28" };
         rows.iter_mut().for_each(|row| row.bridged_to = Some(behind));

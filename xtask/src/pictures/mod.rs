@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_pictures_are_there_and_shown() {
+    fn both_pictures_exist_and_are_shown() {
         for path in [TERMINAL_PATH, START_PAGE_PATH] {
             let bytes = fs::read(process::root().join(path)).unwrap();
             assert!(bytes.len() < MAX_BYTES, "{path} has {} bytes", bytes.len());

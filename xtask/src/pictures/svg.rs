@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_become_classes_and_words_stay_text() {
+    fn colours_become_classes_and_text_is_escaped() {
         let svg = render(&["\x1b[32ma<b\x1b[0m  c".to_owned(), String::new()]);
         assert!(svg.contains("textLength=\"25.2\" class=\"green\">a&lt;b</text>"), "{svg}");
         // Two letters further than the first run is long.

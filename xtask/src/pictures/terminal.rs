@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_is_shown_as_it_was_last() {
+    fn only_the_last_state_of_a_progress_bar_is_shown() {
         assert_eq!(last_redraw("\r\x1b[K░  0 %\r\x1b[K█ 50 %"), "█ 50 %");
         assert_eq!(last_redraw("plain\r"), "plain");
     }

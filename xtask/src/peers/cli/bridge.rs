@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_peer_is_there_over_each_transport() {
+    fn every_peer_is_covered_over_each_transport() {
         for transport in ["stdio", "http"] {
             for peer in Client::ALL {
                 let there = |pair: &PeerPair| (pair.client.peer, pair.client.transport) == (peer, transport);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_eras_meet_in_every_way_over_every_two_transports() {
+    fn every_pair_of_eras_is_covered_over_all_transports() {
         for (client, server) in [
             (NEWEST, NEWEST),
             (NEWEST, NEWEST_HANDSHAKE),
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn every_server_asks_clients_of_the_other_era() {
+    fn elicitation_is_covered_across_eras_for_every_server() {
         let meet = |peer, client, server| {
             let wanted = (peer, client, server);
             PAIRS.iter().any(|pair| (pair.server.peer, pair.client.revision, pair.server.revision) == wanted)
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn each_pair_is_asked_for_all_it_can_do() {
+    fn each_pair_covers_all_its_features() {
         assert_eq!(Table::new("client", rows()).count(), Count { passed: 0, failed: 214, skipped: 0 });
         let mut files: Vec<_> = rows().iter().map(Row::file).collect();
         files.sort();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_tells_the_revision() {
+    fn revision_is_parsed_from_a_trace() {
         let greeting = r#"{"message":{"id":1,"result":{"protocolVersion":"2025-11-25"}}}"#;
         assert_eq!(negotiated_revision(greeting).as_deref(), Some("2025-11-25"));
         assert_eq!(negotiated_revision(r#"{"message":{"method":"tools/call","params":{}}}"#), None);

@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_server_is_asked_for_all_it_can_do() {
+    fn each_server_covers_all_its_features() {
         let rows = rows();
         assert_eq!(rows.len(), 24);
         assert_eq!(rows.iter().filter(|row| row.features().is_empty()).count(), 4);
