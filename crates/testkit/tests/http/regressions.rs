@@ -1,4 +1,4 @@
-//! Edges of HTTP: headers that are no text, counts, what comes after an answer, and what does not slip through.
+//! Edge cases of HTTP: non-text headers, stream counts, messages after a response, and bypasses of checks.
 
 use std::sync::{Arc, Mutex};
 
@@ -97,7 +97,7 @@ async fn completed_url_elicitation_notifies_its_client() {
         serving.send(Request::post(&call("login", json!({}))).session(&session)).await.error_code(),
         Some(-32042)
     );
-    assert!(visits.lock().unwrap()[0].complete(), "it says that the client was told");
+    assert!(visits.lock().unwrap()[0].complete(), "the client was not notified");
     assert_eq!(serving.send(Request::new("DELETE").session(&session)).await.status, 200);
     let heard = news.next_message().await;
     assert_eq!(heard.map(|heard| heard["method"].clone()), Some(json!("notifications/elicitation/complete")));
@@ -121,7 +121,7 @@ async fn http_sse_does_not_bypass_stateless_header_checks() {
     let answer = serving.send(forged).await;
     if answer.status == 202 {
         let said = stream.next_message().await.unwrap();
-        assert!(said.get("error").is_some(), "it was run: {said}");
+        assert!(said.get("error").is_some(), "the request was run: {said}");
     }
 }
 
@@ -216,7 +216,7 @@ async fn landing_page_shows_the_requested_host() {
     let page = serving.send(Request::new("GET").path("/").replace_header("Host", "localhost:7")).await;
     assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
     assert_eq!(page.body, "<!doctype html><p>localhost:7");
-    // A name of somebody else may lead here, and a page of theirs must not read this one.
+    // A foreign name may resolve to this server (DNS rebinding), and its pages must not read this one.
     let foreign = Request::new("GET").path("/").replace_header("Host", "evil.example");
     assert_eq!(serving.send(foreign).await.status, 403);
     assert_eq!(serving.send(Request::new("POST").path("/")).await.status, 405);

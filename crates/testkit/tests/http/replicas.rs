@@ -97,7 +97,7 @@ async fn stream_is_resumed_at_another_replica() {
     let progress = stream.next_event().await.unwrap();
     drop(stream);
     go.notify_one();
-    // The first replica keeps the answer when it has it; the client comes back until then.
+    // The first replica stores the response once it has it; the client resumes until then.
     let answer = loop {
         let resume = Request::get_stream(&session).header("Last-Event-ID", progress.id.as_ref().unwrap());
         let resumed = second.send(resume).await;

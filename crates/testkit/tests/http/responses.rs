@@ -1,4 +1,4 @@
-//! The shape of HTTP: what comes as JSON, what as events, and what a session is.
+//! Responses as JSON or as event streams, and errors of the listener.
 
 use serde_json::json;
 use tsugite::prelude::*;

@@ -1,4 +1,4 @@
-//! Web pages, names that lead here, and bytes that are barely HTTP.
+//! Foreign origins, DNS rebinding, and malformed HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ async fn foreign_origin_is_refused_before_reading() {
         Request::stateless(call("ran", json!({}))),
         post.clone().session(&session),
         Request::post(&initialize_request("2025-11-25", json!({}))),
-        // Neither size nor shape of what is sent is looked at.
+        // The body is not read, whatever its size and shape.
         post.clone().body("{"),
         post.body("x".repeat(5000)).without_header("Content-Type"),
         Request::get_stream(&session),
@@ -45,7 +45,7 @@ async fn foreign_origin_is_refused_before_reading() {
         assert_eq!(answer.header("access-control-allow-origin"), None);
     }
     assert_eq!(count.get(), 0);
-    // The session is still there.
+    // The session still exists.
     let answer = serving.send(Request::post(&call("ran", json!({}))).session(&session)).await;
     assert_eq!(text(&answer), "ran");
 }
@@ -70,7 +70,7 @@ async fn http_sse_refuses_foreign_origins() {
     let forged = serving.send(post(call("ran", json!({}))).header("Origin", EVIL)).await;
     assert_eq!(forged.status, 403);
     assert_eq!(serving.send(post(super::request(8, "ping", json!({})))).await.status, 202);
-    assert_eq!(connection.next_message().await.unwrap()["id"], 8, "the forged call was never heard");
+    assert_eq!(connection.next_message().await.unwrap()["id"], 8, "the forged call was accepted");
     assert_eq!(count.get(), 0);
 }
 
@@ -240,7 +240,7 @@ async fn cors_preflight_of_a_foreign_origin_is_refused() {
     assert_eq!(answer.header("access-control-allow-origin"), Some("https://app.example"));
     assert_eq!(answer.header("vary"), Some("origin"));
     assert_eq!(answer.header("access-control-expose-headers"), Some("mcp-session-id, www-authenticate"));
-    // Unless it is switched on, no page is told anything.
+    // Without allowed origins there are no CORS headers.
     let (server, _) = counted();
     let serving = TestServer::start(&server.http(Http::new().allow_origin("https://app.example"))).await;
     let answer = serving.send(preflight.header("Origin", "https://app.example")).await;
@@ -250,7 +250,7 @@ async fn cors_preflight_of_a_foreign_origin_is_refused() {
 /// Sends bytes, and reads until the connection ends.
 async fn exchange(connection: &mut Connection, bytes: &[u8]) -> String {
     let socket = connection.socket();
-    // Whoever refuses may do so before all was sent.
+    // The server may refuse before all bytes are sent.
     drop(socket.write_all(bytes).await);
     let mut answer = Vec::new();
     let mut piece = [0; 4096];
@@ -393,7 +393,7 @@ async fn client_that_never_reads_is_disconnected() {
     loud["params"]["_meta"] = json!({"io.modelcontextprotocol/logLevel": "debug"});
     let mut connection = serving.connect().await;
     connection.write_request(&Request::stateless(loud)).await;
-    // It is stopped although the connection is still open on this side.
+    // The call is dropped although the connection is still open on this side.
     stopped.notified().await;
     drop(connection);
 }

@@ -1,4 +1,4 @@
-//! Bodies that are too deep, too many, or no message at all.
+//! Bodies that are too deep, too large, or not a message.
 
 use serde_json::{Value, json};
 use tsugite::jsonrpc::MessageLimits;
@@ -27,7 +27,7 @@ async fn oversized_batch_is_refused_before_it_runs() {
         assert!(matches!(answer.status, 400 | 413), "{answer:?}");
         assert!(answer.json()["error"]["code"].is_i64() && answer.body.len() < 1000, "{answer:?}");
     }
-    // An array within an array is no message.
+    // An array within an array is not a message.
     let answer = serving.send(post(nested)).await;
     let error = answer.json();
     let error = if error.is_array() { &error[0] } else { &error };
@@ -45,7 +45,7 @@ async fn batch_response_size_is_limited() {
     let calls: Vec<_> = (0..200).map(|id| request(id, "tools/call", json!({"name": "large"}))).collect();
     let answer = serving.send(Request::post(&json!(calls))).await;
     assert!(answer.body.len() < 80_000, "{} bytes", answer.body.len());
-    assert_eq!(answer.json().as_array().unwrap().len(), 200, "each is answered all the same");
+    assert_eq!(answer.json().as_array().unwrap().len(), 200, "each request gets a response");
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn hostile_json_is_refused() {
 
 #[tokio::test]
 async fn duplicate_members_do_not_bypass_header_checks() {
-    // F-40: header and body are compared with the same reading that is run.
+    // F-40: the header is compared with the same parse of the body that is run.
     let (server, count) = counted();
     let other = super::Count::default();
     let serving = TestServer::start(&server.tool(super::counting("other", &other))).await;
@@ -173,7 +173,7 @@ async fn unmatched_responses_are_harmless() {
         let real = json!({"jsonrpc": "2.0", "id": id, "result": {"roots": [{"uri": "file:///a"}]}});
         assert_eq!(serving.send(Request::post(&real).session(&session)).await.status, 202);
         assert_eq!(super::said(&calling.next_message().await.unwrap()), "1", "{revision}");
-        // The same once more is too late.
+        // A second response is too late.
         assert_eq!(serving.send(Request::post(&real).session(&session)).await.status, 202);
     }
 }

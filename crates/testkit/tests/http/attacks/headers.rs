@@ -1,4 +1,4 @@
-//! Headers that say something else than the body, on 2026-07-28.
+//! Headers that differ from the body, on 2026-07-28.
 
 use serde_json::{Value, json};
 use tsugite::prelude::*;
@@ -8,7 +8,7 @@ use tsugite_testkit::http::{Request, TestServer, open_session};
 use super::guard::{Guarded, by};
 use super::{Count, MODERN, call, counted, counting, refused, text};
 
-/// A tool with arguments that are repeated in headers. Says who called, and with what.
+/// A tool with arguments that are repeated in headers. Returns its caller and its arguments.
 fn deploy(count: &Count) -> Tool {
     let count = count.clone();
     let schema = json!({"type": "object", "properties": {
@@ -112,13 +112,13 @@ async fn param_header_must_match_the_body() {
         (json!({"count": 42}), &[("Count", "42.0")]),
         (json!({"force": true}), &[("Force", "true")]),
         (json!({"place": {"city": "Kyoto"}}), &[("City", "=?base64?S3lvdG8=?=")]),
-        // What no schema names is nobody's business.
+        // Param headers that the schema does not name are ignored.
         (json!({}), &[("Unknown", "x")]),
     ] {
         let answer = send(arguments.clone(), headers).await;
         assert_eq!(answer.status, 200, "{arguments} {headers:?}: {answer:?}");
     }
-    assert_eq!(count.get(), 6, "null is no region, and all others ran");
+    assert_eq!(count.get(), 6, "null counts as missing, and all others ran");
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn invalid_base64_header_value_is_refused() {
         assert_eq!(refused(&serving.send(deploy).await), (400, -32020), "{value}");
     }
     assert_eq!(count.get(), 0);
-    // A name with a line break in it agrees with itself, and is never written raw.
+    // A name with a line break matches its header, and is never written raw.
     let odd = "ran\r\nX-Injected: yes";
     let request = Request::stateless(call(odd, json!({})));
     let wrapped = "=?base64?cmFuDQpYLUluamVjdGVkOiB5ZXM=?=";

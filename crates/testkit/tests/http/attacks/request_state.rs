@@ -1,4 +1,4 @@
-//! Sealed states that come back altered, too late, from somebody else, or for something else (2026-07-28).
+//! Sealed request states that come back altered, expired, from another caller, or for another call (2026-07-28).
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn server() -> Server {
     Server::new("s", "1").tool(ask("delete")).tool(ask("erase")).tool(visit)
 }
 
-/// A call of the stateless era by a client that can be asked.
+/// A call of the stateless era by a client that declares elicitation.
 fn asks(name: &str, path: &str, state: Option<&str>, answers: Option<Value>) -> Request {
     let can = json!({"elicitation": {"form": {}}});
     let meta = json!({"io.modelcontextprotocol/clientCapabilities": can});
@@ -89,7 +89,7 @@ async fn altered_request_state_is_refused() {
         let mut message = serde_json::from_slice::<Value>(&asks("delete", "/a", None, sure()).body).unwrap();
         message["params"]["requestState"] = state.clone();
         let answer = guarded.send(Request::stateless(message)).await;
-        // Null is as good as absent.
+        // Null counts as absent.
         assert!(state.is_null() || refused(&answer) == (200, -32602), "{state}: {answer:?}");
     }
     assert_eq!(text(&guarded.send(asks("delete", "/a", Some(&sealed), sure())).await), "/a true");

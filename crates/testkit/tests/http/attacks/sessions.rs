@@ -1,4 +1,4 @@
-//! Sessions that are stolen, guessed, used after their end, or opened without end.
+//! Sessions that are stolen, guessed, used after their end, or opened without limit.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ async fn session_id_alone_does_not_authorize() {
                 let mut answer = connection.send(stolen(who, request.clone().session(&session))).await;
                 assert_eq!(answer.status, 404, "{who}: {request:?}");
                 answer.body = connection.read_body().await;
-                // nobody can tell one that is somebody else's from one that never was.
+                // a session of another principal looks like an unknown one.
                 let nobody = guarded.send(stolen(who, request.session(&unknown))).await;
                 assert_eq!((answer.status, &answer.body), (nobody.status, &nobody.body));
                 assert_eq!(answer.headers.len(), nobody.headers.len());
@@ -87,9 +87,9 @@ async fn http_sse_stream_belongs_to_its_principal() {
         assert_eq!(answer.status, 404, "{path}");
     }
     assert_eq!(guarded.send(by("ada", post(initialize_request("2024-11-05", json!({}))))).await.status, 202);
-    assert_eq!(stream.next_message().await.unwrap()["id"], 0, "nothing came before");
+    assert_eq!(stream.next_message().await.unwrap()["id"], 0, "another message came before");
     assert_eq!(count.get(), 0);
-    // It ends with its stream, as soon as the server has seen that.
+    // The session ends with its stream, once the server notices.
     drop(stream);
     while guarded.send(by("ada", post(request(8, "ping", json!({}))))).await.status != 404 {}
 }
@@ -107,7 +107,7 @@ async fn session_ids_cannot_be_guessed() {
     }
     assert_eq!(ids.iter().collect::<HashSet<_>>().len(), ids.len());
     assert!(ids.iter().all(|id| id.bytes().all(|byte| (0x21..=0x7e).contains(&byte))));
-    // What each place of the id tells, in bits: the entropy of the letters seen there.
+    // The entropy of each position of the id, in bits.
     let length = ids[0].len();
     assert!(ids.iter().all(|id| id.len() == length));
     let bits = |at: usize| {
@@ -121,10 +121,10 @@ async fn session_ids_cannot_be_guessed() {
     };
     let all: f64 = (0..length).map(bits).sum();
     assert!(all > 128.0, "{all} bits");
-    // No place follows from the same place of the id before.
+    // No position depends on the same position of the previous id.
     for at in 0..length {
         let same = ids.windows(2).filter(|two| two[0].as_bytes()[at] == two[1].as_bytes()[at]).count();
-        assert!(same < 1000, "place {at} stays the same {same} times");
+        assert!(same < 1000, "position {at} stays the same {same} times");
     }
 }
 
@@ -160,7 +160,7 @@ async fn deleted_session_releases_its_calls_and_streams() {
         }
         begun.notified().await;
         assert_eq!(serving.send(Request::new("DELETE").session(&session)).await.status, 200);
-        // What ran is stopped, and every stream ends.
+        // Running calls are dropped, and every stream ends.
         stopped.notified().await;
         assert_eq!(calling.next_message().await, None, "{revision}");
         while news.next_event().await.is_some() {}
@@ -183,13 +183,13 @@ async fn idle_session_expires() {
     let (_, mut stream) = direct.begin(&Request::get_stream(&used)).await;
     assert!(next(&mut stream).await.is_some());
     tokio::time::sleep(29 * minute).await;
-    assert_eq!(direct.send(&hello).await.status, 503, "both are still there");
+    assert_eq!(direct.send(&hello).await.status, 503, "both sessions still exist");
     tokio::time::sleep(3 * minute).await;
     let ran = Request::post(&call("ran", json!({})));
     assert_eq!(direct.send(&ran.clone().session(&idle)).await.status, 404);
-    // A stream that is open is a use.
+    // An open stream counts as use.
     assert_eq!(text(&direct.send(&ran.clone().session(&used)).await), "ran");
-    assert_eq!(direct.send(&hello).await.status, 200, "there is room again");
+    assert_eq!(direct.send(&hello).await.status, 200, "a session has expired");
     drop(stream);
     tokio::time::sleep(32 * minute).await;
     assert_eq!(direct.send(&ran.session(&used)).await.status, 404);
@@ -210,7 +210,7 @@ async fn request_without_a_session_creates_none() {
         let answer = serving.send(Request::post(&message)).await;
         assert_eq!((answer.status, answer.header("mcp-session-id")), (400, None), "{message}");
     }
-    // Nor does a handshake that fails.
+    // A failed handshake creates no session either.
     for params in [json!({}), json!({"protocolVersion": 7}), json!({"protocolVersion": "2025-11-25"})] {
         let answer = serving.send(Request::post(&request(0, "initialize", params))).await;
         assert!(answer.error_code().is_some() && answer.header("mcp-session-id").is_none(), "{answer:?}");
@@ -230,7 +230,7 @@ async fn session_limits_evict_no_session() {
     let third = guarded.send(by("ada", hello())).await;
     assert_eq!(refused(&third), (429, -32600));
     assert_eq!(third.header("mcp-session-id"), None);
-    // Another token is not another user, but another issuer makes one.
+    // Another token is the same user, another issuer is another user.
     assert_eq!(guarded.send(by("ada+scope", hello())).await.status, 429);
     let other = guarded.open("ada@elsewhere", "2025-11-25", json!({})).await;
     let full = guarded.send(by("eve", hello())).await;
@@ -245,7 +245,7 @@ async fn session_limits_evict_no_session() {
     assert_eq!(guarded.send(by("eve", hello())).await.status, 503);
 }
 
-/// A tool that says that it has begun, waits to be let go, and then says who called.
+/// A tool that reports that it has started, waits for a permit, and returns its caller.
 fn held(begun: &Arc<Notify>, go: &Arc<Semaphore>) -> Tool {
     let (begun, go) = (begun.clone(), go.clone());
     Tool::new("held").handler(move |who: Principal| {

@@ -1,4 +1,4 @@
-//! Streams that are taken up by somebody else, replayed without end, or listened to without leave.
+//! Streams that are resumed by another user, replayed without limit, or subscribed to without permission.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tsugite_testkit::http::{Request, Response, SseEvent, TestServer, open_sessio
 use super::guard::{Direct, Guarded, by, next};
 use super::{OLD, Stops, call, notice, refused, request};
 
-/// A tool that says `one`, waits to be let go, and says the rest: some text, as often as it is told.
+/// A tool that logs `one`, waits for a permit, and then logs a text of `bytes` bytes `words` times.
 fn teller(go: &Arc<Semaphore>, done: &Arc<Notify>, words: usize, bytes: usize) -> Tool {
     let (go, done) = (go.clone(), done.clone());
     Tool::new("tells").handler(move |cx: Context| {
@@ -29,7 +29,7 @@ fn teller(go: &Arc<Semaphore>, done: &Arc<Notify>, words: usize, bytes: usize) -
     })
 }
 
-/// Reads the first event of a stream that says something; gives its id.
+/// Reads up to the first event with a message and returns its id.
 async fn first(connection: &mut tsugite_testkit::http::Connection) -> String {
     loop {
         let event = connection.next_event().await.unwrap();
@@ -51,7 +51,7 @@ async fn other_users_cannot_resume_a_stream() {
         calling.send(by("ada", Request::post(&call("tells", json!({}))).session(&ada))).await;
         let last = first(&mut calling).await;
         drop(calling);
-        // With a stolen id nothing is put into the session, and nothing taken out of it.
+        // A stolen id can neither send to the session nor read from it.
         let forged = Request::post(&request(99, "tools/call", json!({"name": "tells"}))).session(&ada);
         for forged in [by("eve", forged.clone()), forged] {
             assert_eq!(guarded.connect().await.send(forged).await.status, 404);
@@ -61,7 +61,7 @@ async fn other_users_cannot_resume_a_stream() {
             let answer = guarded.connect().await.send(request).await;
             assert_eq!(answer.status, 404, "{revision}: {answer:?}");
         }
-        // Nor is it found in a session of one's own.
+        // Nor is the event found in the user's own session.
         let answer = guarded.connect().await.send(by("eve", resume(&eve))).await;
         assert_eq!(answer.status, 400, "{revision}");
         go.add_permits(1);
@@ -100,7 +100,7 @@ async fn resumed_stream_replays_only_its_own_events() {
             assert_eq!(answers.len(), 2, "{revision}: {resumed:?}");
             assert_eq!(answers[1].json()["id"], *id, "{revision}");
         }
-        // What belongs to a request never came on the stream for what does not.
+        // Messages of a request never came on the GET stream.
         assert_eq!(serving.send(Request::new("DELETE").session(&session)).await.status, 200);
         assert_eq!(news.next_message().await, None, "{revision}");
     }
@@ -126,7 +126,7 @@ async fn unknown_event_id_is_refused() {
     assert_eq!(serving.send(twice).await.status, 400);
 }
 
-/// Calls `tells`, goes away after the first event, waits until all was said, and comes back.
+/// Calls `tells`, disconnects after the first event, waits until the handler is done, and resumes.
 async fn come_back(
     direct: &Direct,
     session: &str,
@@ -163,7 +163,7 @@ async fn replay_log_is_limited() {
         let direct = Direct::new(&Server::new("s", "1").tool(teller(&go, &done, words, bytes)).http(log));
         let session = direct.send(&hello).await.header("mcp-session-id").unwrap().to_owned();
         let (resumed, said) = come_back(&direct, &session, &go, &done).await;
-        // Never a part of it as if it were all.
+        // A partial replay is never served as a complete one.
         assert_eq!((resumed.status, said.len()), if whole { (200, 6) } else { (400, 0) }, "{why}");
     }
     let log = Http::new().log_ttl(Duration::from_secs(300));
@@ -211,7 +211,7 @@ async fn open_streams_are_limited() {
     assert_eq!(refused(&serving.send(Request::get_stream(&other)).await).0, 503);
     let old = Request::new("GET").path("/sse").header("Accept", "text/event-stream");
     assert_eq!(refused(&serving.send(old).await).0, 503);
-    // The one that is there goes on, and its end makes room.
+    // The open stream continues, and its end frees a slot.
     server.add(Tool::new("more").handler(|| async { "more" })).unwrap();
     assert_eq!(first.next_message().await.unwrap()["method"], "notifications/tools/list_changed");
     assert_eq!(serving.send(Request::new("DELETE").session(&session)).await.status, 200);
@@ -289,7 +289,7 @@ async fn stateless_stream_is_never_resumed() {
     let event = calling.next_event().await.unwrap();
     assert_eq!((&event.id, &event.json()["params"]["progress"]), (&None, &json!(1)));
     drop(calling);
-    // To go away is to cancel.
+    // Disconnecting cancels the call.
     stopped.notified().await;
     let again = Request::new("GET").header("Accept", "text/event-stream").header("Last-Event-ID", "0-1");
     let again = serving.send(again.header("MCP-Protocol-Version", "2026-07-28")).await;
@@ -307,7 +307,7 @@ async fn handshake_client_disconnect_cancels_nothing() {
         calling.send(Request::post(&call("tells", json!({}))).session(&session)).await;
         first(&mut calling).await;
         drop(calling);
-        // Whatever is sent meanwhile, only this would cancel it, and it names another request.
+        // Only a cancellation would end the call, and this one names another request.
         let cancel =
             Request::post(&notice("notifications/cancelled", json!({"requestId": 8}))).session(&session);
         assert_eq!(serving.send(cancel).await.status, 202);

@@ -1,4 +1,4 @@
-//! What is there for one user and not for another.
+//! Items that are visible to one user and hidden from another.
 
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ async fn hidden_resources_send_no_updates() {
 
 #[tokio::test]
 async fn each_request_is_authorized_by_its_own_token() {
-    // A-13, S-01: what was allowed when the session was opened is not allowed for ever.
+    // A-13, S-01: the permissions at the start of the session do not apply to later requests.
     let count = Count::default();
     let server = Server::new("s", "1")
         .tool(counting("secret", &count).tag("admin"))

@@ -62,7 +62,7 @@ async fn row_22_http_sse_uses_its_endpoint_and_stream() {
     assert_eq!(hello.json()["result"]["protocolVersion"], "2024-11-05");
     assert_eq!(counted.send(post(call("echo"))).await.status, 202);
     assert_eq!(stream.next_message().await.unwrap()["result"]["content"][0]["text"], "2024-11-05");
-    // Where it is not switched on, there is nothing.
+    // Unless it is enabled, its path does not exist.
     assert_eq!(Counted::start().await.send(old).await.status, 404);
 }
 

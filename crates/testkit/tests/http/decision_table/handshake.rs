@@ -33,7 +33,7 @@ async fn row_1_batch_of_2025_03_26_gets_an_array() {
         ids.sort_unstable();
         assert_eq!(ids, [Some(1), Some(2)], "{answers}");
     }
-    // An array is answered with an array, even for one.
+    // An array of one request gets an array, too.
     for (counted, request) in requests(&json!([call("echo")])) {
         let answer = counted.send(request).await.json();
         assert_eq!(answer[0]["result"]["content"][0]["text"], version, "{answer}");
@@ -166,7 +166,7 @@ async fn row_13_requests_are_independent_without_sessions() {
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let request = |message: &Value| Request::post(message).header("MCP-Protocol-Version", version);
         assert_eq!(text(&counted.send(request(&call("echo"))).await), version);
-        // Nobody can be asked.
+        // Without a session the client cannot be asked.
         let roots = counted.send(request(&call("roots"))).await;
         assert_eq!((roots.status, &roots.json()["result"]["isError"]), (200, &json!(true)), "{version}");
         let opened = counted.send(request(&initialize_request(version, json!({})))).await;
@@ -212,7 +212,7 @@ async fn row_19_session_response_reaches_its_request() {
         assert_eq!(begun.header("content-type"), Some("text/event-stream"));
         let question = stream.next_message().await.unwrap();
         assert_eq!(question["method"], "roots/list");
-        // One that nobody waits for is dropped.
+        // A response without a pending request is dropped.
         let stray = counted.send(Request::post(&response(json!("nobody"))).session(&session)).await;
         assert_eq!(stray.status, 202);
         let answer = Request::post(&response(question["id"].clone())).session(&session);

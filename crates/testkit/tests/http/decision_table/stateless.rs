@@ -1,4 +1,4 @@
-//! Rows 3 to 8, 14 to 16 and 25: what is of the stateless era, and what only looks like it.
+//! Rows 3 to 8, 14 to 16 and 25: requests of the stateless era, and requests that only look like it.
 
 use serde_json::{Value, json};
 use tsugite_testkit::http::{Request, initialize_request};
@@ -11,7 +11,7 @@ async fn row_3_matching_claim_and_header_are_served() {
     let answer = counted.send(Request::stateless(call("echo"))).await;
     assert_eq!(text(&answer), MODERN);
     assert_eq!(answer.json()["id"], 7);
-    // SESS-014: a session is neither looked at nor opened.
+    // SESS-014: a session is neither used nor opened.
     let answer = counted.send(Request::stateless(call("echo")).session("nobody-knows-this-one")).await;
     assert_eq!((text(&answer), answer.header("mcp-session-id")), (MODERN.to_owned(), None));
 }
@@ -66,7 +66,7 @@ async fn row_7_older_claim_is_not_stateless() {
     let request = Request::post(&claiming("2025-06-18", call("echo")));
     let answer = counted.send(request.clone().session(&session)).await;
     assert_eq!(text(&answer), "2025-06-18");
-    // Without a session it goes the way of every other request without one.
+    // Without a session it is refused like any other request without one.
     assert_eq!(refused(&counted.send(request).await).0, 400);
     let mut hello = initialize_request("2025-06-18", json!({}));
     hello["params"]["_meta"] = json!({VERSION: "2025-06-18"});

@@ -1,4 +1,4 @@
-//! The ladder of a stateless request: each step refuses what it should, and an earlier one counts before a later one.
+//! The checks of a stateless request: each step refuses what it should, and an earlier step wins over a later one.
 
 use serde_json::{Value, json};
 use tsugite_testkit::http::Request;
@@ -172,7 +172,7 @@ async fn step_7_marked_arguments_must_match_their_headers() {
         assert_eq!(text(&counted.send(place(region, header)).await), "placed");
     }
     assert_eq!(text(&counted.send(Request::stateless(call("place"))).await), "placed");
-    // An unknown tool is unknown, whatever headers come with it.
+    // An unknown tool is unknown, whatever its headers.
     let unknown = Request::stateless(call("nowhere")).header("Mcp-Param-Region", "us");
     assert_eq!(refused(&counted.send(unknown).await), (200, -32602));
 }
@@ -188,7 +188,7 @@ async fn step_8_missing_capability_is_named() {
 #[tokio::test]
 async fn earlier_steps_win() {
     let counted = Counted::start().await;
-    // Wrong from step 8 down to step 1; each time one more is put right.
+    // Wrong from step 8 down to step 1; each request corrects one more step.
     let mut message = json!({"jsonrpc": "2.0", "id": 7, "method": "no/such/method", "params": {
         "name": "roots", "arguments": 7, "_meta": {VERSION: "v999.0.0", CAPABILITIES: 7},
     }});

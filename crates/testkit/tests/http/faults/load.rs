@@ -1,4 +1,4 @@
-//! Great numbers: of sessions, of streams, of plain requests.
+//! Large numbers of sessions, streams, connections and plain requests.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{Client, HANDSHAKE, Stage, is_hello, later, live_tasks, run, run_alon
 
 #[test]
 fn idle_sessions_have_no_tasks_and_expire() {
-    // On one thread, where the clock can be moved.
+    // On one thread, where the clock can be advanced.
     run_alone(async || {
         let (idle, long) = (Duration::from_secs(600), Duration::from_secs(3_600));
         let http = Http::new()
@@ -38,17 +38,17 @@ fn idle_sessions_have_no_tasks_and_expire() {
                 tasks = live_tasks();
             }
         }
-        assert_eq!(live_tasks(), tasks, "a session at rest has no task");
+        assert_eq!(live_tasks(), tasks, "an idle session has a task");
         let full = connections[0].send(hello.clone()).await;
         assert_eq!(full.status, 503);
         connections[0].read_body().await;
-        // All of them are there.
+        // All sessions still exist.
         for number in [0, 1, SESSIONS / 2, SESSIONS - 1] {
             let client = Client::Session(ids[number].clone());
             assert!(is_hello(&serving.send(client.echo()).await));
         }
 
-        // There is room again when somebody has looked often enough.
+        // Sessions can be opened again after enough sweeps.
         loop {
             let opened = connections[0].send(hello.clone()).await;
             connections[0].read_body().await;
@@ -58,7 +58,7 @@ fn idle_sessions_have_no_tasks_and_expire() {
             assert_eq!(opened.status, 503);
             later(idle / 10).await;
         }
-        // Some were used a little later than others.
+        // Some were used a little later than others, and expire later.
         for _ in 0..2 {
             later(idle / 10).await;
             assert!(is_hello(&serving.send(Client::Stateless.echo()).await));
@@ -83,7 +83,7 @@ fn thousand_streams_get_each_change_once() {
         let streams = most_streams();
         let mut clients = Vec::new();
         for number in 0..streams {
-            // Of both eras, in turn.
+            // The streams alternate between the eras.
             let mut connection = serving.connect().await;
             let status = match number % 2 {
                 0 => connection.send(listen(number)).await.status,
@@ -97,7 +97,7 @@ fn thousand_streams_get_each_change_once() {
             connection.next_event().await.unwrap();
             clients.push(connection);
         }
-        // The listener, what looks after sessions, and the connections: no stream has a task of its own.
+        // The listener, the session sweeper, and the connections: no stream has its own task.
         until(|| live_tasks() == streams + 2).await;
         for change in ["one", "two"] {
             stage.server.add(Tool::new(change).handler(|| async { "x" })).unwrap();
@@ -108,7 +108,7 @@ fn thousand_streams_get_each_change_once() {
                 );
             }
         }
-        // Whatever comes next is the end: nobody has heard of a change twice.
+        // The next message is the end: no stream got a change twice.
         let stopping = tokio::spawn(serving.stop());
         for (number, client) in clients.iter_mut().enumerate() {
             if number % 2 == 0 {
@@ -128,7 +128,7 @@ fn listen(id: usize) -> Request {
     )
 }
 
-/// A thousand, or as many as there may be files: each stream has a socket on both sides.
+/// A thousand, or as many as the open file limit allows: each stream has a socket on both sides.
 fn most_streams() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let files = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
@@ -143,9 +143,9 @@ fn plain_requests_spawn_no_task() {
         let serving = stage.serve().await;
         let clients = Client::both(&serving).await;
         let mut connection = serving.connect().await;
-        // A connection that has answered is there; those on which sessions began may still be about to go.
+        // The connection exists once it has answered; those that opened sessions may still be closing.
         whole(&mut connection, clients[0].echo()).await;
-        // The listener, what looks after sessions, and the connection.
+        // The listener, the session sweeper, and the connection.
         until(|| live_tasks() == 3).await;
         for client in &clients {
             for _ in 0..1_000 {
@@ -153,7 +153,7 @@ fn plain_requests_spawn_no_task() {
                 assert!(answer.contains("hello"), "{answer}");
                 assert_eq!(live_tasks(), 3);
             }
-            // Nor has one that says something first.
+            // Nor does a request that sends messages first.
             for id in 0..100 {
                 let said = whole(&mut connection, client.call(id, "burst", super::talk(3, 1))).await;
                 assert!(said.contains("burst"), "{said}");

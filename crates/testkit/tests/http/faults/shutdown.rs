@@ -1,4 +1,4 @@
-//! A server that stops while it is used.
+//! Shutdown while the server is in use.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn shutdown_finishes_requests_and_accepts_none() {
         for _ in 0..80 {
             stage.step(0).await;
         }
-        // One whose client is gone.
+        // A call whose client has disconnected.
         let mut lost = serving.connect().await;
         lost.write_request(&clients[1].wait(200)).await;
         stage.step(0).await;
@@ -92,7 +92,7 @@ fn idle_connections_do_not_delay_shutdown() {
         stage.server = stage.server.shutdown_grace(long);
         let serving = stage.serve().await;
         let mut silent = serving.connect().await;
-        // The server has both when it has answered the second.
+        // The server has accepted both once it has answered the second.
         assert!(is_hello(&serving.send(Client::Stateless.echo()).await));
         serving.stop().await.unwrap();
         assert_eq!(silent.socket().read(&mut [0]).await.unwrap_or(0), 0);
@@ -115,7 +115,7 @@ fn requests_are_dropped_after_the_shutdown_grace() {
                 connections.push(connection);
             }
         }
-        // One whose client is gone.
+        // A call whose client has disconnected.
         let mut lost = serving.connect().await;
         lost.write_request(&clients[1].wait(200)).await;
         stage.step(0).await;
@@ -129,9 +129,9 @@ fn requests_are_dropped_after_the_shutdown_grace() {
         }
         serving.stop().await.unwrap();
         for _ in 0..7 {
-            assert!(!stage.end().await, "it was dropped");
+            assert!(!stage.end().await, "the handler was not dropped");
         }
-        // What looks after sessions goes when it wakes.
+        // The session sweeper ends when it wakes.
         until(|| live_tasks() <= 1).await;
     });
 }

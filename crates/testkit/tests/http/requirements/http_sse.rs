@@ -16,7 +16,7 @@ fn post(endpoint: &str, message: &Value) -> Request {
     Request::new("POST").path(endpoint).header("Content-Type", "application/json").body(message.to_string())
 }
 
-/// Connects, and gives where to post.
+/// Connects and returns the endpoint to post to.
 async fn connected(serving: &TestServer) -> (Connection, String) {
     let mut connection = stream(serving, connect()).await;
     let first = within(connection.next_event()).await.unwrap();
@@ -73,7 +73,7 @@ async fn endpoint_leads_only_to_its_own_stream() {
         let refused = send(&serving, post(unknown, &call(1, "echo"))).await;
         assert!((400..500).contains(&refused.status), "{unknown} {refused:?}");
     }
-    // A stream that is gone is unknown too.
+    // A closed stream is unknown, too.
     drop(first);
     let gone = async { while send(&serving, post(&to_first, &call(1, "echo"))).await.status != 404 {} };
     within(gone).await;
@@ -99,7 +99,7 @@ async fn foreign_origin_reaches_neither_stream_nor_endpoint() {
 
 #[tokio::test]
 async fn http_sse_is_served_if_enabled() {
-    // HSSE-007; HSSE-012: not unless asked for.
+    // HSSE-007; HSSE-012: only if enabled.
     let both = TestServer::start(&with_http(Http::new().http_sse())).await;
     let (_connection, endpoint) = connected(&both).await;
     assert_eq!(send(&both, post(&endpoint, &initialize_request("2024-11-05", json!({})))).await.status, 202);

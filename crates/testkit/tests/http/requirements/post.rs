@@ -1,4 +1,4 @@
-//! POST, and what the endpoint takes beside it.
+//! POST, and the other methods of the endpoint.
 
 use serde_json::{Value, json};
 use tsugite::prelude::*;
@@ -9,7 +9,7 @@ use super::{HANDSHAKES, call, house, notice, said, send, stream, with_http};
 
 #[tokio::test]
 async fn one_path_serves_post_and_get() {
-    // HTTP-001; HTTP-034: a GET opens a stream of events, or is told that there are none.
+    // HTTP-001; HTTP-034: a GET opens a stream of events or gets 405.
     let serving = TestServer::start(&house().server).await;
     for revision in HANDSHAKES {
         let session = open_session(&serving, revision, json!({})).await;
@@ -41,7 +41,7 @@ async fn only_post_is_served_on_2026_07_28() {
 
 #[tokio::test]
 async fn foreign_origin_is_always_refused() {
-    // HTTP-003: every request, also on a connection that was good before. HTTP-004: 403, and an error without an id.
+    // HTTP-003: every request, also on an accepted connection. HTTP-004: 403, and an error without an id.
     let serving = TestServer::start(&with_http(Http::new().allow_origin("https://app.example"))).await;
     let session = open_session(&serving, "2025-11-25", json!({})).await;
     let requests = [
@@ -74,7 +74,7 @@ async fn foreign_origin_is_always_refused() {
 
 #[tokio::test]
 async fn missing_and_allowed_origins_are_served() {
-    // HTTP-005; HTTP-003: the list is one of what is allowed.
+    // HTTP-005; HTTP-003: the list contains the allowed origins.
     let serving = TestServer::start(&with_http(Http::new().allow_origin("https://app.example"))).await;
     let request = Request::stateless(call(1, "echo"));
     for request in [
@@ -145,7 +145,7 @@ async fn refused_notifications_and_responses_get_an_error_status() {
     }
 }
 
-/// The body is empty or an error that names no request.
+/// Checks that the body is empty or an error without an id.
 fn is_error_without_id(response: &Response) {
     if !response.body.is_empty() {
         let error = response.json();
@@ -155,7 +155,7 @@ fn is_error_without_id(response: &Response) {
 
 #[tokio::test]
 async fn response_is_json_or_ends_an_event_stream() {
-    // HTTP-016, HTTP-018; HTTP-025: after the answer the stream ends.
+    // HTTP-016, HTTP-018; HTTP-025: after the response the stream ends.
     let serving = TestServer::start(&house().server).await;
     for revision in HANDSHAKES.into_iter().chain(["2026-07-28"]) {
         let request = match revision {
@@ -170,7 +170,7 @@ async fn response_is_json_or_ends_an_event_stream() {
             "2026-07-28" => Request::stateless(call(2, "steps")),
             _ => Request::post(&call(2, "steps")).session(&open_session(&serving, revision, json!({})).await),
         };
-        // The whole response is read, which it could not be if it did not end.
+        // The whole response can be read only if the stream ends.
         let events = send(&serving, request).await;
         assert_eq!((events.status, events.header("content-type")), (200, Some("text/event-stream")));
         let messages = messages(&events);
@@ -181,7 +181,7 @@ async fn response_is_json_or_ends_an_event_stream() {
 
 #[tokio::test]
 async fn batch_gets_one_response_per_request_together() {
-    // HTTP-018; HTTP-021: the answers are one array, also at the end of a stream.
+    // HTTP-018; HTTP-021: the responses are one array, also at the end of a stream.
     let serving = TestServer::start(&house().server).await;
     let session = open_session(&serving, "2025-03-26", json!({})).await;
     let quick = json!([call(1, "echo"), notice("notifications/x"), call(2, "echo")]);

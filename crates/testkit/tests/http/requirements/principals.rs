@@ -1,4 +1,4 @@
-//! Sessions of callers that somebody in front of the server has authenticated.
+//! Sessions of callers that a layer in front of the server has authenticated.
 
 use std::net::SocketAddr;
 
@@ -14,7 +14,7 @@ use tsugite_testkit::http::{Connection, Request, Response, initialize_request};
 
 use super::{call, house, within};
 
-/// Serves behind a gate that lets everybody say in a header who they are.
+/// Serves behind a layer that takes the principal from a header.
 async fn gated(server: &Server) -> SocketAddr {
     let service = server.http_service().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -57,7 +57,7 @@ async fn session_of(address: SocketAddr, user: Option<&str>, capabilities: Value
 
 #[tokio::test]
 async fn session_id_is_not_enough_to_use_a_session() {
-    // SESS-013, SEC-015: every request is looked at. SEC-017: a session is known by its user and its id.
+    // SESS-013, SEC-015: every request is checked. SEC-017: a session is identified by its user and its id.
     let address = gated(&house().server).await;
     let session = session_of(address, Some("anna"), json!({})).await;
     let requests = [

@@ -1,4 +1,4 @@
-//! Streams that are taken up again.
+//! Resumption of streams.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use tsugite_testkit::http::{Connection, Request, SseEvent, TestServer, open_sess
 
 use super::{HANDSHAKES, House, call, house, said, send, stream, within};
 
-/// Reads until something is said, and gives all events up to there.
+/// Reads up to the next message and returns all events up to it.
 async fn until_said(stream: &mut Connection) -> Vec<SseEvent> {
     let mut events = Vec::new();
     loop {
@@ -20,7 +20,7 @@ async fn until_said(stream: &mut Connection) -> Vec<SseEvent> {
     }
 }
 
-/// All events that are still to come, until the stream ends.
+/// Reads the remaining events until the stream ends.
 async fn all(mut stream: Connection) -> Vec<SseEvent> {
     let mut events = Vec::new();
     while let Some(event) = within(stream.next_event()).await {
@@ -39,7 +39,7 @@ fn again(session: &str, last: &str) -> Request {
 
 #[tokio::test]
 async fn event_id_is_unique_and_names_its_stream() {
-    // RESM-001, RESM-002; RESM-003: whichever id a client comes back with, the same stream goes on.
+    // RESM-001, RESM-002; RESM-003: each event id resumes its own stream.
     for revision in HANDSHAKES {
         let House { server, gate, .. } = house();
         let serving = TestServer::start(&server).await;
@@ -88,7 +88,7 @@ async fn resumption_replays_only_missed_events_of_the_stream() {
             let events = until_said(&mut waiting).await;
             last.push(events.last().unwrap().id.clone().unwrap());
         }
-        // The first is back before it is answered, the second after.
+        // The first client resumes before its response is ready, the second after.
         let first = stream(&serving, again(&session, &last[0])).await;
         gate.add_permits(2);
         assert_eq!(
@@ -111,7 +111,7 @@ async fn resumption_replays_only_missed_events_of_the_stream() {
 
 #[tokio::test]
 async fn stream_on_2025_11_25_begins_with_an_event_id() {
-    // RESM-008: on the stream of a call and on the one for what belongs to no call.
+    // RESM-008: on the stream of a call and on the GET stream.
     let House { server, .. } = house();
     let serving = TestServer::start(&server).await;
     let session = open_session(&serving, "2025-11-25", json!({})).await;

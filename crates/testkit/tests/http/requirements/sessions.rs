@@ -1,4 +1,4 @@
-//! Sessions: how one begins, what names it, and how it ends.
+//! Sessions: their start, their id, and their end.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -25,7 +25,7 @@ async fn initialize_response_has_a_visible_ascii_session_id() {
 
 #[tokio::test]
 async fn session_ids_are_unique_and_unguessable() {
-    // SESS-002, SEC-016: also those of two servers that begin alike.
+    // SESS-002, SEC-016: also across two identical servers.
     let mut ids = HashSet::new();
     for _ in 0..2 {
         let serving = TestServer::start(&house().server).await;
@@ -33,7 +33,7 @@ async fn session_ids_are_unique_and_unguessable() {
             assert!(ids.insert(open_session(&serving, "2025-11-25", json!({})).await));
         }
     }
-    // No place of an id says the same in all of them, or counts: with 128 ids each place has shown many letters.
+    // No position of an id is constant or a counter: among 128 ids each position shows many letters.
     let length = ids.iter().next().unwrap().len();
     assert!(length >= 22, "{length} letters hold less than 128 bits");
     for place in 0..length {
@@ -55,7 +55,7 @@ async fn delete_invalidates_the_session_and_releases_it() {
         assert!(within(waiting.next_message()).await.is_some());
         drop(waiting);
         delete(&serving, &session).await;
-        // The call that went on without its connection is stopped, and streams end.
+        // The call that ran without its connection is dropped, and streams end.
         assert_eq!(within(ended.recv()).await, Some(false), "{revision}");
         assert!(rest(listening).await.is_empty());
         for request in [
@@ -81,7 +81,7 @@ async fn server_ends_idle_sessions() {
     let unused = open_session(&serving, "2025-11-25", json!({})).await;
     let listening = stream(&serving, Request::get_stream(&used)).await;
     tokio::time::pause();
-    // The server looks once a minute; more than an hour passes, a little more than a minute at a time.
+    // Sessions are swept once a minute; more than an hour passes in steps of a little more than a minute.
     for _ in 0..70 {
         tokio::time::advance(Duration::from_secs(61)).await;
         tokio::task::yield_now().await;

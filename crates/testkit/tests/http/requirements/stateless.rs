@@ -1,4 +1,4 @@
-//! What only 2026-07-28 demands.
+//! Requirements of 2026-07-28 alone.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use super::{House, call, house, notice, rest, said, send, stream, with_http, wit
 
 #[tokio::test]
 async fn closing_a_request_stream_cancels_the_request() {
-    // HTTP-028, HTTP-030: it is stopped. HTTP-029: nothing more is said of it, on no stream.
+    // HTTP-028, HTTP-030: the call is dropped. HTTP-029: no stream carries further messages of it.
     let House { server, gate, mut ended } = house();
     let serving = TestServer::start(&server).await;
     let listen = json!({"jsonrpc": "2.0", "id": 9, "method": "subscriptions/listen",
@@ -37,7 +37,7 @@ async fn closing_a_request_stream_cancels_the_request() {
 
 #[tokio::test]
 async fn progress_and_logs_use_the_request_stream() {
-    // HTTP-083; HTTP-084, PROG-012: on that of no other. HTTP-086: no proxy holds them back.
+    // HTTP-083; HTTP-084, PROG-012: on no other stream. HTTP-086: proxies are told not to buffer.
     let House { server, gate, .. } = house();
     let serving = TestServer::start(&server).await;
     let mut streams = Vec::new();
@@ -153,7 +153,7 @@ async fn header_names_ignore_case_but_values_do_not() {
 
 #[tokio::test]
 async fn header_must_match_its_argument() {
-    // HTTP-060, HTTP-075; HTTP-065: and no number that could be read as another one.
+    // HTTP-060, HTTP-075; HTTP-065: ambiguous notations of numbers are refused.
     #[derive(Deserialize, JsonSchema)]
     struct Deploy {
         #[schemars(extend("x-mcp-header" = "Region"))]

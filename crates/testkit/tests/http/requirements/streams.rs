@@ -1,4 +1,4 @@
-//! Streams of the revisions with a handshake: what comes on which, and what their end means.
+//! Streams of the handshake revisions: which messages they carry, and what their end means.
 
 use serde_json::{Value, json};
 use tsugite_testkit::http::{Request, TestServer, open_session};
@@ -7,7 +7,7 @@ use super::{HANDSHAKES, House, call, delete, house, notice, rest, said, send, st
 
 #[tokio::test]
 async fn messages_before_a_response_belong_to_its_request() {
-    // HTTP-019: also a question. HTTP-020, HTTP-036: on the stream of its request, and not on the one for all others.
+    // HTTP-019: also a server request. HTTP-020, HTTP-036: on the stream of its request, not on the GET stream.
     // HTTP-040: on no other.
     for revision in HANDSHAKES {
         let House { server, gate, .. } = house();
@@ -33,7 +33,7 @@ async fn messages_before_a_response_belong_to_its_request() {
 
 #[tokio::test]
 async fn stream_stays_open_until_its_response() {
-    // HTTP-022: even if the handler would like it to. HTTP-024: with the session, its streams end.
+    // HTTP-022: even if the handler asks to close it. HTTP-024: the end of the session ends its streams.
     for revision in ["2025-03-26", "2025-06-18"] {
         let House { server, gate, .. } = house();
         let serving = TestServer::start(&server).await;
@@ -64,7 +64,7 @@ async fn lost_connection_does_not_cancel() {
         let mut waiting = stream(&serving, Request::post(&call(1, "waits")).session(&session)).await;
         assert!(within(waiting.next_message()).await.is_some());
         drop(waiting);
-        // Long enough for the server to have seen it: it has served two more connections since.
+        // The server must have noticed by now: it has served two more connections since.
         for id in 2..4 {
             let answer = send(&serving, Request::post(&call(id, "echo")).session(&session)).await;
             assert_eq!(answer.status, 200);
@@ -76,7 +76,7 @@ async fn lost_connection_does_not_cancel() {
 
 #[tokio::test]
 async fn unrelated_messages_use_one_of_the_get_streams() {
-    // HTTP-035; HTTP-040: on exactly one of them. HTTP-037: no answer does.
+    // HTTP-035; HTTP-040: on exactly one of them. HTTP-037: responses never do.
     for revision in HANDSHAKES {
         let House { server, gate, .. } = house();
         let serving = TestServer::start(&server).await;
@@ -89,7 +89,7 @@ async fn unrelated_messages_use_one_of_the_get_streams() {
         gate.add_permits(1);
         let progress = "notifications/progress";
         assert_eq!(said(&rest(waiting).await), [progress, progress, "answer 1"], "{revision}");
-        // So that what was said is on its way before the session ends.
+        // The messages must be sent before the session ends.
         let mut second = second;
         let mut heard: Vec<Value> = within(second.next_message()).await.into_iter().collect();
         delete(&serving, &session).await;
@@ -117,7 +117,7 @@ async fn either_side_may_close_the_get_stream() {
 
 #[tokio::test]
 async fn session_ends_without_a_message() {
-    // LIFE-021: no message says so, on either side.
+    // LIFE-021: neither side sends a message about it.
     for revision in HANDSHAKES {
         let serving = TestServer::start(&house().server).await;
         let session = open_session(&serving, revision, json!({})).await;
@@ -129,7 +129,7 @@ async fn session_ends_without_a_message() {
             let accepted = send(&serving, Request::post(&notice(method)).session(&session)).await;
             assert_eq!(accepted.status, 202);
         }
-        // Connections come and go; the session stays.
+        // Connections open and close; the session stays.
         let answer = send(&serving, Request::post(&call(1, "echo")).session(&session)).await;
         assert_eq!(answer.status, 200, "{revision}");
         delete(&serving, &session).await;
