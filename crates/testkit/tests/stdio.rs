@@ -1,4 +1,4 @@
-//! A server as a process on stdio: how it starts and ends, and how it withstands its client.
+//! A server as a process on stdio: its start, its end, and difficult clients.
 
 #![allow(
     clippy::expect_used,
@@ -18,7 +18,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
 
-/// A fixture that runs, and its pipes.
+/// A running fixture and its pipes.
 struct Peer {
     child: Child,
     stdin: ChildStdin,
@@ -54,7 +54,7 @@ impl Peer {
         serde_json::from_str(&line).unwrap()
     }
 
-    /// Closes stdin and reads everything that is left.
+    /// Closes stdin and reads the remaining messages.
     async fn hear_out(mut self) -> (Child, Vec<Value>) {
         drop(self.stdin);
         let mut heard = String::new();
@@ -101,7 +101,7 @@ async fn burst_of_requests_gets_one_response_each() {
         while seen.len() < 10_000 {
             let answer: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
             assert!(answer.get("result").is_some(), "{answer}");
-            assert!(seen.insert(answer["id"].as_u64().unwrap()), "answered twice: {answer}");
+            assert!(seen.insert(answer["id"].as_u64().unwrap()), "a second response: {answer}");
         }
         drop(writer.await.unwrap());
         assert!(child.wait().await.unwrap().success());
@@ -135,7 +135,7 @@ async fn signal_ends_the_server_cleanly() {
         let mut peer = Peer::start();
         peer.say(&call(1, tool)).await;
         peer.hear().await;
-        // The shell's own `kill`: a small machine may have no program of that name.
+        // The `kill` of the shell: a small system may have no such program.
         let kill = format!("kill -TERM {}", peer.child.id().unwrap());
         assert!(Command::new("sh").args(["-c", &kill]).status().await.unwrap().success());
         assert!(peer.child.wait().await.unwrap().success(), "{tool}");
@@ -144,7 +144,7 @@ async fn signal_ends_the_server_cleanly() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn only_messages_reach_stdout() {
-    // STDIO-004, STDIO-006: what a handler prints, and what a panic says, goes to stderr.
+    // STDIO-004, STDIO-006: the output of handlers and panics goes to stderr.
     let say = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": "say", "arguments": {"text": "hello"}, "_meta": {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -172,7 +172,7 @@ async fn oversized_line_is_refused_and_reading_continues() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn files_work_in_place_of_pipes() {
-    // What a shell does with `< in > out`.
+    // As a shell does with `< in > out`.
     let folder = std::env::temp_dir().join(format!("tsugite-stdio-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let (questions, answers) = (folder.join("in"), folder.join("out"));
@@ -212,12 +212,12 @@ async fn signal_ends_a_server_that_writes_to_a_file() {
     assert!(Command::new("sh").args(["-c", &kill]).status().await.unwrap().success());
     let ended = tokio::time::timeout(std::time::Duration::from_secs(20), child.wait()).await;
     std::fs::remove_file(&answers).unwrap();
-    assert!(ended.expect("it ends").unwrap().success());
+    assert!(ended.expect("the server ends").unwrap().success());
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn sockets_work_in_place_of_pipes() {
-    // What Node.js opens for its children.
+    // As Node.js does for its children.
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     let (input, output): (OwnedFd, OwnedFd) = (theirs.try_clone().unwrap().into(), theirs.into());
@@ -250,7 +250,7 @@ async fn endless_call_ends_when_the_client_leaves() {
     assert_eq!(
         ids,
         [Value::Null, json!(2)],
-        "acknowledged, then ended gracefully; the other call has no answer"
+        "acknowledged, then ended gracefully; the other call has no response"
     );
 }
 
@@ -261,7 +261,7 @@ async fn output_of_the_runtime_is_written_while_stdin_is_read() {
     assert_eq!(peer.hear().await["method"], "notifications/subscriptions/acknowledged");
     peer.call_often().await;
     peer.say(&call(2, "soon")).await;
-    // The task it starts may be sooner than its answer.
+    // The task it starts may be faster than its response.
     let heard = [peer.hear().await, peer.hear().await];
     assert!(heard.iter().any(|message| message["id"] == 2), "{heard:?}");
     let news = "notifications/tools/list_changed";
@@ -273,7 +273,7 @@ async fn request_in_the_runtime_is_cancelled_from_stdin() {
     let mut peer = Peer::start();
     peer.say(&call(7, "slow")).await;
     peer.call_often().await;
-    // The id is taken as long as the call is under way.
+    // The id is in use while the call runs.
     peer.say(&call(7, "fails")).await;
     assert_eq!(peer.hear().await["error"]["code"], -32600);
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
@@ -306,7 +306,7 @@ async fn client_that_never_reads_gets_backpressure() {
     }});
     let line = format!("{big}\n");
     let mut taken = 0;
-    // A second without a byte taken is long enough to call it stuck; a slow machine only ends the loop sooner.
+    // After a second without progress the server counts as stuck; a slow machine only ends the loop sooner.
     while taken < 1_000
         && tokio::time::timeout(std::time::Duration::from_secs(1), stdin.write_all(line.as_bytes()))
             .await
@@ -314,13 +314,13 @@ async fn client_that_never_reads_gets_backpressure() {
     {
         taken += 1;
     }
-    assert!(taken < 1_000, "60 MB were taken in and nothing was read");
+    assert!(taken < 1_000, "60 MB were accepted although nothing was read");
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id().unwrap())).unwrap_or_default();
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     if let Some(kib) = resident.and_then(|text| text.trim().trim_end_matches(" kB").parse::<u64>().ok()) {
         assert!(kib < 100_000, "{kib} KiB");
     }
-    // Once it reads, everything that was taken whole is answered.
+    // Once the client reads, every complete request is answered.
     drop(stdin);
     let mut lines = stdout.lines();
     for _ in 0..taken {

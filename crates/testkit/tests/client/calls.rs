@@ -82,13 +82,13 @@ async fn known_revision_skips_the_probe_and_may_be_stale() {
     let old = fixture::server().revisions(Revisions::ALL.handshake());
     let verdict = Client::in_process(&old).await.unwrap().probe_record().unwrap();
     assert_eq!(verdict.revision, Revision::NEWEST_HANDSHAKE);
-    // It was right.
+    // The known revision is right.
     let client = Client::in_process(&old).probe_record(verdict).await.unwrap();
     tour(&client, Revision::NEWEST_HANDSHAKE).await.unwrap();
-    // The server has learnt something since: what was agreed then still works.
+    // The server was upgraded: the known revision still works.
     let client = Client::in_process(&fixture::server()).probe_record(verdict).await.unwrap();
     tour(&client, Revision::NEWEST_HANDSHAKE).await.unwrap();
-    // The server was set back.
+    // The server was downgraded.
     for serving in [None, Some(TestServer::start(&old).await)] {
         let connecting = match &serving {
             None => Client::in_process(&old)
@@ -125,7 +125,7 @@ async fn dropped_client_ends_its_child_despite_subscriptions() {
         let mut looks = 0;
         while std::path::Path::new(&process).exists() {
             looks += 1;
-            assert!(looks < 10_000, "the child is still there");
+            assert!(looks < 10_000, "the child still runs");
             tokio::task::yield_now().await;
             std::thread::yield_now();
         }
@@ -224,7 +224,7 @@ async fn wire_observer_sees_every_message() {
     serving.stop().await.unwrap();
 }
 
-/// A server whose tool promises one thing and gives another: first a list, then a result.
+/// A server whose tool declares the output schema `promise` and returns `gives`.
 fn promising(promise: &Value, gives: &Value) -> Command {
     let tool = json!({"name": "promise", "inputSchema": {"type": "object"}, "outputSchema": promise});
     let list = json!({"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "tools": [tool]}});
@@ -271,9 +271,9 @@ async fn each_call_chooses_its_cache_mode() {
     client.list_tools().caching(Caching::Bypass).await.unwrap();
     assert_eq!(asked(), 1);
     client.list_tools().await.unwrap();
-    assert_eq!(asked(), 2, "nothing was kept");
+    assert_eq!(asked(), 2, "nothing was cached");
     client.list_tools().await.unwrap();
-    assert_eq!(asked(), 2, "what was kept is used");
+    assert_eq!(asked(), 2, "the cached result is used");
     client.list_tools().caching(Caching::Refresh).await.unwrap();
     client.list_tools().header("x-who", "else").await.unwrap();
     assert_eq!(asked(), 4);
@@ -282,7 +282,7 @@ async fn each_call_chooses_its_cache_mode() {
     server.add(Tool::new("newer").handler(async || 1)).unwrap();
     assert_eq!(changes.next().await.unwrap().unwrap(), Change::Tools);
     client.list_tools().await.unwrap();
-    assert_eq!(asked(), 5, "a change makes it forget");
+    assert_eq!(asked(), 5, "a change invalidates the cache");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
-//! Every transcript of the client, over every transport, for each revision it names.
+//! Runs every transcript of the client, over every transport, for each revision it names.
 //!
-//! Each of them belongs to a test, which says what it proves.
+//! Each transcript belongs to a test whose name says what it proves.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use tsugite_testkit::transcript::client::ClientTranscript;
 const SERVER: &str = env!("CARGO_BIN_EXE_scripted-server");
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/client/transcripts");
 
-/// Plays transcripts wherever they mean something.
+/// Runs transcripts over every transport and revision they apply to.
 async fn play(names: &[&str]) {
     let mut failures = Vec::new();
     let mut plays = 0;
@@ -24,8 +24,8 @@ async fn play(names: &[&str]) {
             }
         }
     }
-    assert!(plays >= names.len(), "a transcript is played nowhere");
-    assert!(failures.is_empty(), "{} of {plays} plays:\n{}", failures.len(), failures.join("\n"));
+    assert!(plays >= names.len(), "a transcript has no runs");
+    assert!(failures.is_empty(), "{} of {plays} runs:\n{}", failures.len(), failures.join("\n"));
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The examples: what each of them says, and that their twins without macros say the same.
+//! The examples: their responses, and that their counterparts without macros respond the same.
 
 #![allow(
     clippy::unwrap_used,
@@ -6,7 +6,7 @@
     clippy::panic,
     dead_code,
     unreachable_pub,
-    reason = "a test fails by panicking; an example has a `main` that nobody calls here"
+    reason = "a test fails by panicking; an example has a `main` that is not called here"
 )]
 
 mod by_hand;
@@ -55,7 +55,7 @@ fn text(response: &Value) -> &str {
     response["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {response}"))
 }
 
-/// Whether two servers show the same lists, in every revision.
+/// Checks that two servers return the same lists in every revision.
 async fn twins(one: Server, other: Server) {
     for revision in revisions() {
         let mut one = RawClient::connect(&one, revision, everything()).await;
@@ -63,7 +63,7 @@ async fn twins(one: Server, other: Server) {
         for list in ["tools/list", "prompts/list", "resources/list", "resources/templates/list"] {
             let (mut ours, mut theirs) =
                 (one.request(list, json!({})).await, other.request(list, json!({})).await);
-            // Only a macro can say in the schema what an argument is when it is not given.
+            // Only a macro writes the default of an argument to the schema.
             for response in [&mut ours, &mut theirs] {
                 for tool in response["result"]["tools"].as_array_mut().into_iter().flatten() {
                     for (_, property) in
@@ -358,7 +358,7 @@ async fn axum_application_serves_pages_and_shuts_down_gracefully() {
 async fn host_joins_three_servers() {
     let serving = TestServer::start(&host::files()).await;
     let url = format!("http://{}/mcp", serving.address);
-    // The fixture stands in for the program itself, which starts itself as a server.
+    // The fixture replaces the example's program, which starts itself as a server.
     let host = host::host(env!("CARGO_BIN_EXE_fixture"), url).await;
     assert!(host.failures().is_empty(), "{:?}", host.failures());
     assert_eq!(host::reply(&host, "add 1 2").await.unwrap(), "3.0");

@@ -44,7 +44,7 @@ async fn non_text_param_header_is_refused() {
 
 #[tokio::test]
 async fn second_non_text_param_header_is_refused() {
-    // T-11 (duplicates refused), trap 29.
+    // T-11: duplicates are refused.
     let serving = TestServer::start(&server()).await;
     let twice = Request::stateless(call("place", json!({"region": "us"})));
     let twice = twice.header("Mcp-Param-Region", "us").header("Mcp-Param-Region", "\u{e9}");
@@ -69,7 +69,7 @@ async fn one_client_cannot_use_all_streams() {
 
 #[tokio::test]
 async fn subscriptions_count_as_streams() {
-    // F-25, and the doc of `Http::most_streams`.
+    // F-25, and the doc of `Http::max_streams`.
     let serving = TestServer::start(&server().http(Http::new().max_streams(1))).await;
     let mut first = serving.connect().await;
     assert_eq!(first.send(listen()).await.status, 200);

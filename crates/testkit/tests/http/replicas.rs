@@ -12,7 +12,7 @@ use tsugite_testkit::http::{Request, TestServer, open_session};
 
 #[derive(Form)]
 struct Name {
-    /// Who?
+    /// Your name.
     name: String,
 }
 

@@ -4,7 +4,7 @@
 use crate::source::Source;
 use crate::{assert_none, tree};
 
-/// Calls of `is_stateless()` that may stand outside the era modules: fewer than this.
+/// The limit of `is_stateless()` calls outside the era modules, exclusive.
 const MAX_ERA_CHECKS: usize = 15;
 
 /// The members of multi-round-trip requests and of their results.

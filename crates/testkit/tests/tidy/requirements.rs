@@ -1,7 +1,7 @@
-//! docs/requirements.csv says which requirement is proven by which test. What it says must be true.
+//! Checks docs/requirements.csv, which names the tests that prove each requirement.
 //!
-//! A requirement is there once it is proven, or if it never will be for one of two reasons: it binds only the host, the
-//! application built with the library, or it is something one may do and we do not.
+//! A requirement without a test needs one of two reasons: it binds only the host (the application built with the
+//! library), or it is optional and not implemented.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::{assert_none, csv, tree};
 
 const HEADER: [&str; 7] = ["id", "level", "role", "revisions", "requirement", "test", "reason"];
 
-/// More than this, and a test proves none of them in particular.
+/// The limit of requirements per test: a test with more proves none in particular.
 const MOST_IDS_OF_A_TEST: usize = 5;
 
 struct Row {
@@ -120,7 +120,7 @@ fn requirements_per_test_are_limited() {
     assert_none(claims.into_iter().map(|(test, ids)| format!("{test}: {}", ids.join(", "))).collect());
 }
 
-/// Why a transcript does not prove a requirement; it must quote the id in a comment line.
+/// The reason why a transcript does not prove a requirement; it must cite the id in a comment line.
 fn transcript_fault(path: &str, id: &str) -> Option<&'static str> {
     let Some(text) = tree::text(path) else { return Some("there is no such file") };
     let quotes = text.lines().any(|line| line.starts_with('#') && line.contains(id));

@@ -1,8 +1,8 @@
-//! Habits of the whole tree.
+//! Style rules of the whole tree.
 
 use crate::{assert_none, tree};
 
-/// Beyond this a file is two rooms.
+/// The limit of lines per file.
 const MOST_LINES: usize = 1000;
 
 #[test]
@@ -13,7 +13,7 @@ fn features_gate_only_whole_modules() {
             if !source.code[at + "feature".len()..].trim_start().starts_with('=') {
                 continue;
             }
-            // Past this attribute, and those that follow it, to the item.
+            // Skip this attribute and those that follow it, up to the item.
             let mut rest = source.code[at..].split_once(']').map_or("", |(_, rest)| rest).trim_start();
             while let Some(attribute) = rest.strip_prefix("#[") {
                 rest = attribute.split_once(']').map_or("", |(_, rest)| rest).trim_start();
@@ -39,7 +39,7 @@ fn features_gate_only_whole_modules() {
 #[test]
 fn no_untagged_messages() {
     let mut found = Vec::new();
-    // What users write may be of any shape, and so may the types of tests that stand for it.
+    // Types of users may have any shape, and so may test types that represent them.
     for source in tree::live_sources() {
         found.extend(source.words("untagged").into_iter().map(|at| source.place(at)));
     }
@@ -76,7 +76,7 @@ fn no_file_is_longer_than_a_thousand_lines() {
 #[test]
 fn no_file_contains_a_local_path() {
     let homes = ["work", "root", "home"].map(|folder| format!("/{folder}/"));
-    // The path of a URL is nobody's.
+    // The path of a URL is not a local path.
     let in_url = |before: Option<char>| {
         before.is_some_and(|letter| letter.is_alphanumeric() || "/.-_~}".contains(letter))
     };
@@ -99,7 +99,7 @@ fn no_file_contains_a_local_path() {
 
 #[test]
 fn lock_files_contain_no_local_paths() {
-    // Whoever installs them may have a registry of their own; what they must be is said by their digests.
+    // Registries differ between machines; the digests identify the packages.
     let locks: Vec<_> =
         tree::files("xtask/npm").into_iter().filter(|path| path.ends_with("package-lock.json")).collect();
     assert!(!locks.is_empty());

@@ -1,4 +1,4 @@
-//! Servers that are there and say nothing.
+//! Servers that are connected and do not respond.
 
 use serde_json::json;
 use tsugite::bridge::Bridge;
@@ -62,7 +62,7 @@ async fn connection_is_reused_after_its_listener_leaves() {
     assert_eq!(within(first.next()).await["method"], "notifications/subscriptions/acknowledged");
     let mut second = RawClient::connect(&server, STATELESS, can_be_asked()).await;
     let list = second.send_request("tools/list", json!({}));
-    // It waits now; there is nothing else to do.
+    // The second client waits now; no other task can run.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     first.notify("notifications/cancelled", json!({"requestId": listening}));
     assert_eq!(names(&within(second.wait_for_response(list)).await), ["one"]);

@@ -1,4 +1,4 @@
-//! What belongs to one client does not reach another.
+//! Messages and names of one client do not reach another.
 
 use serde_json::{Value, json};
 use tsugite::bridge::Bridge;
@@ -29,7 +29,7 @@ async fn unnamed_client_does_not_get_the_name_of_another() {
     assert_eq!(names, [&json!("alice"), &Value::Null]);
 }
 
-/// The script asks about the first call after it was given up, when it hears the second.
+/// The script sends a request about the cancelled first call when it reads the second.
 #[tokio::test]
 async fn server_request_of_a_cancelled_call_is_not_forwarded() {
     let heard = Pipe::new();
@@ -53,7 +53,7 @@ async fn server_request_of_a_cancelled_call_is_not_forwarded() {
     bridge.close().await;
 }
 
-/// The script asks when a list is read while a call runs.
+/// The script sends a request when it reads `tools/list` while a call runs.
 #[tokio::test]
 async fn server_request_goes_to_the_call_not_to_a_list() {
     let heard = Pipe::new();
@@ -80,7 +80,7 @@ async fn server_request_goes_to_the_call_not_to_a_list() {
     bridge.close().await;
 }
 
-/// One server asks and tells as soon as it is greeted; the other is greeted after that.
+/// One server sends a request and a notification right after its handshake; the other connects after that.
 #[tokio::test]
 async fn initialize_response_comes_first() {
     let told = Pipe::new();

@@ -1,4 +1,4 @@
-//! Clients that do what few do.
+//! Unusual clients: repeated handshakes, batches, and unknown cursors.
 
 use serde_json::{Value, json};
 use tsugite::bridge::Bridge;
@@ -26,7 +26,7 @@ fn hello(revision: Revision) -> Value {
     })
 }
 
-/// Whoever greets again begins again: a server allows that, and so does a bridge to it.
+/// A second handshake starts over: a server allows that, and so does a bridge to it.
 #[tokio::test(start_paused = true)]
 async fn second_initialize_replaces_the_first_session() {
     for at_once in [false, true] {

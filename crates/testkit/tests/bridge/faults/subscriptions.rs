@@ -1,4 +1,4 @@
-//! Subscriptions: how many, for how long, and through what.
+//! Subscriptions: their number, their duration, and their renewal.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ async fn subscriptions_are_limited() {
         let many = json!({"notifications": {"resourceSubscriptions": ["a:1", "a:2", "a:3"]}});
         let many = within(peer.request("subscriptions/listen", many)).await;
         assert_eq!(many["error"]["code"], -32602, "{far}: {many}");
-        // One that is over counts no more.
+        // A closed subscription no longer counts.
         peer.notify("notifications/cancelled", json!({"requestId": first}));
         tokio::time::sleep(Duration::from_secs(1)).await;
         let before = peer.notifications.len();
@@ -102,16 +102,16 @@ async fn unread_change_notifications_are_limited() {
     let mut peer = RawClient::connect(&server, HANDSHAKE, json!({})).await;
     peer.notify("notifications/roots/list_changed", json!({}));
     done.hear().await;
-    // What has waited comes in two loads: what fitted, and what was kept for later.
+    // The waiting messages come in two parts: those that fitted, and those kept for later.
     for _ in 0..2 {
         within(peer.request("ping", json!({}))).await;
     }
     let kept: usize = peer.notifications.iter().map(|told| told.to_string().len()).sum();
-    assert!(peer.notifications.len() < FLOOD, "all of it was kept, {kept} bytes");
+    assert!(peer.notifications.len() < FLOOD, "all notifications were kept, {kept} bytes");
     bridge.close().await;
 }
 
-/// More than a client is told that does not read.
+/// More notifications than are kept for a client that does not read.
 const FLOOD: usize = 20_000;
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn subscribers_are_notified_of_a_late_server() {
     }
 }
 
-/// A server of 2026-07-28 tells only what it was asked for, which it cannot be before it is there.
+/// A server of 2026-07-28 sends only subscribed changes, so it must be subscribed to once it is connected.
 #[tokio::test]
 async fn late_server_is_subscribed_to() {
     for near in [HANDSHAKE, STATELESS] {

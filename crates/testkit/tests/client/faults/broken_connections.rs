@@ -1,4 +1,4 @@
-//! Connections that break at every point of an answer.
+//! Connections that break at every point of a response.
 
 use serde_json::json;
 use tsugite::client::{Client, ErrorKind};
@@ -7,7 +7,7 @@ use tsugite::prelude::Revision;
 use super::raw::{Asked, Raw, Then, Wire};
 use super::{HANDSHAKE, call, kind, within};
 
-/// Where an answer breaks off: what is written of it before.
+/// The parts of a response that are written before the connection breaks.
 const POINTS: [&str; 9] = [
     // Before the head, and in the middle of it.
     "",
@@ -24,7 +24,7 @@ const POINTS: [&str; 9] = [
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":1}}\n\n",
 ];
 
-/// Breaks an answer off, in one way or the other.
+/// Writes part of a response and breaks the connection, with a reset or an orderly close.
 fn breaks(wire: &mut Wire, point: &str, reset: bool) -> Then {
     wire.write(point);
     if reset { Then::Reset } else { Then::Close }
@@ -51,7 +51,7 @@ async fn call_with_a_truncated_response_is_not_repeated() {
                     client.revision()
                 );
                 assert_eq!(raw.calls(), before + 1, "{point:?}");
-                // The next finds a server that works.
+                // The next call succeeds.
                 assert_eq!(call(&client, "works").await.unwrap(), "yes", "{point:?}");
                 assert_eq!(raw.count(|asked| asked.method() == "initialize"), 1, "{point:?}");
             }
@@ -124,7 +124,7 @@ async fn only_read_only_or_idempotent_tools_are_retried() {
     ));
     assert_eq!(raw.count(of("unknown")), 1);
     assert_eq!(call(&client, "unknown").await.unwrap(), "again");
-    // The caller may know better.
+    // The caller may allow a retry.
     let again = within(client.call::<String>("unknown", ()).idempotent()).await;
     assert_eq!((again.unwrap(), raw.count(of("unknown"))), ("again".to_owned(), 4));
 }
@@ -134,10 +134,10 @@ async fn broken_stream_with_an_event_id_is_resumed() {
     let raw = Raw::start(|asked, wire| {
         if asked.is_call() {
             wire.stream();
-            // Nothing to read in it but the id, and how soon to come back.
+            // An event with only an id and a retry time.
             wire.write("retry: 10\nid: a-1\ndata:\n\n");
             wire.event(Some("a-2"), &json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}));
-            // What was not finished has not been seen.
+            // An incomplete event does not count as received.
             wire.write("id: a-3\ndata: {\"half\"");
             return Then::Close;
         }
@@ -220,7 +220,7 @@ async fn broken_handshake_is_an_error_without_fallback() {
                 "{point:?}: {error}"
             );
         }
-        // A broken connection says nothing of the server's era: nobody tried another.
+        // A broken connection does not decide the era of the server: the other era is not tried.
         assert_eq!(raw.seen().len(), 2, "{point:?}: {:?}", raw.seen());
     }
 }
@@ -272,7 +272,7 @@ async fn closed_idle_connection_is_replaced() {
         for ended in 1..20 {
             assert_eq!(call(&client, "t").await.unwrap(), "yes", "{revision} {reset}");
             raw.ended(ended).await;
-            // Idle is what had time to notice.
+            // The connection counts as idle once the close was noticed.
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }

@@ -1,4 +1,4 @@
-//! Calls that nobody waits for any more: the server is told the way its revision wants it, and of nothing else.
+//! Dropped and timed out calls: the server is told as its revision requires, and nothing else is cancelled.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn is_cancellation(asked: &Asked) -> bool {
     asked.method() == "notifications/cancelled"
 }
 
-/// Answers nothing but what a test is not about.
+/// A server that answers everything except calls.
 fn silent() -> Raw {
     Raw::after_hello(|_, wire| {
         wire.closed();
@@ -80,7 +80,7 @@ async fn http_handshake_cancellation_is_sent_and_keeps_the_session() {
     let told = raw.seen().into_iter().find(is_cancellation).unwrap();
     assert_eq!(told.body["params"]["requestId"], json!(2));
     assert_eq!(told.header("mcp-session-id"), Some("one"));
-    // The same for one whose time is over.
+    // The same for a call that timed out.
     let late = within(client.call::<String>("t", ()).timeout(Duration::from_millis(50))).await;
     assert!(late.unwrap_err().is_timeout());
     raw.saw(2, is_cancellation).await;
@@ -89,7 +89,7 @@ async fn http_handshake_cancellation_is_sent_and_keeps_the_session() {
 
 #[tokio::test]
 async fn http_stateless_cancellation_only_closes_the_connection() {
-    // While it waits for the head, and while it reads a stream.
+    // While the client waits for the head, and while it reads a stream.
     for streams in [false, true] {
         let raw = Raw::start(move |_, wire| {
             if streams {
@@ -107,7 +107,7 @@ async fn http_stateless_cancellation_only_closes_the_connection() {
         let late = within(client.call::<String>("t", ()).timeout(Duration::from_millis(50))).await;
         assert!(late.unwrap_err().is_timeout());
         raw.ended(2).await;
-        assert_eq!(raw.seen().len(), 2, "nothing but the two calls");
+        assert_eq!(raw.seen().len(), 2, "only the two calls are sent");
     }
 }
 
@@ -129,11 +129,11 @@ async fn handshake_is_never_cancelled() {
         let late = Client::connect(raw.url()).revision(revision).timeout(Duration::from_millis(50));
         within(late).await.unwrap_err();
     }
-    // Whoever comes later is heard later.
+    // A later request arrives later.
     let client = within(raw.client().header("x-answer", "1")).await.unwrap();
     within(client.close()).await;
     assert_eq!(raw.count(is_cancellation), 0);
-    // And through pipes.
+    // The same over pipes.
     let file = super::shell::Path::new();
     let script = format!("while hear; do echo \"$line\" >> {}; done", file.0.display());
     let late = spawn(&script).timeout(Duration::from_millis(300));

@@ -1,4 +1,4 @@
-//! Children that end when they should not.
+//! Child processes that exit unexpectedly.
 
 use tsugite::client::{ChangeFilter, Client, ConnectStep, ErrorKind};
 use tsugite_testkit::log::Warnings;
@@ -6,7 +6,7 @@ use tsugite_testkit::log::Warnings;
 use super::shell::{Path, noted, sh, spawn, spawn_modern};
 use super::{Running, call, kind, until, within};
 
-/// How a child ends, and what is to be read of it.
+/// How a child exits, and the words that the error must contain.
 const ENDS: [(&str, &str); 3] = [
     ("exit 0", "ended with code 0"),
     ("exit 7", "ended with code 7"),
@@ -18,9 +18,9 @@ async fn child_exit_during_a_call_is_reported_without_retry() {
     for (end, words) in ENDS {
         for script in [
             format!("hello; hear; {end}"),
-            // Half an answer is none.
+            // Half a response does not count.
             format!("hello; hear; printf '{{\"jsonrpc\":\"2.0\",\"id\":2,'; {end}"),
-            // Neither is an answer to another call, nor progress.
+            // Neither does a response to another call, nor progress.
             format!(
                 r#"hello; hear; answer 9 no; say '{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":2,"progress":1}}}}'; {end}"#
             ),
@@ -71,7 +71,7 @@ async fn next_call_restarts_an_exited_child() {
     );
     let client = within(spawn(&script)).await.unwrap();
     let first = client.process_id();
-    // It was not asked yet when it ended, so asking the next does no harm; or it was, and only the caller can know.
+    // If the call was not sent before the exit it is retried; otherwise it fails, as it may have run.
     let mut outcome = call(&client, "t").await;
     if let Err(error) = &outcome {
         assert!(error.is_connection_lost() && error.to_string().contains("ended with code 3"), "{error}");
@@ -88,7 +88,7 @@ async fn safe_request_is_retried_on_a_new_child_within_limits() {
     let script = format!("echo started >> {}; hello; hear; exit 1", file.0.display());
     let client = within(spawn(&script)).await.unwrap();
     assert!(matches!(kind(within(client.list_tools()).await), ErrorKind::ConnectionLost { .. }));
-    assert_eq!(file.text().lines().count(), 3, "once, and twice more");
+    assert_eq!(file.text().lines().count(), 3, "the first attempt and two retries");
     assert!(matches!(kind(call(&client, "t").await), ErrorKind::ConnectionLost { may_have_run: true, .. }));
     assert_eq!(file.text().lines().count(), 4, "a tool is called once");
 }
@@ -118,7 +118,7 @@ async fn probe_that_kills_its_child_falls_back_to_handshake() {
     let client = within(Client::spawn(sh(&script))).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "yes");
     assert_eq!(file.text().lines().count(), 2);
-    // One that ends whatever it is asked is not started for ever.
+    // A child that always exits is not restarted forever.
     let file = super::shell::Path::new();
     let script = format!("echo started >> {}; hear; exit 1", file.0.display());
     assert!(matches!(kind(within(Client::spawn(sh(&script))).await), ErrorKind::Connect { .. }));

@@ -1,4 +1,4 @@
-//! Servers that send their clients elsewhere, or want credentials for everything.
+//! Servers that redirect their clients or require credentials.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use tsugite::client::{Authorizer, Challenge, Client, ClientError, ConnectStep, E
 use super::raw::{Asked, Raw, Then, hello};
 use super::{call, kind, until, within};
 
-/// What must not be seen anywhere.
+/// A secret that must not appear anywhere.
 const SECRET: &str = "hunter2-is-the-secret";
 
 #[tokio::test]
@@ -113,7 +113,7 @@ async fn missing_endpoint_event_times_out() {
             matches!(kind(within(connecting).await), ErrorKind::Connect { step: ConnectStep::Handshake, .. }),
             "{said}"
         );
-        // It lets go of the stream.
+        // The client closes the stream.
         raw.ended(1).await;
     }
 }
@@ -137,7 +137,7 @@ async fn broken_http_sse_stream_fails_its_calls_and_reopens() {
             let Some(at) = mail.iter().position(|(to, _)| *to == session) else {
                 drop(mail);
                 std::thread::yield_now();
-                // A client that is gone is noticed by what is written.
+                // Writing notices a client that has disconnected.
                 if !wire.write(":\n\n") {
                     return Then::Close;
                 }
@@ -173,7 +173,7 @@ async fn https_fails_if_tls_fails() {
     });
     let url = format!("https://{}/mcp?key={SECRET}", raw.address);
     let error = within(Client::connect(url).bearer(SECRET)).await.unwrap_err();
-    // Without the feature it is a mistake of whoever built it; with it, of the server.
+    // Without the feature it is a configuration error; with it, the server's fault.
     match error.kind() {
         ErrorKind::Config(what) => assert!(what.contains("feature `tls`"), "{what}"),
         ErrorKind::Connect { step: ConnectStep::Tls, .. } => {}
@@ -214,23 +214,23 @@ async fn unauthorized_without_an_authorizer_reports_the_challenge() {
             }
         }
         assert_eq!(raw.calls(), 2);
-        // The same from the first request on.
+        // The same for the first request.
         let raw = Raw::start(move |_, wire| {
             wire.status(status, "", "");
             Then::Keep
         });
         for connecting in [raw.client(), Client::connect(raw.url()), Client::connect(raw.url()).http_sse()] {
-            // One that does not speak of credentials may be about something else, and says so itself.
+            // Without a challenge the status may mean something else, so the body is reported.
             match (status, kind(within(connecting).await)) {
                 (401, ErrorKind::Unauthorized(_)) | (403, ErrorKind::Status { status: 403, .. }) => {}
                 (_, other) => panic!("{other:?}"),
             }
         }
-        assert_eq!(raw.seen().len(), 3, "an auth wall says nothing of the era");
+        assert_eq!(raw.seen().len(), 3, "an authorization error does not decide the era");
     }
 }
 
-/// Says yes to every challenge, and has a new token each time.
+/// Accepts every challenge with a new token.
 struct Willing(Arc<Mutex<Vec<Challenge>>>);
 
 impl Authorizer for Willing {
@@ -267,7 +267,7 @@ async fn authorizer_is_called_and_its_token_is_sent() {
     let all: Vec<_> = raw.seen().into_iter().filter(Asked::is_call).collect();
     assert_eq!(all.len(), 3);
     assert_eq!(all[0].body, all[1].body, "the same message with other credentials");
-    // Credentials go with everything.
+    // Credentials are sent with every request.
     assert!(raw.seen().iter().all(|asked| asked.header("authorization").is_some()));
 }
 
@@ -289,7 +289,7 @@ async fn authorizer_is_called_at_most_twice_per_request() {
 
 #[tokio::test]
 async fn errors_contain_no_secrets() {
-    // A server that is gone, silent, mad, or busy.
+    // A server that is unreachable, silent, broken, or busy.
     let ways: [fn(&Asked, &mut super::raw::Wire) -> Then; 5] = [
         |_, _| Then::Close,
         |_, wire| {

@@ -1,4 +1,4 @@
-//! Servers that never stop: what they send is bounded, and so is what is sent to them.
+//! Servers that never stop: what the client reads from them and sends to them is limited.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,9 +11,9 @@ use super::raw::{Asked, Raw, Then, hello};
 use super::shell::spawn;
 use super::{call, kind, until, within, without_growing};
 
-/// So short that it is over at once.
+/// So short that it expires at once.
 const SHORT: Duration = Duration::from_millis(300);
-/// Of a stream whose pieces have a length.
+/// The head of a chunked event stream.
 const CHUNKED: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
@@ -36,7 +36,7 @@ async fn endless_response_head_is_refused() {
         let error = without_growing(call(&client, name)).await.unwrap_err();
         assert!(error.may_have_run(), "{name}: {error}");
     }
-    // Interim answers may come as long as there is time.
+    // Interim responses are read until the timeout.
     let outcome = within(client.call::<String>("interim", ()).timeout(SHORT)).await;
     assert!(outcome.is_err());
     assert_eq!(raw.calls(), 3);
@@ -83,7 +83,7 @@ async fn only_real_progress_extends_the_timeout() {
         |_| "id: 1\ndata:\n\n".into(),
         |_| "data: no message\n\n".into(),
         |_| format!("data: {}\n\n", note("notifications/message", json!({"level": "info", "data": "x"}))),
-        // Progress that stands, falls, or is somebody else's.
+        // Progress that stays the same, falls, or belongs to another call.
         |asked| {
             let all = [(asked.id(), 1.0), (asked.id(), 0.5), (asked.id() + 7, 2.0)];
             all.map(|(token, progress)| {
@@ -152,7 +152,7 @@ async fn endless_notifications_of_a_child_do_not_block_calls() {
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#,
         r#"{"jsonrpc":"2.0","id":77,"result":{}}"#,
     ] {
-        // They come while the call waits, and after its answer.
+        // They come while the call is pending, and after its response.
         let client = within(spawn(&format!(
             "hello; hear; (yes '{note}' | head -n 20000); answer 2 yes; yes '{note}'"
         )))
@@ -169,7 +169,7 @@ async fn endless_and_cyclic_pages_are_refused() {
     let raw = Raw::after_hello(|asked, wire| {
         let cursor = asked.body["params"]["cursor"].as_str().unwrap_or("0").to_owned();
         let next = match asked.method() {
-            // New ones for ever.
+            // An endless list of new pages.
             "tools/list" => (cursor.parse::<u64>().unwrap() + 1).to_string(),
             // Two that name each other.
             "prompts/list" => if cursor == "b" { "a" } else { "b" }.to_owned(),
@@ -192,7 +192,7 @@ async fn endless_and_cyclic_pages_are_refused() {
         assert!(of("prompts/list") - before.1 <= 3);
         assert!(matches!(kind(within(client.list_resources()).await), ErrorKind::TooLarge(_)));
         assert!(of("resources/list") - before.2 <= 2);
-        // As a stream: everything that came, then the error, and nothing after it.
+        // As a stream: all items, then the error, and nothing after it.
         let mut prompts = client.list_prompts();
         let mut heard = Vec::new();
         while let Some(prompt) = within(prompts.next()).await {
@@ -222,7 +222,7 @@ async fn endless_rounds_are_refused() {
         async { FormResponse::accept_defaults() }
     });
     let client = within(client).await.unwrap();
-    // With a question each time, and with nothing but "come back".
+    // With an input request each time, and with only a state.
     for name in ["asks", "waits"] {
         let before = raw.calls();
         assert!(matches!(kind(call(&client, name).await), ErrorKind::InputRequired(_)));
@@ -236,7 +236,7 @@ async fn endless_redirects_are_refused() {
     let raw = Raw::after_hello(|asked, wire| {
         let status = asked.body["params"]["arguments"]["status"].as_u64().unwrap() as u16;
         let number: u64 = asked.path.rsplit('/').next().unwrap().parse().unwrap_or(0);
-        // To itself, or ever further.
+        // To itself, or to a new path each time.
         let next = if status == 307 { "/mcp".to_owned() } else { format!("/mcp/{}", number + 1) };
         wire.status(status, &format!("location: {next}\r\n"), "");
         Then::Keep
@@ -273,10 +273,10 @@ async fn retries_of_a_busy_server_are_limited() {
             }
             let sent = raw.calls() - before;
             assert!(sent <= 4, "{after}: {sent}");
-            assert!(sent == 1 || !absurd.contains(after), "nobody waits so long, nor guesses: {after}");
+            assert!(sent == 1 || !absurd.contains(after), "an absurd Retry-After is not waited for: {after}");
         }
     }
-    // Whoever names no time is asked again later and later, and not for ever.
+    // Without `Retry-After` the client retries with backoff, up to a limit.
     let (before, start) = (raw.calls(), Instant::now());
     let outcome = within(client.call::<String>("t", json!({"status": 503}))).await;
     assert!(matches!(kind(outcome), ErrorKind::Status { status: 503, .. }));
@@ -297,7 +297,7 @@ async fn get_stream_that_closes_at_once_reopens_with_backoff() {
     let start = Instant::now();
     let _client = within(raw.client()).await.unwrap();
     raw.saw(5, |asked| asked.verb == "GET").await;
-    // Each time it waits twice as long, and begins with more than nothing.
+    // The backoff doubles each time, and does not start at zero.
     assert!(start.elapsed() >= Duration::from_millis(15 * 50), "four pauses in {:?}", start.elapsed());
 }
 
@@ -315,7 +315,7 @@ async fn get_stream_with_one_event_each_time_has_backoff() {
     let start = Instant::now();
     let _client = within(raw.client()).await.unwrap();
     raw.saw(11, |asked| asked.verb == "GET").await;
-    assert!(start.elapsed() >= Duration::from_millis(500), "ten times in {:?}", start.elapsed());
+    assert!(start.elapsed() >= Duration::from_millis(500), "ten streams in {:?}", start.elapsed());
 }
 
 #[tokio::test]
@@ -360,7 +360,7 @@ async fn long_retry_hint_is_limited_by_the_call_timeout() {
 
 #[tokio::test]
 async fn responses_to_endless_http_requests_have_limited_concurrency() {
-    // Questions and pings without end, and every answer to them is left hanging.
+    // Endless requests and pings, and the server never answers the responses to them.
     for question in ["ping", "roots/list", "no/such"] {
         let raw = Raw::start(move |asked, wire| {
             if asked.verb == "GET" {
@@ -401,7 +401,7 @@ async fn unanswered_notification_does_not_block_the_client() {
         hello(asked, wire).unwrap()
     });
     assert!(kind(within(raw.client().timeout(SHORT)).await).is_slow());
-    // Likewise for what the old transport sends and waits for.
+    // The same for the POSTs of HTTP+SSE.
     let raw = Raw::start(|_, wire| {
         wire.closed();
         Then::Close

@@ -1,4 +1,4 @@
-//! Children that leave a pipe alone, close one, or fill one.
+//! Child processes that ignore, close, or fill a pipe.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tsugite::prelude::Revision;
 use super::shell::{noted, spawn};
 use super::{call, kind, until, within, without_growing};
 
-/// So short that it is over at once.
+/// So short that it expires at once.
 const SHORT: Duration = Duration::from_millis(200);
 
 #[tokio::test]
@@ -19,7 +19,7 @@ async fn child_that_never_reads_does_not_block_forever() {
         (quick("stay").revision(Revision::NEWEST), false),
     ] {
         let client = within(client.timeout(SHORT)).await.unwrap();
-        // More than a pipe and the buffer before it hold.
+        // More than a pipe and the buffer before it can hold.
         let big = "x".repeat(4 << 20);
         for _ in 0..3 {
             let error = within(client.call::<String>("t", json!({"big": big}))).await.unwrap_err();
@@ -37,14 +37,14 @@ async fn child_that_never_reads_does_not_block_forever() {
     );
 }
 
-/// A client of a script that is not given much time to end.
+/// A client of a script, with a short shutdown timeout.
 fn quick(script: &str) -> ClientBuilder {
     Client::spawn(super::shell::sh(script).shutdown_grace(Duration::from_millis(50)))
 }
 
 #[tokio::test]
 async fn output_queue_of_a_child_that_never_reads_is_limited() {
-    // It asks without end, in every way that is answered, and reads no answer.
+    // The child sends endless requests of every kind and reads no response.
     let asks = [
         r#"{"jsonrpc":"2.0","id":'$n',"method":"ping"}"#,
         r#"{"jsonrpc":"2.0","id":'$n',"method":"roots/list"}"#,
@@ -52,7 +52,7 @@ async fn output_queue_of_a_child_that_never_reads_is_limited() {
         r#"{"jsonrpc":"2.0","id":'$n',"method":"no/such"}"#,
     ];
     for ask in asks {
-        // A process that says it much faster than a shell could: the same thousand lines again and again.
+        // A process that writes much faster than a shell: the same thousand lines again and again.
         let script = format!(
             "hello; hear; n=0; while [ $n -lt 1000 ]; do n=$((n+1)); say '{ask}'; done > \"$FILE\"; \
              for i in 1 2 3 4 5 6 7 8 9 10; do cat \"$FILE\" \"$FILE\" \"$FILE\" \"$FILE\" \"$FILE\"; done; \
@@ -64,7 +64,7 @@ async fn output_queue_of_a_child_that_never_reads_is_limited() {
         let client = within(client).await.unwrap();
         let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
         assert_eq!(without_growing(call(&client, "t")).await.unwrap(), "done");
-        assert!(tasks() < 200, "{} tasks wait to answer {ask}", tasks());
+        assert!(tasks() < 200, "{} tasks wait to respond to {ask}", tasks());
     }
 }
 
@@ -91,7 +91,7 @@ async fn child_that_closes_stdout_is_replaced_by_the_next_call() {
 async fn child_that_closes_stdin_loses_its_connection() {
     let client = within(spawn("hello; exec 0<&-; echo closed >&2; stay")).await.unwrap();
     noted(&client, "closed").await;
-    // Nothing can be said to it any more; to wait for an answer would be in vain.
+    // Nothing can be sent any more, so waiting for a response would be useless.
     match kind(call(&client, "t").await) {
         ErrorKind::ConnectionLost { reason, .. } => assert!(reason.contains("closed its input"), "{reason}"),
         other => panic!("{other:?}"),
@@ -109,7 +109,7 @@ async fn only_the_end_of_long_stderr_is_kept() {
 
 #[tokio::test]
 async fn child_that_writes_before_reading_causes_no_deadlock() {
-    // It reads the call only when all it has to say has been read; the call is larger than a pipe.
+    // The child reads the call only after all of its output is read; the call is larger than a pipe.
     let script = r#"hello; head -c 3000000 /dev/zero | tr '\0' '\n'; hear; answer 2 yes; drain"#;
     let client = within(spawn(script)).await.unwrap();
     let text = within(client.call::<String>("t", json!({"big": "x".repeat(1 << 20)}))).await.unwrap();

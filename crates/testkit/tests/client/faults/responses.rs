@@ -1,4 +1,4 @@
-//! Answers that come late, twice, in another order, to nobody, or with ids that are not quite right.
+//! Responses that come late, twice, in another order, without a request, or with slightly wrong ids.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ async fn response_after_the_timeout_is_ignored() {
     let client = within(spawn(script)).await.unwrap();
     let late = within(client.call::<String>("t", ()).timeout(Duration::from_millis(50))).await.unwrap_err();
     assert!(late.is_timeout() && late.may_have_run(), "{late}");
-    // What it hears second is the cancellation.
+    // The second line that the child reads is the cancellation.
     noted(&client, "notifications/cancelled").await;
     assert_eq!(call(&client, "t").await.unwrap(), "right");
 }
@@ -117,7 +117,7 @@ async fn http_response_must_have_the_id_of_its_call() {
             assert!(outcome.is_err(), "{which}: {outcome:?}");
         }
     }
-    assert_eq!(raw.calls(), 10, "none of them was sent again");
+    assert_eq!(raw.calls(), 10, "no call was sent again");
 }
 
 #[tokio::test]

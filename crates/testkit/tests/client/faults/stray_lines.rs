@@ -1,4 +1,4 @@
-//! What a child writes that is no message.
+//! Output of a child that is not a message.
 
 use tsugite::client::{ConnectStep, ErrorKind};
 
@@ -15,7 +15,7 @@ async fn noise_between_messages_is_skipped() {
         "printf '\\377\\376{}\\n'; printf '\\000\\n'; printf '\\001\\033[31m\\n'",
         "printf '{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"a\":\"\\377\"}}\\n'",
         "printf '{\"jsonrpc\":\"2.0\",\"id\":2\\000,\"result\":{}}\\n'",
-        // Messages of another protocol, and those that are none.
+        // Messages of another protocol, and invalid messages.
         r#"echo '{"jsonrpc":"1.0","id":2,"result":{}}'; echo '{"id":2,"result":{}}'"#,
         r#"echo '{"jsonrpc":"2.0"}'; echo '{"jsonrpc":"2.0","id":2}'; echo '{"jsonrpc":"2.0","result":{}}'"#,
         r#"echo '{"jsonrpc":"2.0","id":2,"error":{"code":"x","message":1}}'"#,
@@ -48,7 +48,7 @@ async fn endless_nesting_is_skipped() {
     );
     let client = within(spawn(&script)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "yes");
-    // The same where it closes again, and could be read.
+    // The same with balanced brackets, which could be parsed.
     let deep = "head -c 100000 /dev/zero | tr '\\0' '['; head -c 100000 /dev/zero | tr '\\0' ']'";
     let script = format!(
         r#"hello; hear; printf '{{"jsonrpc":"2.0","id":2,"result":{{"content":'; {deep}; echo '}}}}'; answer 2 yes; drain"#
@@ -61,14 +61,14 @@ async fn endless_nesting_is_skipped() {
 async fn line_of_two_gibibytes_is_skipped_without_buffering() {
     let script = r#"hello; hear; head -c 2147483648 /dev/zero | tr '\0' 'x'; echo; answer 2 yes; drain"#;
     let client = within(spawn(script).max_message_bytes(1 << 20)).await.unwrap();
-    // A busy machine needs longer for so much than a call usually has.
+    // A busy machine needs longer for this much than the default timeout.
     let call = client.call::<String>("t", ()).timeout(std::time::Duration::from_secs(600));
     assert_eq!(without_growing(call.into_future()).await.unwrap(), "yes");
 }
 
 #[tokio::test]
 async fn message_over_the_size_limit_is_skipped() {
-    // Blanks between tokens are part of the line.
+    // Whitespace between tokens counts toward the limit.
     let script = r#"
         hello; hear; printf '%-4097s\n' "$(answer 2 long)"; printf '%-4096s\n' "$(answer 2 fits)"; drain"#;
     let client = within(spawn(script).max_message_bytes(4096)).await.unwrap();

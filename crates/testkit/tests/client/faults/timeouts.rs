@@ -1,4 +1,4 @@
-//! How long a call waits, by a clock that only these tests move. The server is in this process.
+//! Timeouts of calls, with a paused clock. The server is in this process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use super::{HANDSHAKE, kind};
 const SECOND: Duration = Duration::from_secs(1);
 const REVISIONS: [Revision; 2] = [HANDSHAKE, Revision::NEWEST];
 
-/// Tools that take their time.
+/// A server with slow tools.
 fn server() -> Server {
     let silent = Tool::new("silent").handler(async || std::future::pending::<String>().await);
     let rises = Tool::new("rises").handler(|cx: Context| async move {
@@ -47,7 +47,7 @@ async fn call_times_out_after_thirty_seconds_of_silence() {
             other => panic!("{other:?}"),
         }
         assert_eq!(start.elapsed().as_secs(), 30);
-        // Unless it, or the client, says otherwise.
+        // Unless the call or the client sets another timeout.
         let start = Instant::now();
         assert!(
             client.call::<String>("silent", json!({})).timeout(7 * SECOND).await.unwrap_err().is_timeout()
@@ -86,7 +86,7 @@ async fn timeout_pauses_during_elicitation() {
     for revision in REVISIONS {
         let asks = Tool::new("asks").handler(|cx: Context| async move {
             cx.ask::<Nothing>("Sure?").await?;
-            // From here on it is the server that takes its time.
+            // From here on the server takes its time.
             sleep(25 * SECOND).await;
             Ok::<_, HandlerError>("asked")
         });

@@ -19,7 +19,7 @@ fn deploy(count: &Count) -> Tool {
     }});
     Tool::new("deploy").input_schema(Schema::from(schema)).raw_handler(move |arguments, cx| {
         count.add();
-        let who = cx.principal().map_or("nobody", |who| who.subject()).to_owned();
+        let who = cx.principal().map_or("anonymous", |who| who.subject()).to_owned();
         async move { format!("{who}: {}", arguments.text()) }
     })
 }
@@ -163,7 +163,7 @@ async fn headers_do_not_identify_the_caller() {
     let request = request.header("Mcp-Param-Region", "eve").header("X-Forwarded-User", "eve");
     let answer = guarded.send(by("ada", request.clone())).await;
     assert_eq!(text(&answer), r#"ada: {"region":"eve"}"#);
-    assert_eq!(text(&guarded.send(request).await), r#"nobody: {"region":"eve"}"#);
+    assert_eq!(text(&guarded.send(request).await), r#"anonymous: {"region":"eve"}"#);
 }
 
 #[tokio::test]

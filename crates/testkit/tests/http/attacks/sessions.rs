@@ -39,9 +39,9 @@ async fn session_id_alone_does_not_authorize() {
                 assert_eq!(answer.status, 404, "{who}: {request:?}");
                 answer.body = connection.read_body().await;
                 // a session of another principal looks like an unknown one.
-                let nobody = guarded.send(stolen(who, request.session(&unknown))).await;
-                assert_eq!((answer.status, &answer.body), (nobody.status, &nobody.body));
-                assert_eq!(answer.headers.len(), nobody.headers.len());
+                let unknown_response = guarded.send(stolen(who, request.session(&unknown))).await;
+                assert_eq!((answer.status, &answer.body), (unknown_response.status, &unknown_response.body));
+                assert_eq!(answer.headers.len(), unknown_response.headers.len());
             }
         }
         let before = count.get();
@@ -329,7 +329,7 @@ async fn stateless_requests_are_independent() {
     // S-13, LIFE-028: neither a handshake nor an earlier request on the same connection is remembered.
     let sees = Tool::new("sees").handler(|who: Option<Principal>, cx: Context| async move {
         let can = cx.client_capabilities();
-        let who = who.map_or_else(|| "nobody".to_owned(), |who| who.subject().to_owned());
+        let who = who.map_or_else(|| "anonymous".to_owned(), |who| who.subject().to_owned());
         format!("{who} {} {}", can.elicitation.is_some(), cx.client().is_some())
     });
     let guarded = Guarded::start(&Server::new("s", "1").tool(sees)).await;
@@ -344,7 +344,7 @@ async fn stateless_requests_are_independent() {
     for (request, seen) in [
         (by("ada", Request::post(&call("sees", json!({}))).session(&session)), "ada true true"),
         (by("ada", Request::stateless(full)), "ada true true"),
-        (bare.clone(), "nobody false false"),
+        (bare.clone(), "anonymous false false"),
         (by("eve", bare.clone()), "eve false false"),
         (by("ada", bare.session(&session)), "ada false false"),
     ] {
@@ -359,7 +359,7 @@ async fn users_of_one_connection_are_isolated() {
     // S-14, F-31
     let count = Count::default();
     let says = Tool::new("says").handler(|who: Option<Principal>, cx: Context| async move {
-        let who = who.map_or_else(|| "nobody".to_owned(), |who| who.subject().to_owned());
+        let who = who.map_or_else(|| "anonymous".to_owned(), |who| who.subject().to_owned());
         cx.log(Level::Error, &who).await;
         cx.progress(1).message(&who).await;
         tokio::task::yield_now().await;

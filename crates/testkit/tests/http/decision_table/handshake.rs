@@ -213,7 +213,7 @@ async fn row_19_session_response_reaches_its_request() {
         let question = stream.next_message().await.unwrap();
         assert_eq!(question["method"], "roots/list");
         // A response without a pending request is dropped.
-        let stray = counted.send(Request::post(&response(json!("nobody"))).session(&session)).await;
+        let stray = counted.send(Request::post(&response(json!("unknown"))).session(&session)).await;
         assert_eq!(stray.status, 202);
         let answer = Request::post(&response(question["id"].clone())).session(&session);
         let answer = counted.send(answer).await;

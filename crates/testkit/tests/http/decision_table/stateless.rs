@@ -12,7 +12,7 @@ async fn row_3_matching_claim_and_header_are_served() {
     assert_eq!(text(&answer), MODERN);
     assert_eq!(answer.json()["id"], 7);
     // SESS-014: a session is neither used nor opened.
-    let answer = counted.send(Request::stateless(call("echo")).session("nobody-knows-this-one")).await;
+    let answer = counted.send(Request::stateless(call("echo")).session("unknown-session")).await;
     assert_eq!((text(&answer), answer.header("mcp-session-id")), (MODERN.to_owned(), None));
 }
 

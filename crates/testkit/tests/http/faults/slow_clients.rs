@@ -87,13 +87,13 @@ fn idle_connection_is_closed_after_its_timeout() {
         let serving = stage.serve().await;
         for client in Client::both(&serving).await {
             let mut connection = serving.connect().await;
-            let mut nobody = serving.connect().await;
+            let mut idle = serving.connect().await;
             for _ in 0..5 {
                 assert!(is_hello(&connection.send_and_read(client.echo()).await));
                 later(short).await;
             }
             assert_eq!(
-                nobody.socket().read(&mut [0]).await.unwrap(),
+                idle.socket().read(&mut [0]).await.unwrap(),
                 0,
                 "the connection was idle for a hundred seconds"
             );

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Connection, Request, TestServer, initialize_request, open_session};
 
-use super::{call, house, send, stream, with_http, within};
+use super::{call, feature_server, send, stream, with_http, within};
 
 fn connect() -> Request {
     Request::new("GET").path("/sse").header("Accept", "text/event-stream")
@@ -107,7 +107,7 @@ async fn http_sse_is_served_if_enabled() {
     assert_eq!(send(&both, Request::post(&call(1, "echo")).session(&session)).await.status, 200);
     assert_eq!(send(&both, Request::stateless(call(1, "echo"))).await.status, 200);
 
-    let only = TestServer::start(&house().server).await;
+    let only = TestServer::start(&feature_server().server).await;
     assert_eq!(send(&only, connect()).await.status, 404);
     assert_eq!(send(&only, post(&endpoint, &call(1, "echo"))).await.status, 404);
 }

@@ -22,7 +22,7 @@ use tsugite_testkit::http::{Connection, Request, Response, TestServer};
 const HANDSHAKES: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
 /// A server with a tool for each behaviour that the tests need.
-struct House {
+struct FeatureServer {
     server: Server,
     /// The permits that `waits` and `leaves` wait for.
     gate: Arc<Semaphore>,
@@ -30,7 +30,7 @@ struct House {
     ended: mpsc::UnboundedReceiver<bool>,
 }
 
-fn house() -> House {
+fn feature_server() -> FeatureServer {
     let gate = Arc::new(Semaphore::new(0));
     let (tell, ended) = mpsc::unbounded_channel();
     let echo = Tool::new("echo").handler(|| async { "hello" });
@@ -75,8 +75,8 @@ fn house() -> House {
     let (waits, leaves) = (waiting("waits", false), waiting("leaves", true));
     let server = [echo, steps, asks, tells_and_asks, hides, waits, leaves]
         .into_iter()
-        .fold(Server::new("house", "1"), Server::tool);
-    House { server, gate, ended }
+        .fold(Server::new("features", "1"), Server::tool);
+    FeatureServer { server, gate, ended }
 }
 
 /// Reports how a call ended.
@@ -143,5 +143,5 @@ fn said(messages: &[Value]) -> Vec<String> {
 }
 
 fn with_http(http: Http) -> Server {
-    house().server.http(http)
+    feature_server().server.http(http)
 }

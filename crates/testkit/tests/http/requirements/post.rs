@@ -5,12 +5,12 @@ use tsugite::prelude::*;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Request, Response, TestServer, open_session};
 
-use super::{HANDSHAKES, call, house, notice, said, send, stream, with_http};
+use super::{HANDSHAKES, call, feature_server, notice, said, send, stream, with_http};
 
 #[tokio::test]
 async fn one_path_serves_post_and_get() {
     // HTTP-001; HTTP-034: a GET opens a stream of events or gets 405.
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     for revision in HANDSHAKES {
         let session = open_session(&serving, revision, json!({})).await;
         let posted = send(&serving, Request::post(&call(1, "echo")).session(&session)).await;
@@ -26,7 +26,7 @@ async fn one_path_serves_post_and_get() {
 async fn only_post_is_served_on_2026_07_28() {
     // HTTP-002
     let newest = Revisions::NONE.with(Revision::NEWEST);
-    for server in [house().server, house().server.revisions(newest)] {
+    for server in [feature_server().server, feature_server().server.revisions(newest)] {
         let serving = TestServer::start(&server).await;
         let posted = send(&serving, Request::stateless(call(1, "echo"))).await;
         assert_eq!(posted.status, 200, "{posted:?}");
@@ -91,7 +91,7 @@ async fn missing_and_allowed_origins_are_served() {
 #[tokio::test]
 async fn notifications_and_responses_get_202_with_an_empty_body() {
     // HTTP-013: notifications, responses, and on 2025-03-26 arrays of either.
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     let response = json!({"jsonrpc": "2.0", "id": 77, "result": {}});
     for revision in HANDSHAKES {
         let session = open_session(&serving, revision, json!({})).await;
@@ -111,7 +111,7 @@ async fn notifications_and_responses_get_202_with_an_empty_body() {
 #[tokio::test]
 async fn notification_on_2026_07_28_gets_an_empty_202() {
     // HTTP-014
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     for method in ["notifications/cancelled", "notifications/x"] {
         let accepted = send(&serving, Request::stateless(notice(method))).await;
         assert_eq!((accepted.status, accepted.body.as_str()), (202, ""), "{accepted:?}");
@@ -121,7 +121,7 @@ async fn notification_on_2026_07_28_gets_an_empty_202() {
 #[tokio::test]
 async fn refused_notifications_and_responses_get_an_error_status() {
     // HTTP-015
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     let session = open_session(&serving, "2025-11-25", json!({})).await;
     let response = json!({"jsonrpc": "2.0", "id": 77, "result": {}});
     let unknown = "A".repeat(32);
@@ -156,7 +156,7 @@ fn is_error_without_id(response: &Response) {
 #[tokio::test]
 async fn response_is_json_or_ends_an_event_stream() {
     // HTTP-016, HTTP-018; HTTP-025: after the response the stream ends.
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     for revision in HANDSHAKES.into_iter().chain(["2026-07-28"]) {
         let request = match revision {
             "2026-07-28" => Request::stateless(call(1, "echo")),
@@ -182,7 +182,7 @@ async fn response_is_json_or_ends_an_event_stream() {
 #[tokio::test]
 async fn batch_gets_one_response_per_request_together() {
     // HTTP-018; HTTP-021: the responses are one array, also at the end of a stream.
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     let session = open_session(&serving, "2025-03-26", json!({})).await;
     let quick = json!([call(1, "echo"), notice("notifications/x"), call(2, "echo")]);
     let answer = send(&serving, Request::post(&quick).session(&session)).await;

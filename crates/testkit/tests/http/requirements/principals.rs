@@ -12,7 +12,7 @@ use tsugite::Server;
 use tsugite::server::Principal;
 use tsugite_testkit::http::{Connection, Request, Response, initialize_request};
 
-use super::{call, house, within};
+use super::{call, feature_server, within};
 
 /// Serves behind a layer that takes the principal from a header.
 async fn gated(server: &Server) -> SocketAddr {
@@ -58,7 +58,7 @@ async fn session_of(address: SocketAddr, user: Option<&str>, capabilities: Value
 #[tokio::test]
 async fn session_id_is_not_enough_to_use_a_session() {
     // SESS-013, SEC-015: every request is checked. SEC-017: a session is identified by its user and its id.
-    let address = gated(&house().server).await;
+    let address = gated(&feature_server().server).await;
     let session = session_of(address, Some("anna"), json!({})).await;
     let requests = [
         Request::post(&call(1, "echo")).session(&session),
@@ -84,7 +84,7 @@ async fn session_id_is_not_enough_to_use_a_session() {
 #[tokio::test]
 async fn only_the_asked_user_can_answer() {
     // ELIC-035
-    let address = gated(&house().server).await;
+    let address = gated(&feature_server().server).await;
     let session = session_of(address, Some("anna"), json!({"roots": {}})).await;
     let mut asking = Connection::connect(address).await;
     let request = Request::post(&call(1, "asks")).session(&session).header("X-User", "anna");

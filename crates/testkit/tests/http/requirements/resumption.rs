@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Value, json};
 use tsugite_testkit::http::{Connection, Request, SseEvent, TestServer, open_session};
 
-use super::{HANDSHAKES, House, call, house, said, send, stream, within};
+use super::{FeatureServer, HANDSHAKES, call, feature_server, said, send, stream, within};
 
 /// Reads up to the next message and returns all events up to it.
 async fn until_said(stream: &mut Connection) -> Vec<SseEvent> {
@@ -41,7 +41,7 @@ fn again(session: &str, last: &str) -> Request {
 async fn event_id_is_unique_and_names_its_stream() {
     // RESM-001, RESM-002; RESM-003: each event id resumes its own stream.
     for revision in HANDSHAKES {
-        let House { server, gate, .. } = house();
+        let FeatureServer { server, gate, .. } = feature_server();
         let serving = TestServer::start(&server).await;
         let session = open_session(&serving, revision, json!({})).await;
         let mut streams = Vec::new();
@@ -79,7 +79,7 @@ async fn event_id_is_unique_and_names_its_stream() {
 async fn resumption_replays_only_missed_events_of_the_stream() {
     // RESM-005, RESM-006
     for revision in HANDSHAKES {
-        let House { server, gate, mut ended } = house();
+        let FeatureServer { server, gate, mut ended } = feature_server();
         let serving = TestServer::start(&server).await;
         let session = open_session(&serving, revision, json!({})).await;
         let mut last = Vec::new();
@@ -112,7 +112,7 @@ async fn resumption_replays_only_missed_events_of_the_stream() {
 #[tokio::test]
 async fn stream_on_2025_11_25_begins_with_an_event_id() {
     // RESM-008: on the stream of a call and on the GET stream.
-    let House { server, .. } = house();
+    let FeatureServer { server, .. } = feature_server();
     let serving = TestServer::start(&server).await;
     let session = open_session(&serving, "2025-11-25", json!({})).await;
     for request in [Request::get_stream(&session), Request::post(&call(1, "waits")).session(&session)] {
@@ -126,7 +126,7 @@ async fn stream_on_2025_11_25_begins_with_an_event_id() {
 #[tokio::test]
 async fn server_closes_streams_on_2025_11_25_with_a_retry_time() {
     // HTTP-023, RESM-009
-    let House { server, gate, mut ended } = house();
+    let FeatureServer { server, gate, mut ended } = feature_server();
     let serving = TestServer::start(&server).await;
     let session = open_session(&serving, "2025-11-25", json!({})).await;
     let left = all(stream(&serving, Request::post(&call(1, "leaves")).session(&session)).await).await;
@@ -142,7 +142,7 @@ async fn server_closes_streams_on_2025_11_25_with_a_retry_time() {
 #[tokio::test]
 async fn nothing_is_resumed_on_2026_07_28() {
     // RESM-013
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     let answer = send(&serving, Request::stateless(call(1, "steps")).header("Last-Event-ID", "1-1")).await;
     assert_eq!(answer.status, 200);
     assert_eq!(said(&messages(&answer.events())).last().unwrap(), "answer 1");

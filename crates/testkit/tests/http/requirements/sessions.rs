@@ -7,12 +7,14 @@ use serde_json::json;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Request, TestServer, initialize_request, open_session};
 
-use super::{HANDSHAKES, House, call, delete, house, notice, rest, send, stream, with_http, within};
+use super::{
+    FeatureServer, HANDSHAKES, call, delete, feature_server, notice, rest, send, stream, with_http, within,
+};
 
 #[tokio::test]
 async fn initialize_response_has_a_visible_ascii_session_id() {
     // SESS-001, SESS-003
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     for revision in HANDSHAKES {
         let opened = send(&serving, Request::post(&initialize_request(revision, json!({})))).await;
         assert_eq!(opened.json()["result"]["protocolVersion"], revision);
@@ -28,7 +30,7 @@ async fn session_ids_are_unique_and_unguessable() {
     // SESS-002, SEC-016: also across two identical servers.
     let mut ids = HashSet::new();
     for _ in 0..2 {
-        let serving = TestServer::start(&house().server).await;
+        let serving = TestServer::start(&feature_server().server).await;
         for _ in 0..64 {
             assert!(ids.insert(open_session(&serving, "2025-11-25", json!({})).await));
         }
@@ -46,7 +48,7 @@ async fn session_ids_are_unique_and_unguessable() {
 async fn delete_invalidates_the_session_and_releases_it() {
     // SESS-008, SESS-012
     for revision in HANDSHAKES {
-        let House { server, mut ended, .. } = house();
+        let FeatureServer { server, mut ended, .. } = feature_server();
         let serving = TestServer::start(&server).await;
         let session = open_session(&serving, revision, json!({})).await;
         let other = open_session(&serving, revision, json!({})).await;

@@ -7,12 +7,12 @@ use tsugite::prelude::*;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Request, TestServer, open_session};
 
-use super::{House, call, house, notice, rest, said, send, stream, with_http, within};
+use super::{FeatureServer, call, feature_server, notice, rest, said, send, stream, with_http, within};
 
 #[tokio::test]
 async fn closing_a_request_stream_cancels_the_request() {
     // HTTP-028, HTTP-030: the call is dropped. HTTP-029: no stream carries further messages of it.
-    let House { server, gate, mut ended } = house();
+    let FeatureServer { server, gate, mut ended } = feature_server();
     let serving = TestServer::start(&server).await;
     let listen = json!({"jsonrpc": "2.0", "id": 9, "method": "subscriptions/listen",
         "params": {"notifications": {"toolsListChanged": true}}});
@@ -38,7 +38,7 @@ async fn closing_a_request_stream_cancels_the_request() {
 #[tokio::test]
 async fn progress_and_logs_use_the_request_stream() {
     // HTTP-083; HTTP-084, PROG-012: on no other stream. HTTP-086: proxies are told not to buffer.
-    let House { server, gate, .. } = house();
+    let FeatureServer { server, gate, .. } = feature_server();
     let serving = TestServer::start(&server).await;
     let mut streams = Vec::new();
     for id in 1..=3 {
@@ -63,7 +63,7 @@ async fn progress_and_logs_use_the_request_stream() {
 #[tokio::test]
 async fn input_required_result_ends_the_stream() {
     // HTTP-085, MRTR-024
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     let mut asks = call(1, "tells_and_asks");
     asks["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({"roots": {}});
     let heard = rest(stream(&serving, Request::stateless(asks)).await).await;
@@ -95,7 +95,7 @@ async fn silent_stream_sends_keep_alives() {
 #[tokio::test]
 async fn listen_response_is_a_stream_that_stays_open() {
     // SUBS-014
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     let listen = json!({"jsonrpc": "2.0", "id": "l", "method": "subscriptions/listen",
         "params": {"notifications": {"toolsListChanged": true}}});
     let mut listening = stream(&serving, Request::stateless(listen)).await;
@@ -113,7 +113,7 @@ async fn listen_response_is_a_stream_that_stays_open() {
 #[tokio::test]
 async fn unknown_method_is_404_and_missing_capability_is_400() {
     // HTTP-048, VER-019
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     for method in ["tools/dance", "initialize", "ping", "logging/setLevel", "resources/subscribe"] {
         let request = json!({"jsonrpc": "2.0", "id": "x-1", "method": method, "params": {}});
         let refused = send(&serving, Request::stateless(request)).await;
@@ -128,7 +128,7 @@ async fn unknown_method_is_404_and_missing_capability_is_400() {
 #[tokio::test]
 async fn header_names_ignore_case_but_values_do_not() {
     // HTTP-057
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     let request = Request::stateless(call(1, "echo"));
     let named = |name: &str, method: &str, tool: &str| {
         let renamed = request
@@ -202,7 +202,7 @@ async fn header_must_match_its_argument() {
 #[tokio::test]
 async fn session_ids_are_ignored_and_never_created() {
     // SESS-014
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     let known = open_session(&serving, "2025-11-25", json!({})).await;
     for id in [known.as_str(), "unknown", "not even an id"] {
         for request in [Request::stateless(call(1, "echo")), Request::stateless(notice("notifications/x"))] {
@@ -218,7 +218,7 @@ async fn session_ids_are_ignored_and_never_created() {
 #[tokio::test]
 async fn too_many_or_large_headers_are_refused_before_the_body() {
     // SEC-030
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     let garbage = Request::stateless(call(1, "echo")).body("{oops");
     let large = format!("=?base64?{}?=", "A".repeat(1 << 20));
     let mut many = garbage.clone();

@@ -3,14 +3,16 @@
 use serde_json::{Value, json};
 use tsugite_testkit::http::{Request, TestServer, open_session};
 
-use super::{HANDSHAKES, House, call, delete, house, notice, rest, said, send, stream, within};
+use super::{
+    FeatureServer, HANDSHAKES, call, delete, feature_server, notice, rest, said, send, stream, within,
+};
 
 #[tokio::test]
 async fn messages_before_a_response_belong_to_its_request() {
     // HTTP-019: also a server request. HTTP-020, HTTP-036: on the stream of its request, not on the GET stream.
     // HTTP-040: on no other.
     for revision in HANDSHAKES {
-        let House { server, gate, .. } = house();
+        let FeatureServer { server, gate, .. } = feature_server();
         let serving = TestServer::start(&server).await;
         let session = open_session(&serving, revision, json!({"roots": {}})).await;
         let listening = stream(&serving, Request::get_stream(&session)).await;
@@ -35,7 +37,7 @@ async fn messages_before_a_response_belong_to_its_request() {
 async fn stream_stays_open_until_its_response() {
     // HTTP-022: even if the handler asks to close it. HTTP-024: the end of the session ends its streams.
     for revision in ["2025-03-26", "2025-06-18"] {
-        let House { server, gate, .. } = house();
+        let FeatureServer { server, gate, .. } = feature_server();
         let serving = TestServer::start(&server).await;
         let session = open_session(&serving, revision, json!({})).await;
         let leaving = stream(&serving, Request::post(&call(1, "leaves")).session(&session)).await;
@@ -44,7 +46,7 @@ async fn stream_stays_open_until_its_response() {
         assert_eq!(said(&rest(leaving).await), [progress, progress, "answer 1"], "{revision}");
     }
     for revision in HANDSHAKES {
-        let House { server, mut ended, .. } = house();
+        let FeatureServer { server, mut ended, .. } = feature_server();
         let serving = TestServer::start(&server).await;
         let session = open_session(&serving, revision, json!({})).await;
         let waiting = stream(&serving, Request::post(&call(1, "waits")).session(&session)).await;
@@ -58,7 +60,7 @@ async fn stream_stays_open_until_its_response() {
 async fn lost_connection_does_not_cancel() {
     // HTTP-026
     for revision in HANDSHAKES {
-        let House { server, gate, mut ended } = house();
+        let FeatureServer { server, gate, mut ended } = feature_server();
         let serving = TestServer::start(&server).await;
         let session = open_session(&serving, revision, json!({})).await;
         let mut waiting = stream(&serving, Request::post(&call(1, "waits")).session(&session)).await;
@@ -78,7 +80,7 @@ async fn lost_connection_does_not_cancel() {
 async fn unrelated_messages_use_one_of_the_get_streams() {
     // HTTP-035; HTTP-040: on exactly one of them. HTTP-037: responses never do.
     for revision in HANDSHAKES {
-        let House { server, gate, .. } = house();
+        let FeatureServer { server, gate, .. } = feature_server();
         let serving = TestServer::start(&server).await;
         let session = open_session(&serving, revision, json!({})).await;
         let first = stream(&serving, Request::get_stream(&session)).await;
@@ -102,7 +104,7 @@ async fn unrelated_messages_use_one_of_the_get_streams() {
 #[tokio::test]
 async fn either_side_may_close_the_get_stream() {
     // HTTP-038
-    let House { server, .. } = house();
+    let FeatureServer { server, .. } = feature_server();
     let mut serving = TestServer::start(&server).await;
     let session = open_session(&serving, "2025-11-25", json!({})).await;
     drop(stream(&serving, Request::get_stream(&session)).await);
@@ -119,7 +121,7 @@ async fn either_side_may_close_the_get_stream() {
 async fn session_ends_without_a_message() {
     // LIFE-021: neither side sends a message about it.
     for revision in HANDSHAKES {
-        let serving = TestServer::start(&house().server).await;
+        let serving = TestServer::start(&feature_server().server).await;
         let session = open_session(&serving, revision, json!({})).await;
         let listening = stream(&serving, Request::get_stream(&session)).await;
         for method in ["shutdown", "exit"] {
