@@ -1,6 +1,6 @@
-//! Pictures come from the browser in base64.
+//! A base64 decoder for the screenshots of the browser.
 
-/// The bytes, or nothing if it is something else.
+/// Decodes base64; `None` if the text is not base64.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim_end_matches('=').bytes().map(|letter| {
         let place = ALPHABET.iter().position(|digit| *digit == letter)?;

@@ -1,6 +1,6 @@
-//! How many tests passed, read from the closing lines of the two runners.
+//! The number of passed and failed tests, parsed from the summaries of the two test runners.
 //!
-//! An exit code alone cannot tell a run without tests from a good one.
+//! An exit code alone cannot distinguish a run without tests from a successful one.
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -14,15 +14,15 @@ pub(crate) struct Count {
 }
 
 impl Count {
-    /// Reads what `cargo nextest run` said.
+    /// Parses the output of `cargo nextest run`.
     ///
-    /// The last summary is the verdict: the output of a failed test, shown before it, may hold another one.
+    /// The last summary counts: the output of a failed test before it may contain another one.
     pub(crate) fn from_nextest(said: &str) -> Self {
         let plain = strip_colors(said);
         plain.lines().rev().find_map(nextest_summary).unwrap_or_default()
     }
 
-    /// Reads what `cargo test` said: one closing line per test binary or documented crate.
+    /// Parses the output of `cargo test`: one summary line per test binary or documented crate.
     pub(crate) fn from_libtest(said: &str) -> Self {
         let mut sum = Self::default();
         for line in strip_colors(said).lines() {
@@ -44,7 +44,7 @@ impl AddAssign for Count {
     }
 }
 
-/// The last line of `cargo xtask test`, which machines read.
+/// The last line of `cargo xtask test`, which is machine-readable.
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} passed, {} failed", self.passed, self.failed)
@@ -63,7 +63,7 @@ fn nextest_summary(line: &str) -> Option<Count> {
         match what {
             "passed" => count.passed += number,
             "skipped" => count.skipped += number,
-            // "failed", "exec failed", "timed out", and whatever nextest learns to say next: not a success.
+            // "failed", "exec failed", "timed out", and any word that a later nextest adds: not a success.
             _ => count.failed += number,
         }
     }
