@@ -1,4 +1,4 @@
-//! What a call across a bridge costs in memory.
+//! Counts the allocations of a call across a bridge.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, and so do its own helpers")]
 
@@ -39,7 +39,7 @@ async fn bridged_call_allocates_only_what_it_uses() {
     drop(span);
     let report = session.to_report();
     let (_, work) = report.operations().next().unwrap();
-    // Those of both servers, and of the client between them.
+    // Those of both servers and of the client between them.
     let (count, bytes) = (work.total_allocations_count(), work.total_bytes_allocated());
     assert!(count <= 50 && bytes <= 10_000, "{count} allocations, {bytes} bytes");
 }

@@ -1,4 +1,4 @@
-//! What a request over HTTP costs in memory, and that it costs no more where there are many tools or many sessions.
+//! Counts the allocations of a request over HTTP, which must not grow with the number of tools or sessions.
 
 #![allow(
     clippy::unwrap_used,
@@ -66,7 +66,7 @@ async fn text(response: Response<HttpBody>) -> String {
     text
 }
 
-/// What a call costs once everything is warm: of a session, and of none.
+/// The allocations of a call after warm-up: in a session, and stateless.
 async fn costs(tools: usize, sessions: usize) -> (u64, u64) {
     let mut service = server(tools).http_service().unwrap();
     for _ in 0..sessions {
@@ -117,14 +117,14 @@ async fn expired_sessions_release_their_memory() {
             opened(&mut service).await;
         }
         seen.push(resident());
-        // Longer than a session stays that nobody uses, and than it takes for somebody to look.
+        // Longer than the idle timeout of a session plus the sweep interval.
         tokio::time::sleep(Duration::from_secs(3_600)).await;
     }
-    // Ten thousand sessions have some 9 MiB, and 40,000 were opened since the first look.
+    // Ten thousand sessions take some 9 MiB, and 40,000 were opened since the first measurement.
     assert!(seen[4].saturating_sub(seen[0]) < 9_000, "KiB after each round: {seen:?}");
 }
 
-/// How much memory this process has, in KiB.
+/// The resident memory of this process, in KiB.
 #[cfg(target_os = "linux")]
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();

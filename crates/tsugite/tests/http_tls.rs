@@ -71,7 +71,7 @@ async fn handshake(address: SocketAddr, speaks: &[&[u8]]) -> TlsStream<TcpStream
     TlsConnector::from(Arc::new(config)).connect(name, socket).await.unwrap()
 }
 
-/// A body that is there.
+/// A complete body.
 struct Whole(Option<Bytes>);
 
 impl Body for Whole {
@@ -129,7 +129,7 @@ where
     assert_eq!((opened.status().as_u16(), opened.version()), (200, Version::HTTP_2));
     let session = opened.headers()["mcp-session-id"].clone();
     text(opened).await;
-    // Streams and answers side by side on one connection.
+    // Concurrent requests on one connection.
     let mut stream =
         Request::builder().uri(&uri).header("accept", "text/event-stream").body(Whole(None)).unwrap();
     stream.headers_mut().insert("mcp-session-id", session.clone());
@@ -193,7 +193,7 @@ async fn quiet_http_2_connection_is_kept_after_its_first_request() {
         tokio::time::advance(limit + limit / 2).await;
         tokio::time::resume();
     }
-    // It is closed, well or badly.
+    // The connection is closed, with or without an error.
     drop(silent.await.unwrap());
 }
 
@@ -205,7 +205,7 @@ async fn failed_tls_handshake_affects_no_other_connection() {
     tokio::spawn(connection);
     assert!(
         sender.send_request(post("/mcp", &initialize())).await.is_err(),
-        "nothing is served in the clear"
+        "a request without TLS was served"
     );
     handshake(address, &[b"http/1.1"]).await;
 }
@@ -235,7 +235,7 @@ async fn client_connects_only_to_trusted_https_servers() {
     assert!(matches!(error.kind(), ErrorKind::Connect { step: ConnectStep::Tls, .. }), "{error}");
     let error = Client::connect(&*url).add_root_certificate("/no/such/file.pem").await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Config(_)), "{error}");
-    // Whoever does not encrypt is not understood, and says so.
+    // A server without TLS is reported as a TLS error.
     let plain = Client::connect(url.replace("https", "http")).await.unwrap_err();
     assert!(!plain.to_string().is_empty());
 }

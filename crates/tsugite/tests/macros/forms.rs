@@ -50,7 +50,7 @@ enum Colour {
 #[derive(Debug, PartialEq, Form)]
 #[form(rename_all = "kebab-case")]
 enum Size {
-    /// Fits nobody.
+    /// Too small.
     VerySmall,
     #[form(title = "Fits all")]
     Large,
@@ -104,7 +104,7 @@ fn field_attributes_appear_in_the_form_schema() {
                 "default": ["red"],
             },
             "size": {"type": "string", "oneOf": [
-                {"const": "very-small", "title": "Fits nobody."},
+                {"const": "very-small", "title": "Too small."},
                 {"const": "large", "title": "Fits all"},
                 {"const": "other", "title": "other"},
             ]},
@@ -159,7 +159,7 @@ fn missing_fields_get_their_defaults() {
 fn choice_can_be_written_by_hand() {
     let option = |value: &str, title: &str| TitledOption { value: value.to_owned(), title: title.to_owned() };
     let options =
-        vec![option("very-small", "Fits nobody."), option("large", "Fits all"), option("other", "other")];
+        vec![option("very-small", "Too small."), option("large", "Fits all"), option("other", "other")];
     assert_eq!(Size::field(), Field::choice(ChoiceOptions::Titled(options)));
     let name = FieldKind::Text {
         min_length: None,

@@ -19,7 +19,7 @@ async fn motto() -> &'static str {
     "notes://{owner}/{id}{?format}",
     name = "note",
     title = "Note",
-    description = "A note of somebody.",
+    description = "A note of a user.",
     mime_type = "text/markdown",
     icons = [Icon::new("https://example.com/note.png")],
     tags = ["notes"],
@@ -87,7 +87,7 @@ async fn function_becomes_a_resource_or_a_template() {
             Resource::template("notes://{owner}/{id}{?format}")
                 .name("note")
                 .title("Note")
-                .description("A note of somebody.")
+                .description("A note of a user.")
                 .mime_type("text/markdown")
                 .icons([Icon::new("https://example.com/note.png")])
                 .tag("notes")

@@ -1,4 +1,4 @@
-//! `#[find_tool]`.
+//! `#[tool]`.
 
 use std::io;
 use std::thread::{self, ThreadId};

@@ -1,6 +1,6 @@
-//! Transcripts of our client: what an application does, what the client must say, and what a scripted server says to it.
+//! Transcripts of our client: the actions of an application, the messages of the client, and those of a scripted server.
 //!
-//! As in transcripts of our server, `>` is said to our side and `<` is heard from it.
+//! As in transcripts of our server, `>` is sent to our side and `<` is received from it.
 //!
 //! ```text
 //! # what it shows
@@ -25,14 +25,14 @@
 //!
 //! - `client:` `forms CONTENT|decline|cancel`, `pages open|decline|cancel`, `samples TEXT|no`, `roots URI…`,
 //!   `logs LEVEL`, `changes`, `speaks all|REVISION…`, `probe MILLISECONDS`, `rounds N`.
-//! - `do:` begins `connect`, `list tools|prompts|resources|templates`, `call MCP_NAME ARGUMENTS`,
-//!   `hurry MILLISECONDS MCP_NAME ARGUMENTS` (a call that waits no longer), `check MCP_NAME ARGUMENTS` (one whose result is checked
-//!   against the schema of the tool), `read URI`, `prompt MCP_NAME ARGUMENTS`, `complete PARAMS`, `level LEVEL`, `ping`,
-//!   `subscribe URI`, `unsubscribe URI`, `tell-roots`, `ask MCP_METHOD PARAMS`, `listen tools|prompts|resources|URI…`, `close`;
+//! - `do:` begins `connect`, `list tools|prompts|resources|templates`, `call NAME ARGUMENTS`,
+//!   `hurry MILLISECONDS NAME ARGUMENTS` (a call that waits no longer), `check NAME ARGUMENTS` (one whose result is checked
+//!   against the schema of the tool), `read URI`, `prompt NAME ARGUMENTS`, `complete PARAMS`, `level LEVEL`, `ping`,
+//!   `subscribe URI`, `unsubscribe URI`, `tell-roots`, `ask METHOD PARAMS`, `listen tools|prompts|resources|URI…`, `close`;
 //!   and does `unlisten` and `drop` (the call begun last) at once.
 //! - `= VALUE` and `! FAILURE` are what came of what was begun first. `* …` is what the application is told: `progress`,
 //!   `log`, `change`, `form`, `page`, `sample`.
-//! - `< (expect_nothing)` is proven by a fence: another request, whose message must be the next. `< (end)` is the end of a
+//! - `< (nothing)` is proven by a fence: another request, whose message must be the next. `< (end)` is the end of a
 //!   child's stdin, `< DELETE` that of a session, `< GET` a stream that is taken up again, `< Name: value` a header of
 //!   what was heard last, over HTTP; `(none)` for one that is not there. On 2026-07-28 a cancellation over HTTP is the
 //!   close of the stream.
@@ -71,7 +71,7 @@ pub struct ClientTranscript {
     condition: Condition,
     raw: bool,
     settings: Vec<String>,
-    /// With the number of the line each stands on.
+    /// The steps, with their line numbers.
     steps: Vec<(usize, Condition, ClientStep)>,
 }
 
@@ -93,7 +93,7 @@ enum ClientStep {
 }
 
 impl ClientTranscript {
-    /// Reads a transcript. Fails naming the line that is wrong.
+    /// Parses a transcript. An error names the line it is about.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut transcript =
             Self { condition: Condition::always(), raw: false, settings: Vec::new(), steps: Vec::new() };
@@ -134,7 +134,7 @@ impl ClientTranscript {
         Ok(())
     }
 
-    /// Where it is played: each revision it is for, over each transport that carries it; `true` for answers as events.
+    /// The runs of it: each of its revisions over each transport that carries them; `true` for responses as events.
     pub fn run_configs(&self) -> Vec<(RunConfig, bool)> {
         let transports = [
             (Transport::Stdio, false),
@@ -148,7 +148,7 @@ impl ClientTranscript {
         all.filter(|(place, _)| place.0.supports(place.1) && self.condition.matches(*place)).collect()
     }
 
-    /// Plays it; `program` is the server for stdio. Fails saying which line went otherwise.
+    /// Runs it; `program` is the server for stdio. An error names the line that failed.
     pub async fn run(&self, place: RunConfig, events: bool, program: &str) -> Result<(), String> {
         let mut play = ClientRun::new(place, self.raw);
         let (mut wire, connecting) = ScriptedServer::new(place.0, events, program).await?;
@@ -177,7 +177,7 @@ impl ClientTranscript {
         // A client that stays silent must fail the test, not hang it.
         match tokio::time::timeout(RUN_TIMEOUT, steps).await {
             Ok(result) => result.map_err(|error| format!("{at}: {error}")),
-            Err(_) => Err(format!("{at}: silence")),
+            Err(_) => Err(format!("{at}: no message")),
         }
     }
 }
@@ -216,7 +216,7 @@ fn parse_step(kind: &str, text: &str) -> Result<ClientStep, String> {
     })
 }
 
-/// A transcript that is being played.
+/// A transcript while it runs.
 struct ClientRun {
     app: Application,
     config: RunConfig,
@@ -224,12 +224,12 @@ struct ClientRun {
     bindings: Bindings,
     /// The requests of the client, by id.
     client_requests: HashMap<String, String>,
-    /// Those of the server.
+    /// The requests of the server, by id.
     server_requests: HashMap<String, String>,
     ids: HashSet<String>,
     tokens: HashSet<String>,
     headers: Headers,
-    /// The revision that was agreed on.
+    /// The negotiated revision.
     revision: Revision,
     ended: bool,
     fences: usize,
@@ -255,7 +255,7 @@ impl ClientRun {
         }
     }
 
-    /// The handshake, where there is one.
+    /// Makes the handshake, if the revision has one.
     async fn handshake(&mut self, wire: &mut ScriptedServer, logs: bool) -> Result<(), String> {
         if !self.config.1.is_stateless() {
             let hello = json!({"id": "$hello", "method": "initialize", "params": {
@@ -346,12 +346,12 @@ impl ClientRun {
             }
             ClientStep::ExpectEvent(expected) => match self.app.next_event().await {
                 told if told == *expected => Ok(()),
-                told => Err(format!("expected to be told {expected:?}\n   was told {told:?}")),
+                told => Err(format!("expected the event {expected:?}\n   got {told:?}")),
             },
         }
     }
 
-    /// What the client does next. Up to 2025-11-25 a stream that is closed means nothing.
+    /// The next action of the client. Up to 2025-11-25 a closed stream is ignored.
     async fn next_action(&mut self, wire: &mut ScriptedServer) -> Result<ClientAction, String> {
         loop {
             match wire.next().await? {
@@ -379,7 +379,7 @@ impl ClientRun {
             members.entry("jsonrpc").or_insert(json!("2.0"));
         }
         strip_client_meta(&mut heard, &expected, self.raw);
-        // Why something is cancelled is for a log.
+        // The reason of a cancellation is only for logs.
         if heard.get("method") == Some(&json!("notifications/cancelled"))
             && let Some(params) = heard.get_mut("params").and_then(Value::as_object_mut)
         {
@@ -394,10 +394,10 @@ impl ClientRun {
         }
     }
 
-    /// What is true of every message of a client, whatever the transcript says.
+    /// Checks the rules for every message of a client, whatever the transcript expects.
     fn validate(&mut self, message: &Value) -> Result<(), String> {
         if message.get("jsonrpc") != Some(&json!("2.0")) {
-            return Err(format!("a message without its version: {message}"));
+            return Err(format!("a message without `jsonrpc`: {message}"));
         }
         let Some(method) = message.get("method").and_then(Value::as_str) else {
             return self.validate_response(message);
@@ -412,20 +412,20 @@ impl ClientRun {
         let revision = named.unwrap_or(self.revision);
         if let Some(id) = message.get("id") {
             if !(id.is_i64() || id.is_string()) || !self.ids.insert(id.to_string()) {
-                return Err(format!("an id that is used twice, or is none: {message}"));
+                return Err(format!("an invalid id, or one that is used twice: {message}"));
             }
             self.client_requests.insert(id.to_string(), method.to_owned());
             if let Some(token) = message.pointer("/params/_meta/progressToken")
                 && !self.tokens.insert(token.to_string())
             {
-                return Err(format!("a token for progress that is used twice: {message}"));
+                return Err(format!("a progress token that is used twice: {message}"));
             }
             match (revision.is_stateless(), claims) {
                 (true, Some(claims))
                     if claims.get(META_CLIENT_CAPABILITIES).is_some()
                         && claims.get(META_CLIENT_INFO).is_some() => {}
                 (false, None) => {}
-                _ => return Err(format!("what the client says of itself is no {revision}: {message}")),
+                _ => return Err(format!("the protocol version in `_meta` is not {revision}: {message}")),
             }
         }
         if method == FENCE { Ok(()) } else { spec_schema::validate_message(revision, message) }
@@ -441,7 +441,7 @@ impl ClientRun {
         }
     }
 
-    /// Says something; `as_it_is` without what 2026-07-28 adds.
+    /// Sends a message; with `as_it_is` without the members that 2026-07-28 requires.
     async fn send(
         &mut self,
         wire: &mut ScriptedServer,
@@ -477,7 +477,7 @@ impl ClientRun {
         wire.send(&message, status).await
     }
 
-    /// That the client says nothing: what it is asked now is answered next, or what it is made to ask is heard next.
+    /// Checks that the client sends nothing: the next message must answer, or be, a request sent now.
     async fn expect_nothing(&mut self, wire: &mut ScriptedServer) -> Result<(), String> {
         if !self.revision.is_stateless() {
             self.fences += 1;
@@ -485,7 +485,7 @@ impl ClientRun {
             self.send(wire, &json!({"id": id, "method": "ping"}), None, true).await?;
             return self.receive(wire, &json!({"id": id, "result": {}})).await;
         }
-        // The second leaves after all that was said before the first was answered has been heard.
+        // The second is sent after everything before the first response was received.
         for _ in 0..2 {
             let client = self.app.client()?;
             let asking = tokio::spawn(async move { client.request_raw(FENCE, None).await.map(drop) });
@@ -502,7 +502,7 @@ impl ClientRun {
         Ok(())
     }
 
-    /// The client is closed, and nothing is left.
+    /// Closes the client and checks that no message is left.
     async fn finish(&mut self, wire: &mut ScriptedServer) -> Result<(), String> {
         let client = self.app.client();
         self.app.ensure_finished()?;
@@ -518,7 +518,7 @@ impl ClientRun {
                 ClientAction::Eof => left = false,
                 ClientAction::HttpMethod(method, _) if method == "DELETE" => left = false,
                 ClientAction::StreamClosed(_) => {}
-                heard => return Err(format!("in the end nobody had heard {heard:?}")),
+                heard => return Err(format!("an unexpected message at the end: {heard:?}")),
             }
         }
         closing.await.map_err(|error| error.to_string())?;
