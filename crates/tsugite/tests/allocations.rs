@@ -49,7 +49,7 @@ const CALL: &str =
 #[tokio::test]
 async fn call_allocations_do_not_grow_with_the_tools() {
     let alone = cost(&server(1), CALL).await;
-    // The argument, the handler's future, the result with its one block, and the buffer they are written to as it grows.
+    // The argument, the future of the handler, the result with its one block, and the output buffer as it grows.
     assert!(alone <= 8, "{alone}");
     assert_eq!(cost(&server(1_000), CALL).await, alone);
 }

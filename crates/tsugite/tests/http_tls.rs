@@ -1,5 +1,5 @@
-//! HTTP over TLS and HTTP/2, with clients that are not ours: rustls and hyper. The certificate and the key in `tls/` are for
-//! this test alone.
+//! HTTP over TLS and HTTP/2, with clients of others: rustls and hyper. The certificate and the key in `tls/` are for this
+//! test alone.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,7 +1,7 @@
 //! The driver of `cargo xtask peers servers`: our client against a server of another project, feature by feature.
 //!
-//! One line of JSON for each feature goes to standard output; `xtask/src/peers/servers.rs` says which. Only the public API
-//! is used. One connection serves all features of a run, as it would in an application.
+//! One line of JSON for each feature goes to standard output; `xtask/src/peers/servers.rs` lists them. Only the public
+//! API is used. One connection serves all features of a run, as it would in an application.
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};

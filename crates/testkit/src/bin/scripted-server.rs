@@ -31,8 +31,8 @@ fn relay(address: &str) -> io::Result<()> {
     copy(said, io::stdout().lock())
 }
 
-/// Copies bytes. `io::copy` would splice from a socket to a pipe, which locks the pipe while it waits, and a reader of the
-/// pipe waits, too, even in non-blocking mode.
+/// Copies bytes. `io::copy` would splice from a socket to a pipe, which locks the pipe while it waits, and a reader of
+/// the pipe waits, too, even in non-blocking mode.
 fn copy(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
     let mut buffer = [0; 4096];
     loop {

@@ -28,7 +28,7 @@ pub(crate) fn run(count: &mut Count) -> Result<(), String> {
 /// The newest revision of each era, and the oldest. The others are tested with the library.
 const REVISIONS: [&str; 3] = ["2026-07-28", "2025-11-25", "2024-11-05"];
 
-/// What all three need: the peers, the binary, and a folder.
+/// The shared parts of a run: the peers, the binary, and a folder.
 struct CliRun<'a> {
     program: PathBuf,
     installed: &'a PeerPackages,

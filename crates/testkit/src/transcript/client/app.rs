@@ -224,7 +224,7 @@ impl Application {
             }
             "listen" => self.listen(&client, how).await?,
             "unlisten" => {
-                let listening = self.listeners.pop().ok_or("nobody listens")?;
+                let listening = self.listeners.pop().ok_or("no subscription is open")?;
                 listening.abort();
                 let _ = listening.await;
             }
@@ -305,7 +305,7 @@ impl Application {
 
     pub(super) fn client(&self) -> Result<Client, String> {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
-        client.clone().ok_or_else(|| "nobody is connected".to_owned())
+        client.clone().ok_or_else(|| "no client is connected".to_owned())
     }
 }
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-/// Removes members that every request may have and the transcript does not mention: the progress token, and on 2026-07-28
-/// the client's own `_meta` keys. In `raw` transcripts only empty params are removed.
+/// Removes members that every request may have and the transcript does not mention: the progress token, and on
+/// 2026-07-28 the client's own `_meta` keys. In `raw` transcripts only empty params are removed.
 pub(super) fn strip_client_meta(message: &mut Value, expected: &Value, raw: bool) {
     let Some(Value::Object(params)) = message.get_mut("params") else { return };
     if let (false, Some(Value::Object(meta))) = (raw, params.get_mut("_meta")) {

@@ -1,12 +1,12 @@
-//! Transcripts of our client: the actions of an application, the messages of the client, and those of a scripted server.
+//! Transcripts of our client: actions of an application, messages of the client, and messages of a scripted server.
 //!
 //! As in transcripts of our server, `>` is sent to our side and `<` is received from it.
 //!
 //! ```text
 //! # what it shows
 //! on: 2025-06-18 2026-07-28        (or: all, handshake, stateless)
-//! over: stdio                      (where it means something only there; otherwise it is played over http and sse too)
-//! raw                              (the client is not connected beforehand, nothing is added and nothing left out)
+//! over: stdio                      (only where it means something else elsewhere; default: http and sse too)
+//! raw                              (the client is not connected beforehand, nothing is added or ignored)
 //! client: forms {"name":"Kiku"}    (a setting of the client)
 //! do: call ask {"x":1}
 //! < {"id":"$a","method":"tools/call","params":{"name":"ask","arguments":{"x":1}}}
@@ -16,33 +16,37 @@
 //! < (nothing)
 //! ```
 //!
-//! A line that is marked for revisions or transports is there only for them; `do[handshake]: …` too. `jsonrpc` may be
-//! left out. `"$a"` is whatever stands there the first time, and the same from then on; `"$_"` is anything, `"$revision"`
-//! the revision. Unless the transcript is raw, a client is connected first that speaks this one revision, what every
-//! request may carry (a token for progress, and on 2026-07-28 what a client says of itself) is compared only if the line
-//! speaks of it, and results of 2026-07-28 get what they cannot be without, but for those in lines marked with the name
-//! of the revision.
+//! A line marked for revisions or transports applies only there; `do[handshake]: …` too. `jsonrpc` may be left out.
+//! `"$a"` stands for any value the first time and for the same value from then on; `"$_"` stands for any value,
+//! `"$revision"` for the revision of the run. Unless the transcript is raw:
+//!
+//! - a client of this one revision is connected first;
+//! - members that every request may have (a progress token, and the client's `_meta` keys on 2026-07-28) are compared
+//!   only if the line contains them;
+//! - results of 2026-07-28 get their required members, except in lines marked with the name of the revision.
+//!
+//! The lines:
 //!
 //! - `client:` `forms CONTENT|decline|cancel`, `pages open|decline|cancel`, `samples TEXT|no`, `roots URI…`,
 //!   `logs LEVEL`, `changes`, `speaks all|REVISION…`, `probe MILLISECONDS`, `rounds N`.
-//! - `do:` begins `connect`, `list tools|prompts|resources|templates`, `call NAME ARGUMENTS`,
-//!   `hurry MILLISECONDS NAME ARGUMENTS` (a call that waits no longer), `check NAME ARGUMENTS` (one whose result is checked
-//!   against the schema of the tool), `read URI`, `prompt NAME ARGUMENTS`, `complete PARAMS`, `level LEVEL`, `ping`,
-//!   `subscribe URI`, `unsubscribe URI`, `tell-roots`, `ask METHOD PARAMS`, `listen tools|prompts|resources|URI…`, `close`;
-//!   and does `unlisten` and `drop` (the call begun last) at once.
-//! - `= VALUE` and `! FAILURE` are what came of what was begun first. `* …` is what the application is told: `progress`,
+//! - `do:` starts `connect`, `list tools|prompts|resources|templates`, `call NAME ARGUMENTS`,
+//!   `hurry MILLISECONDS NAME ARGUMENTS` (a call with this timeout), `check NAME ARGUMENTS` (a call whose result is
+//!   validated with the output schema), `read URI`, `prompt NAME ARGUMENTS`, `complete PARAMS`, `level LEVEL`, `ping`,
+//!   `subscribe URI`, `unsubscribe URI`, `tell-roots`, `ask METHOD PARAMS`, `listen tools|prompts|resources|URI…`,
+//!   `close`; it performs `unlisten` and `drop` (of the last call) at once.
+//! - `= VALUE` and `! FAILURE` are the outcome of the oldest action. `* …` is an event for the application: `progress`,
 //!   `log`, `change`, `form`, `page`, `sample`.
 //! - `< (nothing)` is proven by a fence: another request, whose message must be the next. `< (end)` is the end of a
-//!   child's stdin, `< DELETE` that of a session, `< GET` a stream that is taken up again, `< Name: value` a header of
-//!   what was heard last, over HTTP; `(none)` for one that is not there. On 2026-07-28 a cancellation over HTTP is the
-//!   close of the stream.
-//! - `> 400 {…}` gives the status that goes with a message over HTTP, `> 404` is a status and nothing else.
-//!   `> (break)` ends the child, or every stream over HTTP; `> (noise) …` is a line that is no message, `> (prime 7 20)`
-//!   an event with an id and a time to come back after, and no message.
+//!   child's stdin, `< DELETE` the end of a session, `< GET` the resumption of a stream, `< Name: value` a header of
+//!   the last received message over HTTP, with `(none)` for a missing one. On 2026-07-28 over HTTP a cancellation is
+//!   the close of the stream.
+//! - `> 400 {…}` sets the status of a message over HTTP, `> 404` is only a status. `> (break)` ends the child, or every
+//!   stream over HTTP; `> (noise) …` is a line that is not a message, `> (prime 7 20)` an event with an id and a
+//!   reconnection time and no message.
 //!
-//! Over HTTP everything is played twice, with answers as JSON and as events. Each message of the client is judged by the
-//! official schema of the revision, and its headers by `scripted_http.rs`. In the end the client is closed, nothing may be left
-//! that was not heard, and a session must have been ended.
+//! Over HTTP everything runs twice, with responses as JSON and as events. Each message of the client is validated with
+//! the official schema of the revision, and its headers by `scripted_http.rs`. At the end the client is closed; no
+//! message may be left, and a session must have been deleted.
 
 mod app;
 mod matching;
@@ -287,7 +291,7 @@ impl ClientRun {
     async fn next_outcome(&mut self, wire: &mut ScriptedServer) -> Result<ActionResult, String> {
         tokio::select! {
             outcome = self.app.next_outcome() => outcome,
-            () = wire.drive() => Err("nobody listens".to_owned()),
+            () = wire.drive() => Err("the server has stopped".to_owned()),
         }
     }
 
@@ -433,7 +437,10 @@ impl ClientRun {
 
     fn validate_response(&mut self, message: &Value) -> Result<(), String> {
         let id = message.get("id").map(Value::to_string).unwrap_or_default();
-        let method = self.server_requests.remove(&id).ok_or_else(|| format!("nobody asked for {message}"))?;
+        let method = self
+            .server_requests
+            .remove(&id)
+            .ok_or_else(|| format!("a response without a request: {message}"))?;
         match message.get("result") {
             Some(result) => spec_schema::validate_client_result(self.revision, &method, result),
             None if message.get("error").is_some() => Ok(()),

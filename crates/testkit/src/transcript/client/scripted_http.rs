@@ -116,7 +116,7 @@ impl ScriptedHttpServer {
     /// Waits for the next event and handles it at once if no script line is needed, such as opening a stream.
     pub(super) async fn receive_next(&mut self) {
         let heard = match self.incoming.recv().await {
-            None => Err("nobody listens".to_owned()),
+            None => Err("the server has stopped".to_owned()),
             Some(ConnectionEvent::Closed { number }) => {
                 match self.open_requests.iter().position(|open| open.number == number) {
                     Some(at) => Ok(Some(ClientAction::StreamClosed(self.open_requests.remove(at).id))),
@@ -308,7 +308,7 @@ impl ScriptedHttpServer {
     pub(super) fn send_priming_event(&mut self, id: &str, retry: &str) -> Result<(), String> {
         let writer = self.stream_for(&Value::Null)?;
         let text = format!("id: {id}\nretry: {retry}\ndata: \n\n");
-        writer.send(ResponsePart::Bytes(encode_chunk(&text))).map_err(|_| "nobody reads".to_owned())
+        writer.send(ResponsePart::Bytes(encode_chunk(&text))).map_err(|_| "the stream is closed".to_owned())
     }
 
     /// Breaks every stream.
@@ -382,7 +382,7 @@ fn send_response(writer: &ResponseWriter, status: &str, headers: &str, body: &st
 fn send_event(writer: &ResponseWriter, message: &Value) -> Result<(), String> {
     let sent =
         writer.send(ResponsePart::Bytes(encode_chunk(&format!("event: message\ndata: {message}\n\n"))));
-    sent.map_err(|_| format!("nobody reads {message}"))
+    sent.map_err(|_| format!("the stream is closed before {message}"))
 }
 
 fn encode_chunk(text: &str) -> String {

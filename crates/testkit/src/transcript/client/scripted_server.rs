@@ -144,7 +144,7 @@ impl PipeServer {
             let (read, write) = socket.into_split();
             self.child = Some((BufReader::new(read).lines(), write));
         }
-        self.child.as_mut().ok_or_else(|| "nobody is there".to_owned())
+        self.child.as_mut().ok_or_else(|| "no child is connected".to_owned())
     }
 
     async fn write_line(&mut self, line: &str) -> Result<(), String> {

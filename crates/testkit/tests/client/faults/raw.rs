@@ -61,7 +61,7 @@ impl Asked {
     }
 }
 
-/// What happens to the connection next.
+/// The next state of the connection.
 pub(crate) enum Then {
     /// It stays open for the next request.
     Keep,

@@ -76,8 +76,8 @@ async fn session_id_is_not_enough_to_use_a_session() {
         let served = send(address, Some("anna"), request.clone()).await;
         assert!((200..300).contains(&served.status), "{request:?} {served:?}");
     }
-    let nobodys = session_of(address, None, json!({})).await;
-    let refused = send(address, Some("ben"), Request::post(&call(1, "echo")).session(&nobodys)).await;
+    let anonymous = session_of(address, None, json!({})).await;
+    let refused = send(address, Some("ben"), Request::post(&call(1, "echo")).session(&anonymous)).await;
     assert_eq!(refused.status, 404, "{refused:?}");
 }
 
