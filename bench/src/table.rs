@@ -80,7 +80,7 @@ pub(crate) fn print_rows(scenario: &str, rows: &[Row]) {
 
 pub(crate) fn print_delay_head(delay: &str) {
     println!(
-        "\nA server that takes {delay} ms over each answer. Calls that wait for each other would take 64 times as long.\n"
+        "\nA server that takes {delay} ms for each response. Sequential calls would take 64 times as long.\n"
     );
     println!("| scenario | client | one call, ms | as many at once, ms | ratio |");
     println!("|---|---|---:|---:|---:|");

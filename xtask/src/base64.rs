@@ -1,6 +1,6 @@
-//! Pictures come from the browser in base64.
+//! A base64 decoder for the screenshots of the browser.
 
-/// The bytes, or nothing if it is something else.
+/// Decodes base64; `None` if the text is not base64.
 pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     let digits = text.trim_end_matches('=').bytes().map(|letter| {
         let place = ALPHABET.iter().position(|digit| *digit == letter)?;
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_examples_of_the_standard_are_read() {
+    fn rfc_4648_examples_are_decoded() {
         for (text, bytes) in
             [("", ""), ("Zg==", "f"), ("Zm8=", "fo"), ("Zm9v", "foo"), ("Zm9vYmFy", "foobar")]
         {

@@ -1,4 +1,4 @@
-//! Binaries of ours, built and found.
+//! Builds our binaries and finds their executables.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use crate::process;
 
-/// Builds one of the testkit. What cargo says of it goes to a file in `folder`.
+/// Builds a binary of the testkit. The output of cargo goes to a file in `folder`.
 pub(crate) fn build(binary: &str, folder: &Path) -> Result<PathBuf, String> {
     build_binary(&["--package", "tsugite-testkit", "--bin", binary], binary, folder)
 }
 
-/// Builds `tsugite` itself.
+/// Builds `tsugite`.
 pub(crate) fn tsugite(folder: &Path) -> Result<PathBuf, String> {
     build_binary(&["--package", "tsugite-cli", "--bin", "tsugite"], "tsugite", folder)
 }
 
-/// Builds the server that is measured beside others, as it is released.
+/// Builds the benchmark server in release mode.
 pub(crate) fn bench_server(folder: &Path) -> Result<PathBuf, String> {
     let features = ["--no-default-features", "--features", "macros,http"];
     let options = ["--release", "--package", "tsugite", "--example", "bench_server"];
@@ -29,12 +29,12 @@ fn build_binary(options: &[&str], binary: &str, folder: &Path) -> Result<PathBuf
     let command = process::cargo(always.iter().chain(options).copied());
     let (status, said) = process::output_with_timeout(BUILD_TIMEOUT, command, &folder.join("build.txt"))?;
     if !status.success() {
-        return Err(format!("{binary} does not build\n  try: mend what is said above"));
+        return Err(format!("{binary} does not build\n  try: fix the errors above"));
     }
-    executable(&said, binary).ok_or_else(|| format!("cargo does not say where {binary} is"))
+    executable(&said, binary).ok_or_else(|| format!("cargo does not report the path of {binary}"))
 }
 
-/// Cargo knows best where it has put what it built.
+/// The path of the executable, from the JSON messages of cargo.
 fn executable(said: &str, binary: &str) -> Option<PathBuf> {
     let messages = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let mut ours =
@@ -42,7 +42,7 @@ fn executable(said: &str, binary: &str) -> Option<PathBuf> {
     ours.find_map(|message| Some(message.get("executable")?.as_str()?.into()))
 }
 
-/// From nothing, on a slow machine.
+/// The time limit of a clean build on a slow machine.
 const BUILD_TIMEOUT: Duration = Duration::from_secs(1800);
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_executable_is_where_cargo_says() {
+    fn executable_path_is_parsed_from_cargo_output() {
         let said = r#"{"reason":"compiler-artifact","target":{"name":"tsugite_testkit"},"executable":null}
 {"reason":"compiler-artifact","target":{"name":"some-server"},"executable":"/t/debug/some-server"}
 {"reason":"build-finished","success":true}"#;

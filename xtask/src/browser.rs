@@ -1,6 +1,6 @@
-//! Chromium without a window, driven over two pipes in the DevTools protocol: messages of JSON, each ended by a zero.
+//! Headless Chromium, controlled over two pipes with the DevTools protocol: JSON messages, each ended by a zero byte.
 //!
-//! It knows one address, that of the server it looks at: every other name leads nowhere.
+//! It can reach only the server under test: all other host names are blocked.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -15,24 +15,24 @@ use serde_json::{Value, json};
 use crate::process::{self, ChildProcess};
 use crate::setup::{self, CHROMIUM};
 
-/// A browser with one tab. It ends with this value, and with us.
+/// A browser with one tab. It ends when this is dropped, and with this process.
 pub(crate) struct Browser {
     stdin: ChildStdin,
     messages: Receiver<Value>,
     last_id: u64,
-    /// Of the tab.
+    /// The session id of the tab.
     session: String,
     events: Vec<Value>,
     _running: ChildProcess,
 }
 
 impl Browser {
-    /// Starts one, with nothing remembered. `host` is a name that leads to this machine.
+    /// Starts a browser with an empty profile. `host` is a name that resolves to this machine.
     pub(crate) fn start(folder: &Path, host: &str) -> Result<Self, String> {
         setup::browser()?;
         let profile = folder.join("profile");
         let _ = fs::remove_dir_all(&profile);
-        // It wants the pipes in places of their own.
+        // It expects the pipes as file descriptors 3 and 4.
         let mut command =
             process::program("sh", ["-c", r#"exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>&2"#, CHROMIUM]);
         command.args(FLAGS);
@@ -66,7 +66,7 @@ impl Browser {
         self.call("Emulation.setFocusEmulationEnabled", json!({ "enabled": true })).map(drop)
     }
 
-    /// How wide and high the tab is, and which colours it prefers.
+    /// Sets the size of the tab and its preferred color scheme.
     pub(crate) fn emulate(&mut self, (width, height): (u32, u32), scheme: &str) -> Result<(), String> {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.call("Emulation.setDeviceMetricsOverride", size)?;
@@ -74,12 +74,12 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", json!({ "features": features })).map(drop)
     }
 
-    /// Opens a page and waits until all of it is there. What was heard of others is forgotten.
+    /// Opens a page and waits until it is loaded. Events of earlier pages are discarded.
     pub(crate) fn open(&mut self, url: &str) -> Result<(), String> {
         self.events.clear();
         let opened = self.call("Page.navigate", json!({ "url": url }))?;
         if let Some(why) = opened.get("errorText").and_then(Value::as_str) {
-            return Err(format!("{url} does not open: {why}"));
+            return Err(format!("cannot open {url}: {why}"));
         }
         let start = Instant::now();
         while self.events("Page.loadEventFired").next().is_none() {
@@ -88,21 +88,21 @@ impl Browser {
         Ok(())
     }
 
-    /// What has happened since the page was opened, of one kind.
+    /// The events of one kind since the page was opened.
     pub(crate) fn events(&self, method: &str) -> impl Iterator<Item = &Value> {
         let events =
             self.events.iter().filter(move |event| event.get("method").is_some_and(|name| name == method));
         events.filter_map(|event| event.get("params"))
     }
 
-    /// The value of an expression on the page. Promises are waited for.
+    /// Evaluates an expression on the page. Promises are awaited.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Result<Value, String> {
         let wanted = json!({
             "expression": expression, "awaitPromise": true, "returnByValue": true, "userGesture": true,
         });
         let answer = self.call("Runtime.evaluate", wanted)?;
         match answer.get("exceptionDetails") {
-            Some(wrong) => Err(format!("the page says: {wrong}")),
+            Some(wrong) => Err(format!("the page reports an error: {wrong}")),
             None => Ok(answer.pointer("/result/value").cloned().unwrap_or_default()),
         }
     }
@@ -116,7 +116,7 @@ impl Browser {
         Ok(())
     }
 
-    /// Presses the key that leads to the next thing that can be used.
+    /// Presses the Tab key.
     pub(crate) fn press_tab(&mut self) -> Result<(), String> {
         for kind in ["rawKeyDown", "keyUp"] {
             let key = json!({ "type": kind, "key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9 });
@@ -125,23 +125,27 @@ impl Browser {
         Ok(())
     }
 
-    /// A picture of what is seen, as PNG in base64. With `whole` also of what one would have to scroll to.
+    /// A screenshot as PNG in base64. With `whole`, of the whole page, not only the visible part.
     pub(crate) fn screenshot(&mut self, whole: bool) -> Result<String, String> {
         let options = json!({ "format": "png", "captureBeyondViewport": whole, "optimizeForSpeed": false });
         let picture = self.call("Page.captureScreenshot", options)?;
-        picture.get("data").and_then(Value::as_str).map(str::to_owned).ok_or("there is no picture".to_owned())
+        picture
+            .get("data")
+            .and_then(Value::as_str)
+            .map(str::to_owned)
+            .ok_or("the browser returned no screenshot".to_owned())
     }
 
     fn call(&mut self, method: &str, params: Value) -> Result<Value, String> {
         self.last_id += 1;
         let id = self.last_id;
         let mut message = json!({ "id": id, "method": method, "params": params });
-        // What concerns all of the browser is not for the tab.
+        // Commands for the whole browser have no session id.
         let is_for_tab = !method.starts_with("Target.") && !method.starts_with("Browser.");
         if let (true, Some(message)) = (is_for_tab, message.as_object_mut()) {
             message.insert("sessionId".to_owned(), json!(self.session));
         }
-        let gone = |error| format!("the browser is gone: {error}");
+        let gone = |error| format!("the browser has exited: {error}");
         self.stdin.write_all(format!("{message}\0").as_bytes()).map_err(gone)?;
         self.stdin.flush().map_err(gone)?;
         let start = Instant::now();
@@ -163,7 +167,7 @@ impl Browser {
     fn receive(&mut self, start: Instant) -> Result<Option<Value>, String> {
         let left = REPLY_TIMEOUT.saturating_sub(start.elapsed());
         let message = self.messages.recv_timeout(left);
-        let message = message.map_err(|error| format!("the browser says nothing: {error}"))?;
+        let message = message.map_err(|error| format!("the browser does not respond: {error}"))?;
         if message.get("id").is_some() {
             return Ok(Some(message));
         }
@@ -190,7 +194,7 @@ fn read_messages(from: ChildStdout) -> Receiver<Value> {
     receiver
 }
 
-/// Root has no sandbox, and nothing but our own page is opened. What it would do on its own is left out.
+/// Root has no sandbox, and only our own page is opened. Background activity is disabled.
 const FLAGS: [&str; 12] = [
     "--headless",
     "--remote-debugging-pipe",
@@ -208,5 +212,5 @@ const FLAGS: [&str; 12] = [
 
 const BLOCK_OTHER_HOSTS: &str = "MAP * ~NOTFOUND,EXCLUDE 127.0.0.1,EXCLUDE localhost";
 
-/// For one answer, on a slow machine.
+/// The time limit of one response on a slow machine.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);

@@ -1,6 +1,6 @@
-//! How many tests passed, read from the closing lines of the two runners.
+//! The number of passed and failed tests, parsed from the summaries of the two test runners.
 //!
-//! An exit code alone cannot tell a run without tests from a good one.
+//! An exit code alone cannot distinguish a run without tests from a successful one.
 
 use std::fmt;
 use std::ops::AddAssign;
@@ -14,15 +14,15 @@ pub(crate) struct Count {
 }
 
 impl Count {
-    /// Reads what `cargo nextest run` said.
+    /// Parses the output of `cargo nextest run`.
     ///
-    /// The last summary is the verdict: the output of a failed test, shown before it, may hold another one.
+    /// The last summary counts: the output of a failed test before it may contain another one.
     pub(crate) fn from_nextest(said: &str) -> Self {
         let plain = strip_colors(said);
         plain.lines().rev().find_map(nextest_summary).unwrap_or_default()
     }
 
-    /// Reads what `cargo test` said: one closing line per test binary or documented crate.
+    /// Parses the output of `cargo test`: one summary line per test binary or documented crate.
     pub(crate) fn from_libtest(said: &str) -> Self {
         let mut sum = Self::default();
         for line in strip_colors(said).lines() {
@@ -44,7 +44,7 @@ impl AddAssign for Count {
     }
 }
 
-/// The last line of `cargo xtask test`, which machines read.
+/// The last line of `cargo xtask test`, which is machine-readable.
 impl fmt::Display for Count {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} passed, {} failed", self.passed, self.failed)
@@ -63,7 +63,7 @@ fn nextest_summary(line: &str) -> Option<Count> {
         match what {
             "passed" => count.passed += number,
             "skipped" => count.skipped += number,
-            // "failed", "exec failed", "timed out", and whatever nextest learns to say next: not a success.
+            // "failed", "exec failed", "timed out", and any word that a later nextest adds: not a success.
             _ => count.failed += number,
         }
     }
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_nextest_closes_is_understood() {
+    fn every_nextest_summary_is_parsed() {
         for (line, expected) in [
             ("     Summary [   0.100s] 0 tests run: 0 passed, 0 skipped", count(0, 0, 0)),
             ("     Summary [   0.005s] 1 test run: 1 passed, 3 skipped", count(1, 0, 3)),
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_summary_of_nextest_is_the_verdict() {
+    fn last_nextest_summary_counts() {
         let said = "Summary [ 1s] 9 tests run: 9 passed, 0 skipped\n\
                     test result: ok. 7 passed; 0 failed; 0 ignored\n\
                     Summary [ 1s] 2 tests run: 1 passed, 1 failed, 0 skipped\n\
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_closing_lines_of_cargo_test_add_up() {
+    fn cargo_test_summaries_are_added_up() {
         let said = "running 3 tests\n\
                     test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s\n\
                     test result: \u{1b}[31mFAILED\u{1b}[0m. 1 passed; 2 failed; 0 ignored; 0 measured; 4 filtered out; finished in 1.20s\n";
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_is_no_success() {
+    fn missing_summary_is_a_failure() {
         assert_eq!(Count::from_nextest("error: no such command\n"), Count::default());
         assert_eq!(Count::from_libtest(""), Count::default());
     }

@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: the fuzz targets, on stable Rust and without cargo-fuzz.
+//! `cargo xtask fuzz`: runs the fuzz targets on stable Rust, without cargo-fuzz.
 //!
 //! libFuzzer needs only coverage counters in the code, and stable rustc can put them there. The sanitizers
-//! that cargo-fuzz adds on nightly look for broken memory, which code without `unsafe` does not have.
+//! that cargo-fuzz adds on nightly detect memory errors, which code without `unsafe` does not have.
 
 use std::env;
 use std::fs;
@@ -10,17 +10,17 @@ use std::process::Command;
 
 use crate::{process, setup};
 
-/// Which targets to run, and for how long each.
+/// The targets to run and the time for each.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FuzzPlan {
     targets: Vec<String>,
     seconds: u32,
-    /// Whether libFuzzer tells of every discovery.
+    /// Whether libFuzzer prints every discovery.
     verbose: bool,
 }
 
 impl FuzzPlan {
-    /// What `cargo xtask test` does: long enough to see that the targets still work.
+    /// A short run, as in `cargo xtask test`: long enough to see that the targets still work.
     pub(crate) fn smoke() -> Result<Self, String> {
         Ok(Self { targets: targets()?, seconds: 5, verbose: false })
     }
@@ -35,7 +35,10 @@ impl FuzzPlan {
         match args {
             [name, rest @ ..] if !name.starts_with('-') => {
                 if !plan.targets.iter().any(|target| target == name) {
-                    return Err(format!("no fuzz target `{name}`; there is {}", plan.targets.join(", ")));
+                    return Err(format!(
+                        "unknown fuzz target `{name}`; known targets: {}",
+                        plan.targets.join(", ")
+                    ));
                 }
                 plan.targets = vec![(*name).to_owned()];
                 args = rest;
@@ -47,26 +50,26 @@ impl FuzzPlan {
             ["--seconds", number] => match number.parse() {
                 // libFuzzer takes 0 for "until stopped".
                 Ok(seconds) if seconds > 0 => Ok(Self { seconds, ..plan }),
-                _ => Err(format!("`--seconds {number}` is no number of seconds")),
+                _ => Err(format!("`--seconds {number}` is not a positive number of seconds")),
             },
-            _ => Err(format!("fuzz does not understand `{}`", args.join(" "))),
+            _ => Err(format!("unknown arguments for fuzz: `{}`", args.join(" "))),
         }
     }
 
     pub(crate) fn run(&self) -> Result<(), String> {
         setup::cxx_compiler()?;
-        let house = FuzzDirs::find()?;
+        let dirs = FuzzDirs::find()?;
         process::run_or_fail(
-            house.build(),
+            dirs.build(),
             "mend what is said above; if it is the lock file, \
              `cargo update --workspace --manifest-path fuzz/Cargo.toml`",
         )?;
-        self.targets.iter().try_for_each(|target| self.run_one(&house, target))
+        self.targets.iter().try_for_each(|target| self.run_one(&dirs, target))
     }
 
-    fn run_one(&self, house: &FuzzDirs, target: &str) -> Result<(), String> {
+    fn run_one(&self, dirs: &FuzzDirs, target: &str) -> Result<(), String> {
         println!("-- {target}, {} s", self.seconds);
-        let binary = house.binary(target);
+        let binary = dirs.binary(target);
         let mut command = process::program(&binary, []);
         command.args([
             format!("-max_total_time={}", self.seconds),
@@ -75,11 +78,11 @@ impl FuzzPlan {
             "-rss_limit_mb=2048".to_owned(),
             "-print_final_stats=1".to_owned(),
             format!("-verbosity={}", u8::from(self.verbose)),
-            // libFuzzer glues the name of the file to this, so the slash at the end matters.
-            format!("-artifact_prefix={}/", house.folder("artifacts", target)?.display()),
+            // libFuzzer appends the file name to this, so the trailing slash matters.
+            format!("-artifact_prefix={}/", dirs.folder("artifacts", target)?.display()),
         ]);
-        // Discoveries go to the first folder; the committed seeds are only read.
-        command.arg(house.folder("corpus", target)?);
+        // New inputs go to the first folder; the committed seeds are only read.
+        command.arg(dirs.folder("corpus", target)?);
         let seeds = process::root().join("fuzz/seeds").join(target);
         if seeds.is_dir() {
             command.arg(seeds);
@@ -89,7 +92,7 @@ impl FuzzPlan {
     }
 }
 
-/// Where things lie: all of it beneath the target folder, none of it in the tree.
+/// The folders of a fuzz run, all below the target folder.
 struct FuzzDirs {
     folder: PathBuf,
     host: String,
@@ -99,7 +102,7 @@ impl FuzzDirs {
     fn find() -> Result<Self, String> {
         let folder = process::target_dir()?.join("fuzz");
         let version =
-            process::output(process::cargo(["--version", "--verbose"]), "look at the Rust toolchain")?;
+            process::output(process::cargo(["--version", "--verbose"]), "check the Rust toolchain")?;
         let host = version.lines().find_map(|line| line.strip_prefix("host: "));
         let host = host.ok_or("`cargo --version --verbose` names no host")?.to_owned();
         Ok(Self { folder, host })
@@ -109,11 +112,11 @@ impl FuzzDirs {
         let options = ["--manifest-path", "fuzz/Cargo.toml", "--release", "--bins", "--locked"];
         let mut command = process::cargo(["build"].into_iter().chain(options));
         command.arg("--target-dir").arg(&self.folder);
-        // Even though it is the host: with a target named, build scripts are spared the flags below.
+        // Although it is the host: with an explicit target, build scripts do not get the flags below.
         command.args(["--target", &self.host]);
         let flags = COVERAGE_FLAGS.map(str::to_owned).into_iter().chain(env::var("RUSTFLAGS"));
         command.env("RUSTFLAGS", flags.collect::<Vec<_>>().join(" "));
-        // It would win over RUSTFLAGS.
+        // It would override RUSTFLAGS.
         command.env_remove("CARGO_ENCODED_RUSTFLAGS");
         command
     }
@@ -129,7 +132,7 @@ impl FuzzDirs {
     }
 }
 
-/// Each file in `fuzz/fuzz_targets` is one.
+/// The names of the targets: each file in `fuzz/fuzz_targets` is one.
 fn targets() -> Result<Vec<String>, String> {
     let folder = process::root().join("fuzz/fuzz_targets");
     let entries =
@@ -147,12 +150,12 @@ fn failure_message(target: &str, binary: &Path, said: &str) -> String {
     let input =
         said.lines().find_map(|line| line.split_once("Test unit written to ")).map(|(_, path)| path.trim());
     let Some(input) = input else {
-        return format!("fuzz target `{target}` ended badly, and libFuzzer kept no input\n  try: see above");
+        return format!("fuzz target `{target}` failed, and libFuzzer saved no input\n  try: see above");
     };
     format!("fuzz target `{target}` failed\n  input: {input}\n  reproduce: {} {input}", binary.display())
 }
 
-/// What cargo-fuzz 0.13 passes on stable: count every edge, and watch comparisons so that a magic word is
+/// The flags of cargo-fuzz 0.13 on stable: count every edge, and trace comparisons so that a magic word is
 /// found letter by letter. Assertions and overflow checks are in the release profile of `fuzz/Cargo.toml`.
 const COVERAGE_FLAGS: [&str; 7] = [
     "-Cpasses=sancov-module",
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_and_a_time_are_both_optional() {
+    fn target_and_time_are_optional() {
         let (lines, both) = (vec!["lines".to_owned()], vec!["lines".to_owned(), "message".to_owned()]);
         assert_eq!(read(&[]), Ok((both.clone(), 60)));
         assert_eq!(read(&["lines"]), Ok((lines.clone(), 60)));
@@ -183,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_arguments_are_refused() {
         for args in
             [&["words"][..], &["--seconds"], &["--seconds", "0"], &["--seconds", "x"], &["lines", "message"]]
         {
@@ -192,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_says_where_the_input_is_and_how_to_see_it_again() {
+    fn crash_report_names_the_input_and_the_command() {
         let said = "==1== ERROR\nartifact_prefix='/t/'; Test unit written to /t/crash-1\nBase64: AA==\n";
         let told = failure_message("lines", Path::new("/t/lines"), said);
         assert!(told.contains("input: /t/crash-1\n"), "{told}");

@@ -1,7 +1,7 @@
-//! The chores of this repository: `cargo xtask <command>`.
+//! Development tasks of this repository: `cargo xtask <command>`.
 //!
-//! A fresh machine with a Rust toolchain needs nothing else: `cargo xtask test` adds what is missing, and a
-//! contributor and CI run the same thing.
+//! A fresh machine with a Rust toolchain needs nothing else: `cargo xtask test` installs missing tools, and a
+//! contributor and CI run the same commands.
 
 mod base64;
 mod bench;
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
         ["pictures"] => exit_code(pictures::make()),
         ["bench"] => exit_code(bench::measure()),
         ["msrv"] => exit_code(msrv::check()),
-        _ => usage_error(&format!("there is no command `{}`", args.join(" "))),
+        _ => usage_error(&format!("unknown command `{}`", args.join(" "))),
     }
 }
 
@@ -79,19 +79,19 @@ fn usage_error(mistake: &str) -> ExitCode {
 const COMMANDS: &str = "\
 cargo xtask <command>
 
-  test                           set up, check and test everything; the last line is the count
-  fuzz [TARGET] [--seconds N]    fuzz one target, or each in turn, for 60 s unless told
+  test                           install tools, run all checks and tests; the last line is the count
+  fuzz [TARGET] [--seconds N]    run one fuzz target, or all in turn; default: 60 s each
   conformance server [--url URL] [SET...]
-                                 the official suite against our server, or against one that runs already;
-                                 sets are 2025-11-25, 2026-07-28 and all, and all three unless told
-  conformance client [SET...]    the official suite against our client; both revisions unless told
-  peers                          clients and servers of other projects against ours: all of the following
-  peers clients [--url URL]      their clients against our server, or against one that runs already
+                                 run the official suite against our server or against URL;
+                                 SET is 2025-11-25, 2026-07-28 or all; default: all three
+  conformance client [SET...]    run the official suite against our client; default: both revisions
+  peers                          test clients and servers of other projects with ours: all of the following
+  peers clients [--url URL]      test their clients with our server, or with the server at URL
   peers servers [--driver PROGRAM]
-                                 their servers against our client, or against another that is driven alike
-  peers binary                   both against the binary `tsugite`: its demo server, its verbs, its bridge
-  page                           the start page of `tsugite serve`, looked at in a browser
-  pictures                       make the pictures of the README anew
-  bench                          what a server costs that no load can show: crates, build, many tools and sessions
-  msrv                           check that rust-version is what the dependencies ask for
+                                 test their servers with our client, or with PROGRAM as the driver
+  peers binary                   test both with the binary `tsugite`: its demo server, its verbs, its bridge
+  page                           test the start page of `tsugite serve` in a browser
+  pictures                       update the pictures of the README
+  bench                          measure crates, build time, and calls with many tools and sessions
+  msrv                           check that rust-version is the highest one of the dependencies
 ";

@@ -1,6 +1,6 @@
-//! `cargo xtask msrv`: `rust-version` is what the dependencies ask for, no more and no less.
+//! `cargo xtask msrv`: checks that `rust-version` is exactly the highest one of the dependencies.
 //!
-//! Less would be a promise that does not hold; more would turn people away for nothing.
+//! A lower one would not build; a higher one would exclude users for no reason.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ fn check_metadata(metadata: &Value) -> Result<String, String> {
     let (version, asker) = needed;
     let (stated, needed) = (format_version(stated), format_version(version));
     if stated == needed {
-        return Ok(format!("rust-version {stated}, as {asker} asks for"));
+        return Ok(format!("rust-version {stated}, as required by {asker}"));
     }
     Err(format!(
         "rust-version is {stated}, but the highest that anything asks for is {needed} ({asker})\n  \
@@ -43,7 +43,7 @@ fn check_metadata(metadata: &Value) -> Result<String, String> {
 /// Major, minor, patch.
 type Version = (u64, u64, u64);
 
-/// The first version that knows our edition.
+/// The first version that supports our edition.
 const EDITION_2024: Version = (1, 85, 0);
 
 fn workspace_rust_version(ours: &[&Value]) -> Result<Version, String> {
@@ -52,14 +52,14 @@ fn workspace_rust_version(ours: &[&Value]) -> Result<Version, String> {
         let name = text(package, "name");
         let advice = "try: `rust-version.workspace = true` in the Cargo.toml of each member";
         let Some(version) = rust_version(package)? else {
-            return Err(format!("{name} states no rust-version\n  {advice}"));
+            return Err(format!("{name} has no rust-version\n  {advice}"));
         };
         match first {
             None => first = Some((version, name)),
             Some((other, _)) if other == version => {}
             Some((other, other_name)) => {
                 return Err(format!(
-                    "{name} states rust-version {}, but {other_name} states {}\n  {advice}",
+                    "{name} has rust-version {}, but {other_name} has {}\n  {advice}",
                     format_version(version),
                     format_version(other)
                 ));
@@ -75,11 +75,11 @@ fn rust_version(package: &Value) -> Result<Option<Version>, String> {
     match (numbers.next(), numbers.next(), numbers.next(), numbers.next()) {
         (Some(Ok(major)), Some(Ok(minor)), None, None) => Ok(Some((major, minor, 0))),
         (Some(Ok(major)), Some(Ok(minor)), Some(Ok(patch)), None) => Ok(Some((major, minor, patch))),
-        _ => Err(format!("{} states the rust-version `{stated}`, which is none", text(package, "name"))),
+        _ => Err(format!("{} has an invalid rust-version `{stated}`", text(package, "name"))),
     }
 }
 
-/// Without a patch number that says nothing: `1.88`, but `1.56.1`.
+/// Formats a version without a patch number of zero: `1.88`, but `1.56.1`.
 fn format_version((major, minor, patch): Version) -> String {
     if patch == 0 { format!("{major}.{minor}") } else { format!("{major}.{minor}.{patch}") }
 }
@@ -109,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_among_the_dependencies_is_right() {
+    fn msrv_is_the_highest_of_the_dependencies() {
         let both = [Some("1.88"), Some("1.88.0")];
         let good = workspace(&both, &[Some("1.56.1"), None, Some("1.88"), Some("1.9")]);
-        assert_eq!(check_metadata(&good), Ok("rust-version 1.88, as theirs2 1.0.0 asks for".to_owned()));
+        assert_eq!(check_metadata(&good), Ok("rust-version 1.88, as required by theirs2 1.0.0".to_owned()));
     }
 
     #[test]
-    fn too_low_and_too_high_are_told_what_to_write() {
+    fn wrong_msrv_error_names_the_right_one() {
         for stated in ["1.86", "1.90"] {
             let failure = check_metadata(&workspace(&[Some(stated)], &[Some("1.88.2")])).unwrap_err();
             assert!(failure.contains("(theirs0 1.0.0)"), "{failure}");
@@ -125,13 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn the_edition_asks_too() {
+    fn edition_limits_the_msrv() {
         assert!(check_metadata(&workspace(&[Some("1.85")], &[Some("1.60"), None])).is_ok());
         assert!(check_metadata(&workspace(&[Some("1.60")], &[Some("1.60")])).is_err());
     }
 
     #[test]
-    fn members_agree_and_none_is_silent() {
+    fn every_member_inherits_the_msrv() {
         assert!(check_metadata(&workspace(&[Some("1.88"), Some("1.87")], &[Some("1.88")])).is_err());
         assert!(check_metadata(&workspace(&[Some("1.88"), None], &[Some("1.88")])).is_err());
         assert!(check_metadata(&workspace(&[], &[Some("1.88")])).is_err());

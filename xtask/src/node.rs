@@ -1,4 +1,4 @@
-//! Node and what npm installs, in the versions that `xtask/npm` writes down. It all lies below the target folder.
+//! Node and npm packages, in the versions pinned in `xtask/npm`. Everything is installed below the target folder.
 
 use std::env::consts::{ARCH, OS};
 use std::fs;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::{process, setup};
 
-/// A Node of at least version 22: the machine's own, or one from npm. Debian's is older.
+/// Finds Node 22 or newer: the machine's own, or one from npm, since Debian's is older.
 pub(crate) fn find() -> Result<PathBuf, String> {
     let own = PathBuf::from("node");
     if is_recent(&own) {
@@ -25,12 +25,12 @@ pub(crate) fn find() -> Result<PathBuf, String> {
     Err(format!("npm has no Node {MIN_VERSION} for this machine\n  try: install Node {MIN_VERSION} or newer"))
 }
 
-/// Installs what `xtask/npm/<name>` names, unless it is there already. Gives the folder that holds `node_modules`.
+/// Installs the packages of `xtask/npm/<name>` unless they are installed. Returns the folder that holds `node_modules`.
 pub(crate) fn install_packages(name: &str) -> Result<PathBuf, String> {
     let wanted = process::root().join("xtask/npm").join(name);
     let folder = process::target_dir()?.join("npm").join(name);
     let lock = read(&wanted.join(LOCK_FILE))?;
-    // Written last, so that what was broken off is not taken for installed.
+    // Written last, so that an interrupted installation does not count.
     let installed = folder.join("installed.json");
     if fs::read_to_string(&installed).is_ok_and(|installed| installed == lock) {
         return Ok(folder);
@@ -68,10 +68,10 @@ fn write(file: &Path, text: &str) -> Result<(), String> {
     fs::write(file, text).map_err(|error| format!("cannot write {}: {error}", file.display()))
 }
 
-/// The conformance suite takes from `fs` what older ones have not.
+/// The conformance suite uses functions of `fs` that older versions lack.
 const MIN_VERSION: u32 = 22;
 
 const LOCK_FILE: &str = "package-lock.json";
 
-/// For a download over a slow line: Node alone has 40 MB.
+/// The time limit of a download over a slow line: Node alone has 40 MB.
 const INSTALL_TIMEOUT: Duration = Duration::from_secs(600);

@@ -1,4 +1,4 @@
-//! Starting other programs.
+//! Runs other programs.
 //!
 //! Everything runs from the root of the workspace and without standard input: CI has none, and a program that
 //! waits for an answer would wait forever.
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-/// The cargo that runs us, so that a `+toolchain` on the command line holds for every step.
+/// The cargo that runs xtask, so that a `+toolchain` on the command line applies to every step.
 pub(crate) fn cargo<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
     program(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), args)
 }
@@ -26,7 +26,7 @@ pub(crate) fn program<'a>(name: impl Into<PathBuf>, args: impl IntoIterator<Item
     command
 }
 
-/// Where the workspace lies now. Where it lay at compile time will not do: two checkouts that share a target
+/// The current root of the workspace. Its path at compile time may be wrong: two checkouts that share a target
 /// folder share this binary too.
 pub(crate) fn root() -> PathBuf {
     let xtask = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
@@ -34,30 +34,34 @@ pub(crate) fn root() -> PathBuf {
     xtask.parent().map(Path::to_owned).unwrap_or(xtask)
 }
 
-/// Whether a program is there and content; what it prints is nobody's business.
+/// Whether a program runs successfully; its output is discarded.
 pub(crate) fn succeeds(mut command: Command) -> bool {
     command.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
-/// Runs a program in the open; `advice` is what to try when it fails.
+/// Runs a program with visible output; `advice` says what to try when it fails.
 pub(crate) fn run_or_fail(mut command: Command, advice: &str) -> Result<(), String> {
     let status = command.status().map_err(|error| spawn_error(&command, &error))?;
     if status.success() {
         return Ok(());
     }
-    Err(format!("`{}` ended with {status}\n  try: {advice}", display_command(&command)))
+    Err(format!("`{}` exited with {status}\n  try: {advice}", display_command(&command)))
 }
 
-/// Runs a program for what it writes to standard output.
+/// Runs a program and returns its standard output.
 pub(crate) fn output(mut command: Command, advice: &str) -> Result<String, String> {
     let output = command.stderr(Stdio::inherit()).output().map_err(|error| spawn_error(&command, &error))?;
     if !output.status.success() {
-        return Err(format!("`{}` ended with {}\n  try: {advice}", display_command(&command), output.status));
+        return Err(format!(
+            "`{}` exited with {}\n  try: {advice}",
+            display_command(&command),
+            output.status
+        ));
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs a program in the open and keeps what it said: standard output first, then standard error.
+/// Runs a program with visible output and returns it: standard output first, then standard error.
 pub(crate) fn run_and_capture(mut command: Command) -> Result<(bool, String), String> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| spawn_error(&command, &error))?;
@@ -77,7 +81,7 @@ pub(crate) fn run_with_timeout(limit: Duration, command: Command) -> Result<Exit
     ChildProcess::start(command)?.wait_with_timeout(limit)
 }
 
-/// Like [`run_with_timeout`], for what the program writes to standard output, which is kept in a file.
+/// Like [`run_with_timeout`], and returns the standard output, which is kept in a file.
 pub(crate) fn output_with_timeout(
     limit: Duration,
     mut command: Command,
@@ -90,11 +94,11 @@ pub(crate) fn output_with_timeout(
     Ok((status, String::from_utf8_lossy(&said).into_owned()))
 }
 
-/// A program that runs beside us. Whatever happens, it ends with this value.
+/// A running program, killed on drop.
 pub(crate) struct ChildProcess {
     child: Child,
     name: String,
-    /// Whether the processes it has started end too.
+    /// Whether the processes it has started are killed, too.
     kill_group: bool,
 }
 
@@ -104,8 +108,8 @@ impl ChildProcess {
         Ok(Self { child, name: display_command(&command), kill_group: false })
     }
 
-    /// Like [`start`](Self::start), and the processes it starts end with it. They are a group of their own, so that a
-    /// terminal does not stop them when it stops us: give it a standard input, or a limit.
+    /// Like [`start`](Self::start), and the processes it starts end with it. They are in their own group, so that a
+    /// terminal does not stop them together with xtask: give it a standard input or a limit.
     pub(crate) fn start_group(mut command: Command) -> Result<Self, String> {
         command.process_group(0);
         let mut running = Self::start(command)?;
@@ -113,21 +117,22 @@ impl ChildProcess {
         Ok(running)
     }
 
-    /// Its standard input and output, once, if they are pipes.
+    /// Takes its standard input and output, if they are pipes.
     pub(crate) fn pipes(&mut self) -> Option<(ChildStdin, ChildStdout)> {
         Some((self.child.stdin.take()?, self.child.stdout.take()?))
     }
 
-    /// How it ended, if it has.
+    /// The exit status, if it has exited.
     pub(crate) fn try_wait(&mut self) -> Result<Option<ExitStatus>, String> {
-        let ended = self.child.try_wait().map_err(|error| format!("`{}` is lost: {error}", self.name))?;
+        let ended =
+            self.child.try_wait().map_err(|error| format!("cannot wait for `{}`: {error}", self.name))?;
         if ended.is_some() {
             self.kill_group();
         }
         Ok(ended)
     }
 
-    /// Once and at once: the number of a group belongs to others when everybody in it has long been gone.
+    /// Kills the group once and immediately: the id of an empty group may be reused.
     fn kill_group(&mut self) {
         if mem::take(&mut self.kill_group) {
             // The shell has `kill` built in.
@@ -135,17 +140,17 @@ impl ChildProcess {
         }
     }
 
-    /// Asks it to stop, and waits for it.
+    /// Sends SIGTERM and waits for the exit.
     pub(crate) fn stop(self, limit: Duration) -> Result<(), String> {
         succeeds(program("sh", ["-c", &format!("kill -s TERM {}", self.child.id())]));
         let name = self.name.clone();
         match self.wait_with_timeout(limit)? {
             status if status.success() => Ok(()),
-            status => Err(format!("`{name}` ended with {status}")),
+            status => Err(format!("`{name}` exited with {status}")),
         }
     }
 
-    /// How it ended. If it takes longer than `limit`, it is stopped.
+    /// Waits for the exit. A program that runs longer than `limit` is killed.
     pub(crate) fn wait_with_timeout(mut self, limit: Duration) -> Result<ExitStatus, String> {
         let start = Instant::now();
         loop {
@@ -163,41 +168,40 @@ impl ChildProcess {
 impl Drop for ChildProcess {
     fn drop(&mut self) {
         self.kill_group();
-        // Nothing to kill if it has ended, and nothing to be done if it cannot be.
+        // An error means that it has exited or cannot be killed.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// How often to look whether something has happened.
+/// The polling interval.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Makes a folder, and those it lies in.
+/// Creates a folder and its parents.
 pub(crate) fn create_dir(folder: &Path) -> Result<(), String> {
-    fs::create_dir_all(folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))
+    fs::create_dir_all(folder).map_err(|error| format!("cannot create {}: {error}", folder.display()))
 }
 
-/// A new file for what a program says.
+/// Creates a file for the output of a program.
 pub(crate) fn create_log(file: &Path) -> Result<File, String> {
     File::create(file).map_err(|error| format!("cannot write {}: {error}", file.display()))
 }
 
-/// Where what is built goes, and whatever else is made by a machine.
+/// The target folder, for builds and other generated files.
 pub(crate) fn target_dir() -> Result<PathBuf, String> {
     let metadata = metadata(&["--no-deps"])?;
     let folder = metadata.get("target_directory").and_then(Value::as_str);
     Ok(folder.ok_or("cargo metadata names no target folder")?.into())
 }
 
-/// What `cargo metadata` knows about this workspace.
+/// The output of `cargo metadata` for this workspace.
 pub(crate) fn metadata(options: &[&str]) -> Result<Value, String> {
     let command = cargo(["metadata", "--format-version", "1", "--locked"].iter().chain(options).copied());
     let text = output(command, "commit the Cargo.lock that `cargo update --workspace` writes")?;
-    serde_json::from_str(&text)
-        .map_err(|error| format!("cargo metadata wrote something else than JSON: {error}"))
+    serde_json::from_str(&text).map_err(|error| format!("the output of cargo metadata is not JSON: {error}"))
 }
 
-/// A command as a person would type it.
+/// A command as typed in a shell.
 fn display_command(command: &Command) -> String {
     let name = Path::new(command.get_program()).file_name().unwrap_or(command.get_program());
     let words = std::iter::once(name).chain(command.get_args());
@@ -205,10 +209,10 @@ fn display_command(command: &Command) -> String {
 }
 
 fn spawn_error(command: &Command, error: &io::Error) -> String {
-    format!("`{}` could not run: {error}", display_command(command))
+    format!("cannot run `{}`: {error}", display_command(command))
 }
 
-/// Copies as it comes, not line by line: a half-written line is how one sees which test hangs.
+/// Copies bytes as they arrive, not line by line: an incomplete line shows which test hangs.
 fn tee(from: Option<impl Read>, mut to: impl Write) -> String {
     let mut said = Vec::new();
     let mut buffer = [0; 8192];
@@ -218,7 +222,7 @@ fn tee(from: Option<impl Read>, mut to: impl Write) -> String {
             Ok(0) => break,
             Ok(length) => {
                 let heard = buffer.get(..length).unwrap_or_default();
-                // A closed terminal is no reason to stop listening: the count is still wanted.
+                // Continue if the terminal is closed: the count is still needed.
                 let _ = to.write_all(heard).and_then(|()| to.flush());
                 said.extend_from_slice(heard);
             }
@@ -234,18 +238,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_takes_too_long_is_stopped() {
+    fn slow_program_is_stopped() {
         let told = run_with_timeout(Duration::ZERO, program("sleep", ["60"])).unwrap_err();
         assert_eq!(told, "`sleep 60` took more than 0 s and was stopped");
     }
 
     #[test]
-    fn what_a_program_has_started_ends_with_it() {
+    fn child_processes_end_with_their_parent() {
         let mut command = program("sh", ["-c", "sleep 60 & echo begun; wait"]);
         command.stdout(Stdio::piped());
         let start = Instant::now();
         let mut running = ChildProcess::start_group(command).unwrap();
-        // Whoever may write to it keeps it open.
+        // The pipe stays open as long as a process can write to it.
         let mut said = running.child.stdout.take().unwrap();
         let mut begun = [0; 6];
         said.read_exact(&mut begun).unwrap();
@@ -255,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_in_time_tells_how() {
+    fn exit_status_of_a_finished_program_is_returned() {
         let limit = Duration::from_secs(60);
         assert!(run_with_timeout(limit, program("true", [])).unwrap().success());
         assert!(!run_with_timeout(limit, program("false", [])).unwrap().success());

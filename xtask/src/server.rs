@@ -1,4 +1,4 @@
-//! Servers under test: started on a free port, and stopped whatever happens.
+//! Servers under test: started on a free port, and stopped on drop.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -10,61 +10,62 @@ use std::time::{Duration, Instant};
 use crate::binary;
 use crate::process::{self, ChildProcess};
 
-/// A server of the testkit that answers. It ends with this value.
+/// A running server of the testkit, stopped on drop.
 pub(crate) struct TestkitServer {
     process: ChildProcess,
     address: SocketAddr,
 }
 
 impl TestkitServer {
-    /// Builds and starts a binary of the testkit. What it says goes to a file in `folder`.
+    /// Builds and starts a binary of the testkit. Its output goes to a file in `folder`.
     pub(crate) fn start(binary: &str, folder: &Path) -> Result<Self, String> {
         let program = binary::build(binary, folder)?;
         let address = free_address()?;
         let said = folder.join("server.txt");
         let mut command = process::program(program, ["--listen", &address.to_string()]);
-        // It may end with its standard input, so that it is gone even if nobody lives to stop it.
+        // It exits with its standard input, so that it ends even if xtask is killed.
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(process::create_log(&said)?);
         let mut running = ChildProcess::start(command)?;
         let start = Instant::now();
         while TcpStream::connect_timeout(&address, START_TIMEOUT).is_err() {
             let ended = running.try_wait()?;
             if ended.is_some() || start.elapsed() >= START_TIMEOUT {
-                let how = ended.map_or("does not answer".to_owned(), |status| format!("ended with {status}"));
+                let how =
+                    ended.map_or("does not respond".to_owned(), |status| format!("exited with {status}"));
                 let said = fs::read_to_string(&said).unwrap_or_default();
-                return Err(format!("{binary} {how}\n  it said: {}", said.trim()));
+                return Err(format!("{binary} {how}\n  output: {}", said.trim()));
             }
             thread::sleep(process::POLL_INTERVAL);
         }
         Ok(Self { process: running, address })
     }
 
-    /// Where clients find it.
+    /// The URL for clients.
     pub(crate) fn url(&self) -> String {
         format!("http://{}/mcp", self.address)
     }
 
-    /// Whether it is still there.
+    /// Whether it still runs.
     pub(crate) fn is_running(&mut self) -> bool {
         matches!(self.process.try_wait(), Ok(None))
     }
 }
 
-/// A server that says where it listens. It ends with this value, and if it ends with its standard input, with us.
+/// A server that prints its address, stopped on drop. If it exits with its standard input, it also ends with xtask.
 pub(crate) struct ListeningServer<T> {
     pub(crate) process: ChildProcess,
     pub(crate) endpoint: T,
 }
 
 impl<T> ListeningServer<T> {
-    /// Starts one; `read` finds the place in one of the lines it says. They all go to a file.
+    /// Starts a server; `read` parses the address from a line of its output, which goes to a file.
     pub(crate) fn start(
         mut command: Command,
         file: &Path,
         read: impl Fn(&str) -> Option<T>,
     ) -> Result<Self, String> {
         redirect_output(&mut command, file)?;
-        // Theirs start others, and end with their standard input.
+        // Some start other processes and exit with their standard input.
         command.stdin(Stdio::piped());
         Self::wait_until_ready(ChildProcess::start_group(command)?, file, read)
     }
@@ -82,8 +83,8 @@ impl<T> ListeningServer<T> {
             }
             let ended = running.try_wait()?;
             if ended.is_some() || start.elapsed() >= SLOW_START_TIMEOUT {
-                let how = ended.map_or("is not ready".to_owned(), |status| format!("ended with {status}"));
-                return Err(format!("the server {how}\n  it said: {}", said.trim()));
+                let how = ended.map_or("is not ready".to_owned(), |status| format!("exited with {status}"));
+                return Err(format!("the server {how}\n  output: {}", said.trim()));
             }
             thread::sleep(process::POLL_INTERVAL);
         }
@@ -91,17 +92,17 @@ impl<T> ListeningServer<T> {
 }
 
 impl ListeningServer<u16> {
-    /// `start_tsugite`, which is told to `--listen`. Gives its port.
+    /// Starts `tsugite` with `--listen` and returns it with its port.
     pub(crate) fn start_tsugite(mut command: Command, file: &Path) -> Result<Self, String> {
         redirect_output(&mut command, file)?;
-        // A terminal that stops us stops it too.
+        // A terminal that stops xtask stops it, too.
         Self::wait_until_ready(ChildProcess::start(command)?, file, |line| {
             line.strip_prefix("http://127.0.0.1:")?.strip_suffix("/mcp")?.parse().ok()
         })
     }
 }
 
-/// Lets all it says go to a file.
+/// Redirects all output to a file.
 fn redirect_output(command: &mut Command, file: &Path) -> Result<(), String> {
     let log = process::create_log(file)?;
     let errors = log.try_clone().map_err(|error| format!("{}: {error}", file.display()))?;
@@ -109,7 +110,7 @@ fn redirect_output(command: &mut Command, file: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Without one that is still being written.
+/// The lines without an incomplete last one.
 fn complete_lines(said: &str) -> impl Iterator<Item = &str> {
     said.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'))
 }
@@ -118,12 +119,12 @@ fn complete_lines(said: &str) -> impl Iterator<Item = &str> {
 fn free_address() -> Result<SocketAddr, String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = listener.and_then(|listener| listener.local_addr());
-    address.map_err(|error| format!("there is no free port: {error}"))
+    address.map_err(|error| format!("no free port: {error}"))
 }
 
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Node and Python on a slow machine, with all they import.
+/// The time limit for Node and Python to start on a slow machine.
 const SLOW_START_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
@@ -131,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_counts_when_it_is_whole() {
+    fn only_complete_lines_count() {
         assert_eq!(complete_lines("Starting\nready 80").collect::<Vec<_>>(), ["Starting"]);
         assert_eq!(complete_lines("ready 8080\nServer is running\n").count(), 2);
     }

@@ -1,4 +1,4 @@
-//! What a fresh machine lacks, added where that is possible.
+//! Checks that the required tools are installed, and installs missing ones where possible.
 
 use std::env;
 use std::process::Command;
@@ -17,71 +17,71 @@ pub(crate) fn check() -> Result<(), String> {
     browser()
 }
 
-/// The fuzz targets are linked with libFuzzer, which is C++ and is built from source.
+/// Checks for a C++ compiler: the fuzz targets are linked with libFuzzer, which is built from source.
 pub(crate) fn cxx_compiler() -> Result<(), String> {
     // The same choice that the `cc` crate makes.
     let chosen = env::var("CXX").unwrap_or_default();
     let chosen = chosen.split_whitespace().next();
     let name = chosen.unwrap_or("c++");
-    // A compiler that somebody chose and that does not run is theirs to mend; g++ would not be used.
+    // If CXX names a compiler that does not run, installing g++ would not help.
     let packages: &[&str] = if chosen.is_none() { &["g++"] } else { &[] };
     if ensure_installed("C++ compiler", || is_available(name), packages) {
         return Ok(());
     }
     Err(format!(
-        "there is no C++ compiler: `{name} --version` does not run, and the fuzz targets need one\n  \
+        "no C++ compiler: `{name} --version` does not run, and the fuzz targets need one\n  \
          try: install g++ (Debian: `apt-get install g++` as root), or let CXX name a compiler"
     ))
 }
 
-/// The binary is tried at a terminal, and tmux is one that can be typed into and looked at.
+/// Checks for tmux: the tests of the binary use it as a terminal.
 pub(crate) fn tmux() -> Result<(), String> {
-    // It knows no `--version`.
+    // It has no `--version`.
     let present = || process::succeeds(process::program("tmux", ["-V"]));
     if ensure_installed("tmux", present, &["tmux"]) {
         return Ok(());
     }
-    Err("there is no tmux, and the tests of the binary at a terminal need it\n  \
+    Err("no tmux, which the terminal tests of the binary need\n  \
          try: install tmux (Debian: `apt-get install tmux` as root)"
         .to_owned())
 }
 
-/// The official suites are npm packages, and so are clients we are tried with.
+/// Checks for npm: the conformance suite and some peers are npm packages.
 pub(crate) fn npm() -> Result<(), String> {
     if ensure_installed("npm", || is_available("npm"), &["nodejs", "npm"]) {
         return Ok(());
     }
-    Err("there is no npm, and the official conformance suite and other clients come from there\n  \
+    Err("no npm, which installs the conformance suite and other clients\n  \
          try: install Node 22 or newer with npm (Debian: `apt-get install nodejs npm` as root; an older Node will \
          do to install a newer one)"
         .to_owned())
 }
 
-/// One of the clients we are tried with is a Python package.
+/// Checks for Python: one of the peers is a Python package.
 pub(crate) fn python() -> Result<(), String> {
-    // Debian has what virtual environments need in a package of its own.
+    // Debian has virtual environments in a separate package.
     let test = "import ensurepip, sys; sys.exit(sys.version_info < (3, 11))";
     let present = || process::succeeds(process::program("python3", ["-c", test]));
     if ensure_installed("Python", present, &["python3-venv"]) {
         return Ok(());
     }
-    Err("there is no python3 of version 3.11 or newer that can make virtual environments\n  \
+    Err("no python3 of version 3.11 or newer with virtual environments\n  \
          try: install one with pip and venv (Debian: `apt-get install python3-venv` as root)"
         .to_owned())
 }
 
-/// The start page of the binary is looked at in a browser.
+/// Checks for Chromium: the start page of the binary is tested in it.
 pub(crate) fn browser() -> Result<(), String> {
     if ensure_installed("Chromium", || is_available(CHROMIUM), &["chromium"]) {
         return Ok(());
     }
     Err(format!(
-        "there is no Chromium: `{CHROMIUM} --version` does not run, and the start page is looked at in it\n  \
+        "no Chromium: `{CHROMIUM} --version` does not run, and the start page is tested in it\n  \
          try: install it (Debian: `apt-get install chromium` as root)"
     ))
 }
 
-/// The name of this project is written in it.
+/// Checks for a Japanese font: the start page shows the name of this project in Japanese.
 pub(crate) fn japanese_font() -> Result<(), String> {
     let present = || {
         process::output(process::program("fc-list", [":lang=ja"]), "").is_ok_and(|fonts| !fonts.is_empty())
@@ -89,19 +89,19 @@ pub(crate) fn japanese_font() -> Result<(), String> {
     if ensure_installed("Japanese font", present, &["fontconfig", "fonts-vlgothic"]) {
         return Ok(());
     }
-    Err("there is no font for Japanese, and the start page would be shown without\n  \
+    Err("no Japanese font, which the start page needs\n  \
          try: install one (Debian: `apt-get install fontconfig fonts-vlgothic` as root)"
         .to_owned())
 }
 
-/// What Debian calls it.
+/// The name of the program on Debian.
 pub(crate) const CHROMIUM: &str = "chromium";
 
 fn is_available(name: &str) -> bool {
     process::succeeds(process::program(name, ["--version"]))
 }
 
-/// Whether something is there, if need be after Debian's `packages` were installed by root.
+/// Whether a tool is present, if necessary after installing Debian's `packages` as root.
 fn ensure_installed(what: &str, present: impl Fn() -> bool, packages: &[&str]) -> bool {
     if present() {
         return true;
@@ -110,7 +110,7 @@ fn ensure_installed(what: &str, present: impl Fn() -> bool, packages: &[&str]) -
         return false;
     }
     println!("no {what}; installing {}", packages.join(", "));
-    // Stale package lists may still do: whether it runs now is what counts.
+    // Stale package lists may be enough: only the presence check counts.
     let _ = process::run_with_timeout(INSTALL_TIMEOUT, apt_get(["update"]));
     let _ = process::run_with_timeout(
         INSTALL_TIMEOUT,
@@ -124,7 +124,7 @@ fn ensure_component(name: &str, subcommand: &str) -> Result<(), String> {
     if present() {
         return Ok(());
     }
-    println!("no {name}; asking rustup for it");
+    println!("no {name}; installing it with rustup");
     let added = process::run_or_fail(process::program("rustup", ["component", "add", name]), "");
     if added.is_ok() && present() {
         return Ok(());
@@ -141,7 +141,7 @@ fn apt_get<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
     command
 }
 
-/// For a download over a slow line.
+/// The time limit of a download over a slow line.
 const INSTALL_TIMEOUT: Duration = Duration::from_secs(600);
 
 fn is_root() -> bool {

@@ -1,5 +1,5 @@
-//! `cargo xtask test`: everything that must hold before a change is accepted, in the order in which a mistake
-//! is cheapest to hear about.
+//! `cargo xtask test`: all checks that must pass before a change is accepted; those that find mistakes fastest
+//! come first.
 //!
 //! The last line on standard output is always `N passed, M failed`.
 
@@ -37,7 +37,7 @@ pub(crate) fn run_all() -> ExitCode {
         let result = step(&mut count);
         println!("   {name}: {:.1} s", start.elapsed().as_secs_f64());
         if let Err(failure) = result {
-            // Whoever reads only the last line must see that something failed, even if it was no test.
+            // The last line must show a failure, even if it was not a test.
             if count.failed == failed_before {
                 count.failed += 1;
             }
@@ -52,7 +52,7 @@ pub(crate) fn run_all() -> ExitCode {
 
 fn format() -> Result<(), String> {
     process::run_or_fail(process::cargo(["fmt", "--all", "--check"]), "`cargo fmt --all`")?;
-    // Workspaces of their own, which `--all` does not reach.
+    // Separate workspaces, which `--all` does not cover.
     for manifest in ["bench/Cargo.toml", "fuzz/Cargo.toml"] {
         let fmt = ["fmt", "--manifest-path", manifest];
         process::run_or_fail(
@@ -66,9 +66,9 @@ fn format() -> Result<(), String> {
 fn clippy() -> Result<(), String> {
     let args =
         ["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"];
-    let remedy = "mend what is said above; `cargo clippy --fix` knows some of the remedies";
+    let remedy = "fix the warnings above; `cargo clippy --fix` can fix some of them";
     process::run_or_fail(process::cargo(args), remedy)?;
-    // What one feature alone leaves unused.
+    // Code that is unused with a single feature.
     ["", "macros", "http", "client"].into_iter().try_for_each(|features| {
         let part = ["clippy", "-p", "tsugite", "--no-default-features", "--features", features, "--locked"];
         process::run_or_fail(process::cargo(part.into_iter().chain(["--", "-D", "warnings"])), remedy)
@@ -81,13 +81,13 @@ fn tests(count: &mut Count) -> Result<(), String> {
         let command = process::cargo(["nextest", "run"].into_iter().chain(everything));
         record_results(process::run_and_capture(command)?, Count::from_nextest, count)?
     } else {
-        println!("no cargo-nextest: cargo test does it too, only slower");
+        println!("no cargo-nextest; using cargo test, which is slower");
         let kinds = ["--lib", "--bins", "--tests", "--examples"];
         let command = process::cargo(["test"].into_iter().chain(everything).chain(kinds));
         record_results(process::run_and_capture(command)?, Count::from_libtest, count)?
     };
     if found == Count::default() {
-        return Err("no test ran, or the runner closes its run in a way we do not know\n  \
+        return Err("no test ran, or the summary of the runner has an unknown format\n  \
                     try: look at what it said above, and at xtask/src/count.rs"
             .to_owned());
     }
@@ -99,13 +99,13 @@ fn doc_tests(count: &mut Count) -> Result<(), String> {
     record_results(process::run_and_capture(command)?, Count::from_libtest, count).map(drop)
 }
 
-/// What stands in for a feature is compiled only without it.
+/// Tests without features: some code is compiled only then.
 fn without_features(count: &mut Count) -> Result<(), String> {
     let command = process::cargo(["test", "-p", "tsugite", "--no-default-features", "--locked", "--lib"]);
     record_results(process::run_and_capture(command)?, Count::from_libtest, count).map(drop)
 }
 
-/// All features together speak HTTP/2 as well; what most people build does not.
+/// Tests with the default features, which most users build: without HTTP/2, unlike all features together.
 fn default_features(count: &mut Count) -> Result<(), String> {
     let command = process::cargo(["test", "-p", "tsugite-testkit", "--locked", "--test", "http"]);
     record_results(process::run_and_capture(command)?, Count::from_libtest, count).map(drop)
@@ -114,11 +114,11 @@ fn default_features(count: &mut Count) -> Result<(), String> {
 fn docs() -> Result<(), String> {
     let mut command = process::cargo(["doc", "--workspace", "--all-features", "--locked", "--no-deps"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
-    process::run_or_fail(command, "mend the documentation comments named above")
+    process::run_or_fail(command, "fix the documentation comments named above")
 }
 
-/// Adds what a runner reports to the whole, and judges it. A test that nobody runs protects nothing, so a
-/// skipped one is a failure too.
+/// Adds the count of a runner to the total and checks it. A test that is not run proves nothing, so a
+/// skipped one is a failure, too.
 fn record_results(
     (success, said): (bool, String),
     read: fn(&str) -> Count,
@@ -134,12 +134,13 @@ fn record_results(
     }
     if !success {
         return Err(
-            "the tests did not build, there are none, or the runner broke off\n  try: see above".to_owned()
+            "the tests did not build, there are none, or the runner was interrupted\n  try: see above"
+                .to_owned(),
         );
     }
     if found.skipped > 0 {
         return Err(format!(
-            "{} ignored or skipped\n  try: take the `ignore` off and make it pass, or delete it",
+            "{} ignored or skipped\n  try: remove the `ignore` and make it pass, or delete it",
             pluralize_tests(found.skipped)
         ));
     }

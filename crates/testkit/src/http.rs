@@ -1,4 +1,4 @@
-//! A server on a real socket, and a client of HTTP/1.1 that sends exactly what it is told and shows exactly what came.
+//! A server on a real socket, and an HTTP/1.1 client that sends exact bytes and shows exact responses.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,16 +16,16 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tsugite::Server;
 
-/// A server that is served on a port of its own, until it is stopped or dropped.
+/// A server on its own port, until it is stopped or dropped.
 pub struct TestServer {
-    /// Where it listens.
+    /// The address it listens on.
     pub address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     task: JoinHandle<tsugite::Result<()>>,
 }
 
 impl TestServer {
-    /// Serves.
+    /// Starts to serve.
     pub async fn start(server: &Server) -> Self {
         let listener = server.bind_http("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr();
@@ -39,17 +39,17 @@ impl TestServer {
         Connection::connect(self.address).await
     }
 
-    /// Sends one request on a connection of its own and reads the whole response.
+    /// Sends one request on its own connection and reads the whole response.
     pub async fn send(&self, request: Request) -> Response {
         self.connect().await.send_and_read(request).await
     }
 
-    /// Asks it to stop, and does not wait for it.
+    /// Starts the shutdown without waiting for it.
     pub fn request_stop(&mut self) {
         self.stop = None;
     }
 
-    /// Stops it, and waits until it has.
+    /// Shuts down and waits until it is done.
     pub async fn stop(mut self) -> tsugite::Result<()> {
         self.stop = None;
         (&mut self.task).await.unwrap()
@@ -62,7 +62,7 @@ impl Drop for TestServer {
     }
 }
 
-/// A request, with every header it will have but `Content-Length`.
+/// A request with all of its headers except `Content-Length`.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The method.
@@ -76,13 +76,13 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request to `/mcp` with a `RequestSource` and nothing else.
+    /// A request to `/mcp` with only a `Host` header.
     pub fn new(method: &str) -> Self {
         let headers = vec![("Host".to_owned(), "localhost".to_owned())];
         Self { method: method.to_owned(), path: "/mcp".to_owned(), headers, body: Vec::new() }
     }
 
-    /// A POST of a message, with what every POST needs.
+    /// A POST of a message with the required headers.
     pub fn post(message: &Value) -> Self {
         Self::new("POST")
             .header("Content-Type", "application/json")
@@ -90,7 +90,7 @@ impl Request {
             .body(message.to_string())
     }
 
-    /// A POST of a request of 2026-07-28, with the headers that repeat it. `_meta` is added where it is not there.
+    /// A POST of a request of 2026-07-28 with the headers that repeat it. `_meta` is added if it is missing.
     pub fn stateless(mut message: Value) -> Self {
         let method = message["method"].as_str().unwrap_or_default().to_owned();
         let meta = &mut message["params"]["_meta"];
@@ -118,7 +118,7 @@ impl Request {
         Self::new("GET").header("Accept", "text/event-stream").session(session)
     }
 
-    /// Names a session.
+    /// Adds a session id.
     #[must_use]
     pub fn session(self, id: &str) -> Self {
         self.header("Mcp-Session-Id", id)
@@ -131,34 +131,34 @@ impl Request {
         self
     }
 
-    /// Leaves a header out.
+    /// Removes a header.
     #[must_use]
     pub fn without_header(mut self, name: &str) -> Self {
         self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
         self
     }
 
-    /// Says something else in a header.
+    /// Replaces the value of a header.
     #[must_use]
     pub fn replace_header(self, name: &str, value: &str) -> Self {
         self.without_header(name).header(name, value)
     }
 
-    /// Another body.
+    /// Replaces the body.
     #[must_use]
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
         self.body = body.into();
         self
     }
 
-    /// Another path.
+    /// Replaces the path.
     #[must_use]
     pub fn path(mut self, path: &str) -> Self {
         self.path = path.to_owned();
         self
     }
 
-    /// As it is sent.
+    /// The bytes as they are sent.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
         for (name, value) in &self.headers {
@@ -172,7 +172,7 @@ impl Request {
     }
 }
 
-/// A response. Its body is there if it was read.
+/// A response. The body is empty until it is read.
 #[derive(Clone, Debug)]
 pub struct Response {
     /// The status.
@@ -184,7 +184,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// A header.
+    /// The value of a header.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
@@ -197,7 +197,7 @@ impl Response {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 
-    /// The number of the error in the body.
+    /// The code of the error in the body.
     pub fn error_code(&self) -> Option<i64> {
         self.json()["error"]["code"].as_i64()
     }
@@ -213,16 +213,16 @@ impl Response {
 pub struct SseEvent {
     /// Its id.
     pub id: Option<String>,
-    /// What kind of event it is.
+    /// Its type.
     pub event: Option<String>,
-    /// After what time to come back, in milliseconds.
+    /// The reconnection time in milliseconds.
     pub retry: Option<u64>,
     /// Its data.
     pub data: String,
 }
 
 impl SseEvent {
-    /// `None` for a comment.
+    /// Parses an event; `None` for a comment.
     fn parse(text: &str) -> Option<Self> {
         let mut parsed = Self { id: None, event: None, retry: None, data: String::new() };
         let mut fields = 0;
@@ -251,11 +251,11 @@ impl SseEvent {
 pub struct Connection {
     socket: BufReader<TcpStream>,
     remaining: BodyRemaining,
-    /// What of a stream was read and not taken yet.
+    /// Bytes of a stream that were read and not consumed yet.
     buffer: String,
 }
 
-/// What is left of a body.
+/// The remaining part of a body.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum BodyRemaining {
     Length(usize),
@@ -271,7 +271,7 @@ impl Connection {
         Self { socket: BufReader::new(socket), remaining: BodyRemaining::End, buffer: String::new() }
     }
 
-    /// The socket, for what is no HTTP.
+    /// The socket, for sending raw bytes.
     pub fn socket(&mut self) -> &mut TcpStream {
         self.socket.get_mut()
     }
@@ -324,9 +324,11 @@ impl Connection {
         std::mem::take(&mut self.buffer)
     }
 
-    /// So many bytes of a body that says its length.
+    /// Reads `length` bytes of a body with a `Content-Length`.
     pub async fn read_part(&mut self, length: usize) -> Vec<u8> {
-        let BodyRemaining::Length(left) = &mut self.remaining else { panic!("the body says no length") };
+        let BodyRemaining::Length(left) = &mut self.remaining else {
+            panic!("the body has no Content-Length")
+        };
         *left -= length;
         let mut bytes = vec![0; length];
         self.socket.read_exact(&mut bytes).await.unwrap();
@@ -360,7 +362,7 @@ impl Connection {
         }
     }
 
-    /// Reads on; false if the body is over.
+    /// Reads more bytes; false at the end of the body.
     async fn read_more(&mut self) -> bool {
         match self.remaining {
             BodyRemaining::End => false,
@@ -392,7 +394,7 @@ impl Connection {
     }
 }
 
-/// The `initialize_request` of a client.
+/// An `initialize` request.
 pub fn initialize_request(revision: &str, capabilities: Value) -> Value {
     let client = serde_json::json!({"name": "testkit", "version": "1.0.0"});
     let params =
@@ -400,7 +402,7 @@ pub fn initialize_request(revision: &str, capabilities: Value) -> Value {
     serde_json::json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
 }
 
-/// Opens a session that is ready; gives its id.
+/// Opens a session, completes its handshake, and returns its id.
 pub async fn open_session(serving: &TestServer, revision: &str, capabilities: Value) -> String {
     let opened = serving.send(Request::post(&initialize_request(revision, capabilities))).await;
     assert_eq!(opened.status, 200, "{opened:?}");

@@ -1,6 +1,6 @@
-//! A client that speaks raw messages: any revision, in memory, with answers to whatever it is asked.
+//! A client of raw messages: any revision, in memory, with a handler for requests of the server.
 //!
-//! It knows nothing of the library but the wire, so that a misreading of ours is not repeated here.
+//! It uses only the wire format of the library, so that a misreading in the library is not repeated here.
 
 #![allow(clippy::panic, clippy::indexing_slicing, reason = "a peer of tests fails by panicking")]
 
@@ -11,7 +11,7 @@ use tsugite::server::Principal;
 use tsugite::{Server, transport::memory};
 use tsugite_core::revision::Revision;
 
-/// Answers what a server asks: method and params in, result out.
+/// A handler for requests of a server: method and params in, result out.
 pub type RequestHandler = Box<dyn FnMut(&str, &Value) -> Value + Send>;
 
 /// A client of one revision.
@@ -21,11 +21,11 @@ pub struct RawClient {
     capabilities: Value,
     handler: RequestHandler,
     last_id: u64,
-    /// What the server has said that was no answer.
+    /// The notifications of the server.
     pub notifications: Vec<Value>,
-    /// What the server has asked: method and params.
+    /// The requests of the server: method and params.
     pub received_requests: Vec<(String, Value)>,
-    /// How many rounds the last request took.
+    /// The number of rounds of the last request.
     pub rounds: usize,
     early_responses: VecDeque<Value>,
 }
@@ -41,7 +41,7 @@ impl RawClient {
         .await
     }
 
-    /// Connects as somebody.
+    /// Connects as a principal.
     pub async fn connect_as(
         server: &Server,
         who: Principal,
@@ -57,7 +57,7 @@ impl RawClient {
             wire,
             revision,
             capabilities,
-            handler: Box::new(|method, _| panic!("nobody answers {method}")),
+            handler: Box::new(|method, _| panic!("no handler for {method}")),
             last_id: 0,
             notifications: Vec::new(),
             received_requests: Vec::new(),
@@ -76,14 +76,14 @@ impl RawClient {
         peer
     }
 
-    /// Answers what the server asks.
+    /// Sets the handler for requests of the server.
     #[must_use]
     pub fn on_request(mut self, answer: impl FnMut(&str, &Value) -> Value + Send + 'static) -> Self {
         self.handler = Box::new(answer);
         self
     }
 
-    /// Sends a request and gives the whole response. What the server asks meanwhile is answered, in both eras.
+    /// Sends a request and returns the whole response. Requests of the server are answered meanwhile, in both eras.
     pub async fn request(&mut self, method: &str, params: Value) -> Value {
         self.rounds = 0;
         let mut retry = params.clone();
@@ -105,13 +105,13 @@ impl RawClient {
         }
     }
 
-    /// Sends a request and gives the whole response, also if it asks back.
+    /// Sends a request and returns the whole response, also if it requires input.
     pub async fn request_once(&mut self, method: &str, params: Value) -> Value {
         let id = self.send_request(method, params);
         self.wait_for_response(id).await
     }
 
-    /// Sends a request; gives its id.
+    /// Sends a request and returns its id.
     pub fn send_request(&mut self, method: &str, params: Value) -> u64 {
         self.last_id += 1;
         let params = self.with_request_meta(params);
@@ -151,7 +151,7 @@ impl RawClient {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
-    /// Sends anything.
+    /// Sends any message.
     pub fn send(&mut self, message: &Value) {
         self.wire.send(message.to_string());
     }
@@ -160,11 +160,11 @@ impl RawClient {
     pub async fn next(&mut self) -> Value {
         // Silence must fail the test, not hang it; a paused clock moves on when nothing else can.
         let line = tokio::time::timeout(std::time::Duration::from_secs(3_600), self.wire.next()).await;
-        let line = line.unwrap_or_else(|_| panic!("the server stays silent"));
+        let line = line.unwrap_or_else(|_| panic!("the server sent no message"));
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("not a message: {error}: {line}"))
     }
 
-    /// Nothing more will be sent.
+    /// Closes the sending side.
     pub fn close(&mut self) {
         self.wire.close();
     }

@@ -1,4 +1,4 @@
-//! The official schemas judge messages: whether the revision has them, whether that side may say them, and their shape.
+//! Validates messages with the official schemas: whether the revision has them, which side may send them, their shape.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -7,7 +7,7 @@ use jsonschema::Validator;
 use serde_json::{Value, json};
 use tsugite_core::revision::Revision;
 
-/// Fails unless a message that asks or tells something is one of the revision.
+/// Fails unless a request or notification exists in the revision.
 pub fn validate_message(revision: Revision, message: &Value) -> Result<(), String> {
     let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
     let document = schema_document(revision)?;
@@ -20,7 +20,7 @@ pub fn validate_message(revision: Revision, message: &Value) -> Result<(), Strin
     }
 }
 
-/// Fails unless a message that asks or tells something is one that this side may send: `Client` or `ListedServer`.
+/// Fails unless this side may send the request or notification: `Client` or `Server`.
 pub fn validate_message_from(side: &str, revision: Revision, message: &Value) -> Result<(), String> {
     let method = message.get("method").and_then(Value::as_str).unwrap_or_default();
     let kind = if message.get("id").is_some() { "Request" } else { "Notification" };
@@ -28,7 +28,7 @@ pub fn validate_message_from(side: &str, revision: Revision, message: &Value) ->
     let definitions =
         document.get(definitions_key(document)).and_then(Value::as_object).ok_or("no definitions")?;
     let sent = definitions.get(&format!("{side}{kind}"));
-    // Where there is only one, it stands there itself.
+    // A union of one type is the type itself.
     let all = sent.and_then(|sent| sent.get("anyOf")).and_then(Value::as_array);
     let named = all.into_iter().flatten().filter_map(|one| one.get("$ref")?.as_str()?.rsplit('/').next());
     let mut sent = named.filter_map(|name| definitions.get(name)).chain(sent);
@@ -38,7 +38,7 @@ pub fn validate_message_from(side: &str, revision: Revision, message: &Value) ->
     }
 }
 
-/// Fails unless the server's result of a request of the client is one.
+/// Fails unless the server's result of a client request is valid.
 pub fn validate_server_result(revision: Revision, method: &str, result: &Value) -> Result<(), String> {
     let name = match method {
         _ if revision.is_stateless() && result.get("resultType") == Some(&json!("input_required")) => {
@@ -60,7 +60,7 @@ pub fn validate_server_result(revision: Revision, method: &str, result: &Value) 
     validate_definition(revision, name, result)
 }
 
-/// Fails unless the client's answer to a request of the server is one.
+/// Fails unless the client's result of a server request is valid.
 pub fn validate_client_result(revision: Revision, method: &str, result: &Value) -> Result<(), String> {
     let name = match method {
         "elicitation/create" => "ElicitResult",
@@ -72,7 +72,7 @@ pub fn validate_client_result(revision: Revision, method: &str, result: &Value) 
     validate_definition(revision, name, result)
 }
 
-/// Fails unless a value is what the revision defines under this name.
+/// Fails unless a value matches the definition of this name in the revision.
 pub fn validate_definition(revision: Revision, name: &str, value: &Value) -> Result<(), String> {
     let errors: Vec<_> = validator(revision, name)?
         .iter_errors(value)
@@ -80,7 +80,7 @@ pub fn validate_definition(revision: Revision, name: &str, value: &Value) -> Res
         .collect();
     match errors.is_empty() {
         true => Ok(()),
-        false => Err(format!("no {name} of {revision}: {}\n   {value}", errors.join("; "))),
+        false => Err(format!("invalid {name} of {revision}: {}\n   {value}", errors.join("; "))),
     }
 }
 
@@ -97,7 +97,7 @@ fn schema_document(revision: Revision) -> Result<&'static Value, String> {
     all.as_ref().map_err(Clone::clone)?.get(&revision).ok_or_else(|| format!("no schema of {revision}"))
 }
 
-/// Compiling a schema takes far longer than using it.
+/// Returns a cached validator, as compiling a schema takes far longer than using it.
 fn validator(revision: Revision, name: &str) -> Result<Arc<Validator>, String> {
     type Key = (Revision, String);
     static VALIDATORS: Mutex<BTreeMap<Key, Arc<Validator>>> = Mutex::new(BTreeMap::new());

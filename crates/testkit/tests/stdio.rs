@@ -1,4 +1,4 @@
-//! A server as a process on stdio: how it starts and ends, and how it withstands its client.
+//! A server as a process on stdio: its start, its end, and difficult clients.
 
 #![allow(
     clippy::expect_used,
@@ -18,7 +18,7 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 const META: &str = r#""_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
 
-/// A fixture that runs, and its pipes.
+/// A running fixture and its pipes.
 struct Peer {
     child: Child,
     stdin: ChildStdin,
@@ -54,7 +54,7 @@ impl Peer {
         serde_json::from_str(&line).unwrap()
     }
 
-    /// Closes stdin and reads everything that is left.
+    /// Closes stdin and reads the remaining messages.
     async fn hear_out(mut self) -> (Child, Vec<Value>) {
         drop(self.stdin);
         let mut heard = String::new();
@@ -87,7 +87,7 @@ fn call(id: usize, tool: &str) -> String {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn ten_thousand_requests_in_one_burst_are_all_answered_once() {
+async fn burst_of_requests_gets_one_response_each() {
     for every in [2, 1_000] {
         let Peer { mut child, mut stdin, stdout } = Peer::start();
         let tool = |id| if id % every == every - 1 { "later" } else { "fails" };
@@ -101,7 +101,7 @@ async fn ten_thousand_requests_in_one_burst_are_all_answered_once() {
         while seen.len() < 10_000 {
             let answer: Value = serde_json::from_str(&lines.next_line().await.unwrap().unwrap()).unwrap();
             assert!(answer.get("result").is_some(), "{answer}");
-            assert!(seen.insert(answer["id"].as_u64().unwrap()), "answered twice: {answer}");
+            assert!(seen.insert(answer["id"].as_u64().unwrap()), "a second response: {answer}");
         }
         drop(writer.await.unwrap());
         assert!(child.wait().await.unwrap().success());
@@ -109,7 +109,7 @@ async fn ten_thousand_requests_in_one_burst_are_all_answered_once() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn what_was_asked_before_the_end_of_input_is_answered() {
+async fn requests_before_the_end_of_input_are_answered() {
     // STDIO-019, also without a newline at the end.
     let mut peer = Peer::start();
     peer.say(&format!("{}{}", call(1, "later"), call(2, "later").trim_end())).await;
@@ -130,12 +130,12 @@ async fn last_line_without_a_newline_is_answered() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_signal_ends_the_server_cleanly() {
+async fn signal_ends_the_server_cleanly() {
     for tool in ["later", "fails"] {
         let mut peer = Peer::start();
         peer.say(&call(1, tool)).await;
         peer.hear().await;
-        // The shell's own `kill`: a small machine may have no program of that name.
+        // The `kill` of the shell: a small system may have no such program.
         let kill = format!("kill -TERM {}", peer.child.id().unwrap());
         assert!(Command::new("sh").args(["-c", &kill]).status().await.unwrap().success());
         assert!(peer.child.wait().await.unwrap().success(), "{tool}");
@@ -143,8 +143,8 @@ async fn a_signal_ends_the_server_cleanly() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn nothing_but_messages_reaches_stdout() {
-    // STDIO-004, STDIO-006: what a handler prints, and what a panic says, goes to stderr.
+async fn only_messages_reach_stdout() {
+    // STDIO-004, STDIO-006: the output of handlers and panics goes to stderr.
     let say = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": "say", "arguments": {"text": "hello"}, "_meta": {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -161,7 +161,7 @@ async fn nothing_but_messages_reaches_stdout() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_line_over_the_limit_is_answered_and_the_next_is_read() {
+async fn oversized_line_is_refused_and_reading_continues() {
     let mut peer = Peer::start();
     let long = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{}\"}}\n", "x".repeat(5 << 20));
     peer.say(&format!("{long}{}", call(2, "later"))).await;
@@ -171,8 +171,8 @@ async fn a_line_over_the_limit_is_answered_and_the_next_is_read() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn files_serve_where_pipes_would() {
-    // What a shell does with `< in > out`.
+async fn files_work_in_place_of_pipes() {
+    // As a shell does with `< in > out`.
     let folder = std::env::temp_dir().join(format!("tsugite-stdio-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let (questions, answers) = (folder.join("in"), folder.join("out"));
@@ -212,12 +212,12 @@ async fn signal_ends_a_server_that_writes_to_a_file() {
     assert!(Command::new("sh").args(["-c", &kill]).status().await.unwrap().success());
     let ended = tokio::time::timeout(std::time::Duration::from_secs(20), child.wait()).await;
     std::fs::remove_file(&answers).unwrap();
-    assert!(ended.expect("it ends").unwrap().success());
+    assert!(ended.expect("the server ends").unwrap().success());
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn sockets_serve_where_pipes_would() {
-    // What Node.js opens for its children.
+async fn sockets_work_in_place_of_pipes() {
+    // As Node.js does for its children.
     let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
     ours.set_nonblocking(true).unwrap();
     let (input, output): (OwnedFd, OwnedFd) = (theirs.try_clone().unwrap().into(), theirs.into());
@@ -241,7 +241,7 @@ async fn sockets_serve_where_pipes_would() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn what_never_ends_is_ended_when_the_client_has_gone() {
+async fn endless_call_ends_when_the_client_leaves() {
     let mut peer = Peer::start_with(&["50"]);
     peer.say(&format!("{}{}", call(1, "slow"), listen(2, "{}"))).await;
     let (mut child, heard) = peer.hear_out().await;
@@ -250,7 +250,7 @@ async fn what_never_ends_is_ended_when_the_client_has_gone() {
     assert_eq!(
         ids,
         [Value::Null, json!(2)],
-        "acknowledged, then ended gracefully; the other call has no answer"
+        "acknowledged, then ended gracefully; the other call has no response"
     );
 }
 
@@ -261,7 +261,7 @@ async fn output_of_the_runtime_is_written_while_stdin_is_read() {
     assert_eq!(peer.hear().await["method"], "notifications/subscriptions/acknowledged");
     peer.call_often().await;
     peer.say(&call(2, "soon")).await;
-    // The task it starts may be sooner than its answer.
+    // The task it starts may be faster than its response.
     let heard = [peer.hear().await, peer.hear().await];
     assert!(heard.iter().any(|message| message["id"] == 2), "{heard:?}");
     let news = "notifications/tools/list_changed";
@@ -273,7 +273,7 @@ async fn request_in_the_runtime_is_cancelled_from_stdin() {
     let mut peer = Peer::start();
     peer.say(&call(7, "slow")).await;
     peer.call_often().await;
-    // The id is taken as long as the call is under way.
+    // The id is in use while the call runs.
     peer.say(&call(7, "fails")).await;
     assert_eq!(peer.hear().await["error"]["code"], -32600);
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
@@ -282,7 +282,7 @@ async fn request_in_the_runtime_is_cancelled_from_stdin() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn an_answer_that_no_pipe_holds_leaves_whole() {
+async fn response_larger_than_a_pipe_is_written_whole() {
     let mut peer = Peer::start();
     let text = "x".repeat(1_000_000);
     let say = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
@@ -296,7 +296,7 @@ async fn an_answer_that_no_pipe_holds_leaves_whole() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn a_client_that_never_reads_is_not_read_from_for_ever() {
+async fn client_that_never_reads_gets_backpressure() {
     let Peer { mut child, mut stdin, stdout } = Peer::start();
     let big = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": "say", "arguments": {"text": "x".repeat(60_000)}, "_meta": {
@@ -306,7 +306,7 @@ async fn a_client_that_never_reads_is_not_read_from_for_ever() {
     }});
     let line = format!("{big}\n");
     let mut taken = 0;
-    // A second without a byte taken is long enough to call it stuck; a slow machine only ends the loop sooner.
+    // After a second without progress the server counts as stuck; a slow machine only ends the loop sooner.
     while taken < 1_000
         && tokio::time::timeout(std::time::Duration::from_secs(1), stdin.write_all(line.as_bytes()))
             .await
@@ -314,13 +314,13 @@ async fn a_client_that_never_reads_is_not_read_from_for_ever() {
     {
         taken += 1;
     }
-    assert!(taken < 1_000, "60 MB were taken in and nothing was read");
+    assert!(taken < 1_000, "60 MB were accepted although nothing was read");
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id().unwrap())).unwrap_or_default();
     let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     if let Some(kib) = resident.and_then(|text| text.trim().trim_end_matches(" kB").parse::<u64>().ok()) {
         assert!(kib < 100_000, "{kib} KiB");
     }
-    // Once it reads, everything that was taken whole is answered.
+    // Once the client reads, every complete request is answered.
     drop(stdin);
     let mut lines = stdout.lines();
     for _ in 0..taken {
@@ -331,7 +331,7 @@ async fn a_client_that_never_reads_is_not_read_from_for_ever() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn what_the_peer_does_not_hear_stands_on_stderr() {
+async fn dropped_messages_are_logged_to_stderr() {
     let mut child = start(&[]);
     let mut stdin = child.stdin.take().unwrap();
     stdin.write_all(call(1, "breaks").as_bytes()).await.unwrap();

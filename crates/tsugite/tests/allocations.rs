@@ -1,4 +1,4 @@
-//! What a call costs in memory, and that it costs no more where there are many tools.
+//! Counts the allocations of a call, which must not grow with the number of tools.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, and so do its own helpers")]
 
@@ -25,7 +25,7 @@ fn server(tools: usize) -> Server {
     })
 }
 
-/// What it costs to serve `line`, once everything is warm. The buffer that answers are written to is counted too.
+/// The allocations for serving `line` after warm-up, including the output buffer.
 async fn cost(server: &Server, line: &str) -> u64 {
     let mut wire = memory::connect(server).unwrap();
     wire.send(r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#);
@@ -47,18 +47,18 @@ const CALL: &str =
     r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}"#;
 
 #[tokio::test]
-async fn a_call_allocates_little_and_no_more_among_a_thousand_tools() {
+async fn call_allocations_do_not_grow_with_the_tools() {
     let alone = cost(&server(1), CALL).await;
-    // The argument, the handler's future, the result with its one block, and the buffer they are written to as it grows.
+    // The argument, the future of the handler, the result with its one block, and the output buffer as it grows.
     assert!(alone <= 8, "{alone}");
     assert_eq!(cost(&server(1_000), CALL).await, alone);
 }
 
 #[tokio::test]
-async fn a_list_of_a_thousand_tools_is_copied_and_not_written_again() {
+async fn long_tool_list_is_copied_not_encoded_again() {
     let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
     let few = cost(&server(1), list).await;
     let many = cost(&server(1_000), list).await;
-    // Two things more: a larger buffer grows, and once more for the end of the line.
+    // Two more allocations: a larger buffer grows, and again for the newline.
     assert!(many <= few + 2 && many <= 6, "{few} for one tool, {many} for a thousand");
 }

@@ -1,4 +1,4 @@
-//! What a call across a bridge costs in memory.
+//! Counts the allocations of a call across a bridge.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, and so do its own helpers")]
 
@@ -23,7 +23,7 @@ const CALL: &str =
     r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"text":"hello"}}}"#;
 
 #[tokio::test]
-async fn a_call_has_no_room_for_what_it_does_not_do() {
+async fn bridged_call_allocates_only_what_it_uses() {
     let echo = Tool::new("echo").handler(|Args(echo): Args<Echo>| async move { echo.text });
     let bridge = Bridge::to(Client::in_process(&Server::new("s", "1").tool(echo)));
     let mut wire = memory::connect(&bridge.server()).unwrap();
@@ -39,7 +39,7 @@ async fn a_call_has_no_room_for_what_it_does_not_do() {
     drop(span);
     let report = session.to_report();
     let (_, work) = report.operations().next().unwrap();
-    // Those of both servers, and of the client between them.
+    // Those of both servers and of the client between them.
     let (count, bytes) = (work.total_allocations_count(), work.total_bytes_allocated());
     assert!(count <= 50 && bytes <= 10_000, "{count} allocations, {bytes} bytes");
 }

@@ -1,4 +1,4 @@
-//! What a request over HTTP costs in memory, and that it costs no more where there are many tools or many sessions.
+//! Counts the allocations of a request over HTTP, which must not grow with the number of tools or sessions.
 
 #![allow(
     clippy::unwrap_used,
@@ -66,7 +66,7 @@ async fn text(response: Response<HttpBody>) -> String {
     text
 }
 
-/// What a call costs once everything is warm: of a session, and of none.
+/// The allocations of a call after warm-up: in a session, and stateless.
 async fn costs(tools: usize, sessions: usize) -> (u64, u64) {
     let mut service = server(tools).http_service().unwrap();
     for _ in 0..sessions {
@@ -98,7 +98,7 @@ async fn cost(service: &mut HttpService, body: &str, headers: &[(&str, &str)]) -
 }
 
 #[tokio::test]
-async fn a_call_costs_no_more_among_a_thousand_tools_or_ten_thousand_sessions() {
+async fn call_allocations_do_not_grow_with_tools_or_sessions() {
     let _alone = ALONE.lock().await;
     let (session, stateless) = costs(1, 0).await;
     assert!(session <= 16 && stateless <= 16, "{session} in a session, {stateless} without");
@@ -108,7 +108,7 @@ async fn a_call_costs_no_more_among_a_thousand_tools_or_ten_thousand_sessions() 
 
 #[cfg(target_os = "linux")]
 #[tokio::test(start_paused = true)]
-async fn the_memory_of_sessions_comes_back_when_their_time_is_over() {
+async fn expired_sessions_release_their_memory() {
     let _alone = ALONE.lock().await;
     let mut service = server(1).http_service().unwrap();
     let mut seen = Vec::new();
@@ -117,14 +117,14 @@ async fn the_memory_of_sessions_comes_back_when_their_time_is_over() {
             opened(&mut service).await;
         }
         seen.push(resident());
-        // Longer than a session stays that nobody uses, and than it takes for somebody to look.
+        // Longer than the idle timeout of a session plus the sweep interval.
         tokio::time::sleep(Duration::from_secs(3_600)).await;
     }
-    // Ten thousand sessions have some 9 MiB, and 40,000 were opened since the first look.
+    // Ten thousand sessions take some 9 MiB, and 40,000 were opened since the first measurement.
     assert!(seen[4].saturating_sub(seen[0]) < 9_000, "KiB after each round: {seen:?}");
 }
 
-/// How much memory this process has, in KiB.
+/// The resident memory of this process, in KiB.
 #[cfg(target_os = "linux")]
 fn resident() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();

@@ -1,5 +1,5 @@
-//! HTTP over TLS and HTTP/2, with clients that are not ours: rustls and hyper. The certificate and the key in `tls/` are for
-//! this test alone.
+//! HTTP over TLS and HTTP/2, with clients of others: rustls and hyper. The certificate and the key in `tls/` are for this
+//! test alone.
 
 #![allow(
     clippy::unwrap_used,
@@ -71,7 +71,7 @@ async fn handshake(address: SocketAddr, speaks: &[&[u8]]) -> TlsStream<TcpStream
     TlsConnector::from(Arc::new(config)).connect(name, socket).await.unwrap()
 }
 
-/// A body that is there.
+/// A complete body.
 struct Whole(Option<Bytes>);
 
 impl Body for Whole {
@@ -129,7 +129,7 @@ where
     assert_eq!((opened.status().as_u16(), opened.version()), (200, Version::HTTP_2));
     let session = opened.headers()["mcp-session-id"].clone();
     text(opened).await;
-    // Streams and answers side by side on one connection.
+    // Concurrent requests on one connection.
     let mut stream =
         Request::builder().uri(&uri).header("accept", "text/event-stream").body(Whole(None)).unwrap();
     stream.headers_mut().insert("mcp-session-id", session.clone());
@@ -167,13 +167,13 @@ async fn tls_carries_http_2() {
 }
 
 #[tokio::test]
-async fn http_2_is_understood_in_the_clear() {
+async fn http_2_works_without_tls() {
     let (address, _stop) = start(server()).await;
     speak_http2(TcpStream::connect(address).await.unwrap(), "http").await;
 }
 
 #[tokio::test]
-async fn a_connection_of_http_2_is_kept_when_it_is_quiet_once_it_has_asked_something() {
+async fn quiet_http_2_connection_is_kept_after_its_first_request() {
     let limit = std::time::Duration::from_secs(30);
     let (address, _stop) = start(
         server().http(Http::new().header_read_timeout(limit).body_read_timeout(limit).write_timeout(limit)),
@@ -193,32 +193,32 @@ async fn a_connection_of_http_2_is_kept_when_it_is_quiet_once_it_has_asked_somet
         tokio::time::advance(limit + limit / 2).await;
         tokio::time::resume();
     }
-    // It is closed, well or badly.
+    // The connection is closed, with or without an error.
     drop(silent.await.unwrap());
 }
 
 #[tokio::test]
-async fn what_is_no_handshake_harms_nobody() {
+async fn failed_tls_handshake_affects_no_other_connection() {
     let (address, _stop) = start(encrypted()).await;
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(TcpStream::connect(address).await.unwrap())).await.unwrap();
     tokio::spawn(connection);
     assert!(
         sender.send_request(post("/mcp", &initialize())).await.is_err(),
-        "nothing is served in the clear"
+        "a request without TLS was served"
     );
     handshake(address, &[b"http/1.1"]).await;
 }
 
 #[tokio::test]
-async fn certificates_that_are_not_there_are_named() {
+async fn missing_certificate_file_is_named() {
     let server = server().http(Http::new().tls("nowhere.pem", format!("{FOLDER}/key.pem")));
     let error = server.bind_http("127.0.0.1:0").await.err().unwrap().to_string();
     assert!(error.contains("nowhere.pem"), "{error}");
 }
 
 #[tokio::test]
-async fn our_client_speaks_https_to_whom_it_trusts() {
+async fn client_connects_only_to_trusted_https_servers() {
     let (address, _stop) = start(encrypted()).await;
     let url = format!("https://localhost:{}/mcp", address.port());
     for revision in Revision::ALL {
@@ -235,7 +235,7 @@ async fn our_client_speaks_https_to_whom_it_trusts() {
     assert!(matches!(error.kind(), ErrorKind::Connect { step: ConnectStep::Tls, .. }), "{error}");
     let error = Client::connect(&*url).add_root_certificate("/no/such/file.pem").await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Config(_)), "{error}");
-    // Whoever does not encrypt is not understood, and says so.
+    // A server without TLS is reported as a TLS error.
     let plain = Client::connect(url.replace("https", "http")).await.unwrap_err();
     assert!(!plain.to_string().is_empty());
 }

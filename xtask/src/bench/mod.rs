@@ -1,8 +1,8 @@
-//! `cargo xtask bench`: what a server costs that no load can show. How many crates it brings, how long they take to build,
-//! and whether a call costs more where there are many tools or many sessions.
+//! `cargo xtask bench`: costs of a server that a load test cannot show. The number of its crates, their build time,
+//! and whether a call costs more with many tools or many sessions.
 //!
-//! Each figure has a goal, and one that is missed fails the command. Nothing here is a matter of the clock but the CPU time
-//! of the build, so it may run beside other things.
+//! Each figure has a goal, and a missed goal fails the command. Only the CPU time of the build depends on the machine,
+//! so it may run beside other programs.
 
 mod scaling;
 
@@ -40,7 +40,7 @@ pub(crate) fn measure() -> Result<(), String> {
     }
 }
 
-/// Something that was measured, and what it may be.
+/// A measured value and its limit.
 struct Measurement {
     name: String,
     value: f64,
@@ -59,7 +59,7 @@ impl Measurement {
 }
 
 fn table(figures: &[Measurement]) -> String {
-    let mut text = "| what | figure | goal | |\n|---|---:|---:|---|\n".to_owned();
+    let mut text = "| measurement | value | goal | |\n|---|---:|---:|---|\n".to_owned();
     for figure in figures {
         let Measurement { name: what, value: is, max: most, unit } = figure;
         let reached = if figure.is_within_limit() { "reached" } else { "missed" };
@@ -69,11 +69,11 @@ fn table(figures: &[Measurement]) -> String {
     text
 }
 
-/// How many crates these features need, ours among them.
+/// The number of crates that these features need, including ours.
 fn crate_count(features: &str) -> Result<f64, String> {
     let options = ["tree", "--locked", "-p", "tsugite", "-e", "normal", "--prefix", "none"];
     let tree = process::cargo(options.into_iter().chain(["--no-default-features", "--features", features]));
-    Ok(count_tree_lines(&process::output(tree, "try: cargo tree -p tsugite")?) as f64)
+    Ok(count_tree_lines(&process::output(tree, "run `cargo tree -p tsugite`")?) as f64)
 }
 
 fn count_tree_lines(tree: &str) -> usize {
@@ -83,7 +83,7 @@ fn count_tree_lines(tree: &str) -> usize {
     crates.len()
 }
 
-/// The CPU seconds that cargo and its children take to build a server from nothing.
+/// The CPU seconds that cargo and its children take for a clean build of a server.
 fn build_cpu_seconds(folder: &Path) -> Result<f64, String> {
     let package = folder.join("one-tool");
     let target = package.join("target");
@@ -91,34 +91,34 @@ fn build_cpu_seconds(folder: &Path) -> Result<f64, String> {
     process::create_dir(&package.join("src"))?;
     let root = process::root();
     let write = |name: &str, text: &str| {
-        fs::write(package.join(name), text).map_err(|error| format!("{name} cannot be written: {error}"))
+        fs::write(package.join(name), text).map_err(|error| format!("cannot write {name}: {error}"))
     };
     write("Cargo.toml", &MANIFEST.replace("{tsugite}", &root.join("crates/tsugite").display().to_string()))?;
     write("src/main.rs", SERVER)?;
-    // The same versions as everywhere else.
+    // The same versions as in the workspace.
     fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock"))
-        .map_err(|error| format!("Cargo.lock cannot be copied: {error}"))?;
+        .map_err(|error| format!("cannot copy Cargo.lock: {error}"))?;
     let fetch = process::cargo(["fetch"]);
     let build = process::cargo(["build", "--release", "--offline"]);
     let mut before = 0.0;
     for mut command in [fetch, build] {
         before = children_cpu_seconds()?;
         command.current_dir(&package).env("CARGO_TARGET_DIR", &target);
-        process::run_or_fail(command, "try: mend what is said above")?;
+        process::run_or_fail(command, "fix the errors above")?;
     }
     let spent = children_cpu_seconds()? - before;
     let _ = fs::remove_dir_all(&target);
     Ok(spent.round())
 }
 
-/// The CPU seconds of all children that have ended, and of theirs.
+/// The CPU seconds of all children that have exited, and of their children.
 fn children_cpu_seconds() -> Result<f64, String> {
     let stat = fs::read_to_string("/proc/self/stat")
-        .map_err(|error| format!("the time that was spent is not known here: {error}"))?;
-    parse_cpu_seconds(&stat).ok_or_else(|| format!("/proc/self/stat says {stat:?}"))
+        .map_err(|error| format!("cannot read the CPU time from /proc/self/stat: {error}"))?;
+    parse_cpu_seconds(&stat).ok_or_else(|| format!("cannot parse /proc/self/stat: {stat:?}"))
 }
 
-/// After the name, which may hold anything, `cutime` and `cstime` are the fourteenth and the fifteenth.
+/// Parses `cutime` and `cstime`, the fourteenth and fifteenth fields after the name, which may contain anything.
 fn parse_cpu_seconds(stat: &str) -> Option<f64> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut times = rest.split_whitespace().skip(13);
@@ -126,7 +126,7 @@ fn parse_cpu_seconds(stat: &str) -> Option<f64> {
     Some((next()? + next()?) / TICKS_PER_SECOND)
 }
 
-/// How many make a second, wherever Linux runs.
+/// Clock ticks per second on Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 const MANIFEST: &str = r#"[package]
@@ -172,14 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_children_stands_behind_any_name() {
+    fn cpu_time_is_parsed_after_any_process_name() {
         let stat = "7 (x) y (z)) S 1 7 7 0 -1 4 1 2 3 4 50 60 1234 66 20 0 1 0 9";
         assert_eq!(parse_cpu_seconds(stat), Some(13.0));
         assert_eq!(parse_cpu_seconds("7 (x) S 1"), None);
     }
 
     #[test]
-    fn a_goal_that_is_missed_is_told() {
+    fn missed_goal_is_reported() {
         let figures =
             [Measurement::at_most("a", 42.0, 42.0, ""), Measurement::at_most("b", 5.126, 5.0, " %")];
         let table = table(&figures);

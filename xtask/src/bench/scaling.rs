@@ -1,4 +1,4 @@
-//! Whether a call costs the same where there are many tools and many sessions, in instructions that valgrind counts.
+//! Measures whether a call costs more with many tools and sessions, in instructions counted by valgrind.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -11,9 +11,7 @@ use crate::process;
 
 pub(super) fn measure(server: &Path, folder: &Path) -> Result<Vec<Measurement>, String> {
     if !process::succeeds(process::program("valgrind", ["--version"])) {
-        return Err(
-            "valgrind is not there, which counts instructions\n  try: apt-get install valgrind".into()
-        );
+        return Err("valgrind is missing; it counts instructions\n  try: apt-get install valgrind".into());
     }
     let mut figures = Vec::new();
     for era in [Era::Session, Era::Stateless] {
@@ -55,7 +53,7 @@ impl Era {
     }
 }
 
-/// The instructions of one call: what three hundred more calls cost, by the number of them.
+/// The instructions of one call: the cost of three hundred more calls, divided by their number.
 fn instructions_per_call(server: &Path, folder: &Path, era: Era, crowd: Load) -> Result<f64, String> {
     let few = total_instructions(server, folder, era, crowd, 100)?;
     let more = total_instructions(server, folder, era, crowd, 400)?;
@@ -87,8 +85,8 @@ fn total_instructions(
     let talked = run_calls(port, era, crowd.sessions, calls);
     let ended = running.stop(Duration::from_secs(60));
     talked.and(ended)?;
-    let text =
-        std::fs::read_to_string(&counted).map_err(|error| format!("valgrind counted nothing: {error}"))?;
+    let text = std::fs::read_to_string(&counted)
+        .map_err(|error| format!("cannot read the output of valgrind: {error}"))?;
     parse_total(&text).ok_or_else(|| format!("{} has no total", counted.display()))
 }
 
@@ -97,7 +95,7 @@ fn parse_total(counted: &str) -> Option<f64> {
     total.split_whitespace().next()?.parse().ok()
 }
 
-/// Opens sessions that nobody uses, then calls on one connection.
+/// Opens idle sessions, then calls on one connection.
 fn run_calls(port: u16, era: Era, sessions: usize, calls: usize) -> Result<(), String> {
     let mut peer = HttpClient::connect(port)?;
     for _ in 0..sessions {
@@ -125,7 +123,7 @@ fn run_calls(port: u16, era: Era, sessions: usize, calls: usize) -> Result<(), S
 struct HttpClient(BufReader<TcpStream>);
 
 impl HttpClient {
-    /// Under valgrind a server takes a while to be there.
+    /// Connects; retries because a server under valgrind starts slowly.
     fn connect(port: u16) -> Result<Self, String> {
         let began = Instant::now();
         loop {
@@ -143,9 +141,10 @@ impl HttpClient {
         }
     }
 
-    /// Gives the session that the answer opens, if any. What is not answered well is an error.
+    /// Sends a POST and returns the session that the response opens, if any. Fails without a result.
     fn post(&mut self, body: &str, headers: &str) -> Result<Option<String>, String> {
-        let lost = |error: std::io::Error| format!("the server under valgrind is gone: {error}");
+        let lost =
+            |error: std::io::Error| format!("the server under valgrind has closed the connection: {error}");
         let request = format!(
             "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n\
              Accept: application/json, text/event-stream\r\n{headers}Content-Length: {}\r\n\r\n{body}",
@@ -160,7 +159,9 @@ impl HttpClient {
             let Some((name, value)) = line.trim_end().split_once(": ") else { break };
             match name.to_ascii_lowercase().as_str() {
                 "mcp-session-id" => session = Some(value.to_owned()),
-                "content-length" => length = value.parse().map_err(|_| format!("a length of {value}"))?,
+                "content-length" => {
+                    length = value.parse().map_err(|_| format!("invalid Content-Length: {value}"))?
+                }
                 _ => {}
             }
         }
@@ -169,7 +170,7 @@ impl HttpClient {
         let answer = String::from_utf8_lossy(&answer);
         match status.starts_with("HTTP/1.1 200") && answer.contains("\"result\"") {
             true => Ok(session),
-            false => Err(format!("the server answers {status}{answer}")),
+            false => Err(format!("the server responds with {status}{answer}")),
         }
     }
 }
@@ -183,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_total_is_read_where_valgrind_writes_it() {
+    fn total_is_parsed_from_valgrind_output() {
         assert_eq!(
             parse_total("version: 1\nevents: Ir\nfn=(1) main\n3 4\ntotals: 123456\n"),
             Some(123_456.0)

@@ -1,7 +1,7 @@
-//! The suite against our client, one scenario at a time.
+//! Runs the suite against our client, one scenario at a time.
 //!
-//! Told to run a set, the suite starts all its scenarios at once, those we leave out too, and does not care how a client
-//! ends. Told to run one scenario, it also fails for a client that does not end in time, or not well where the scenario
+//! With a set, the suite starts all scenarios at once, including those we exclude, and ignores how a client exits.
+//! With one scenario, it also fails if the client does not exit in time, or exits with an error where the scenario
 //! allows no error.
 
 use std::fs;
@@ -14,7 +14,7 @@ use super::verdict::{self, Results, ScenarioList};
 use super::{Role, ScenarioSet, Suite};
 use crate::process;
 
-/// The program under test, and where to keep what is found.
+/// The program under test, and the folder for results.
 pub(super) struct ScenarioRunner<'a> {
     pub(super) suite: &'a Suite,
     pub(super) set: &'a ScenarioSet,
@@ -23,7 +23,7 @@ pub(super) struct ScenarioRunner<'a> {
 }
 
 impl ScenarioRunner<'_> {
-    /// Plays what is listed, without what is left out.
+    /// Runs the listed scenarios except the excluded ones.
     pub(super) fn run(&self, listed: &ScenarioList<'_>) -> Result<Results, String> {
         let mut ends = Vec::new();
         let scenarios = listed.required.iter().chain(&listed.optional).copied();
@@ -52,8 +52,8 @@ impl ScenarioRunner<'_> {
     }
 }
 
-/// What the suite says by its exit code alone, as a check like its others. Why is in its log, if it is about the client:
-/// between the end of the client and where the results are.
+/// A failure that the suite reports only by its exit code, as a check like its others. The reason is in its log,
+/// between the exit of the client and the path of the results.
 fn run_failure(content: Result<bool, String>, log: &str) -> Option<Value> {
     let why = match content {
         Ok(true) => return None,
@@ -64,22 +64,22 @@ fn run_failure(content: Result<bool, String>, log: &str) -> Option<Value> {
         }
         Err(why) => why,
     };
-    let description = "the suite is not content with this run";
+    let description = "the suite rejects this run";
     Some(json!({"id": "run", "status": "FAILURE", "description": description, "errorMessage": why}))
 }
 
-/// The suite adds an address and hands it all to a shell. If that is bash, it becomes the client, and the suite takes an
-/// end by a signal, which has no exit code, for a good one. So there is a shell between them that has more to do.
+/// The suite appends a URL and passes the command to a shell. Bash replaces itself with the client, and the suite takes
+/// an exit by a signal, which has no exit code, for success. Another shell in between prevents that.
 const COMMAND: &str = r#"sh -c '"$JUDGED" "$0" || exit $?'"#;
 
-/// Names the program to that shell, whatever its path is made of.
+/// The variable that holds the path of the program, so that it needs no quoting.
 const PROGRAM_VARIABLE: &str = "JUDGED";
 
-/// In milliseconds. Less than our client gives itself: the suite waits for a client even when its time is up, and where
-/// an error is allowed, only this tells that it hung.
+/// In milliseconds. Less than the limit of our client itself: the suite waits for a client after the timeout, and where
+/// an error is allowed, only this shows that it hung.
 const CLIENT_TIMEOUT_MS: &str = "20000";
 
-/// Longer than a client that hangs.
+/// Longer than the timeout of a hanging client.
 const SCENARIO_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
@@ -94,14 +94,14 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_is_not_good_is_a_failure_and_says_why() {
+    fn failed_exit_is_reported_with_its_reason() {
         let crashed = "Starting scenario: initialize\n\nClient exited with code 1\n\nStderr:\nno answer\n\n\
                        Results saved to /tmp/initialize\nChecks:\n";
         let hung =
             "Starting scenario: initialize\n\nClient timed out after 20000ms\nResults saved to /tmp/x\n";
         let failed = "Starting scenario: initialize\nResults saved to /tmp/x\nChecks:\n";
         assert_eq!(failure_reason(Ok(true), failed), None);
-        // Where a scenario allows an error, the suite is content with one.
+        // Where a scenario allows an error, the suite accepts one.
         assert_eq!(failure_reason(Ok(true), crashed), None);
         assert_eq!(
             failure_reason(Ok(false), crashed).unwrap(),
@@ -109,12 +109,12 @@ mod tests {
         );
         assert_eq!(failure_reason(Ok(false), hung).unwrap(), "Client timed out after 20000ms");
         assert_eq!(failure_reason(Ok(false), failed).unwrap(), "");
-        assert_eq!(failure_reason(Err("it hangs".to_owned()), "").unwrap(), "it hangs");
+        assert_eq!(failure_reason(Err("timed out".to_owned()), "").unwrap(), "timed out");
     }
 
     #[test]
-    fn the_shell_between_passes_on_how_the_client_ended() {
-        for (program, code) in [("true", 0), ("false", 1), ("true by another name", 127)] {
+    fn wrapper_shell_passes_on_the_exit_status() {
+        for (program, code) in [("true", 0), ("false", 1), ("no such program", 127)] {
             let mut command = process::program("sh", ["-c", &format!("{COMMAND} http://localhost:1")]);
             command.env(PROGRAM_VARIABLE, program).stderr(std::process::Stdio::null());
             assert_eq!(

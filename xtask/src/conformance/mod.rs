@@ -1,8 +1,8 @@
-//! `cargo xtask conformance`: the official suite judges our server and our client, and we judge more strictly than it
-//! does.
+//! `cargo xtask conformance`: runs the official suite against our server and our client, with stricter rules than its
+//! own.
 //!
-//! The suite lets warnings pass, and scenarios in which it could decide nothing. Each requirement set is run on the wire
-//! of its revision, the full suite on a wire of its choice, so none of the three stands for another.
+//! The suite accepts warnings and scenarios without a decided check. Each requirement set runs on the wire of its
+//! revision, the full suite on a wire of its choice, so none of the three replaces another.
 
 mod client;
 mod verdict;
@@ -19,24 +19,24 @@ use crate::{binary, node, process};
 use client::ScenarioRunner;
 use verdict::{Results, ScenarioList, Tally};
 
-/// What `cargo xtask test` does: our server, then our client.
+/// Runs all sets, as `cargo xtask test` does: our server, then our client.
 pub(crate) fn run_all(count: &mut Count) -> Result<(), String> {
     ConformancePlan::default_for(Role::Server).run(count)?;
     ConformancePlan::default_for(Role::Client).run(count)
 }
 
-/// Which sets to run, and against what.
+/// The sets to run and their target.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ConformancePlan {
     role: Role,
     sets: Vec<&'static ScenarioSet>,
-    /// A server that runs already, instead of ours.
+    /// The URL of a running server to test instead of ours.
     url: Option<String>,
 }
 
 impl ConformancePlan {
     fn default_for(role: Role) -> Self {
-        // All that the full suite would add for a client is about authorization and skills, which it has not.
+        // The full suite would add only scenarios for authorization and skills, which our client lacks.
         let sets = role.sets().iter().filter(|set| role == Role::Server || set.name != FULL);
         Self { role, sets: sets.collect(), url: None }
     }
@@ -47,22 +47,22 @@ impl ConformancePlan {
             ["server", "--url", url, names @ ..] => (Role::Server, Some((*url).to_owned()), names),
             ["server", names @ ..] => (Role::Server, None, names),
             ["client", names @ ..] => (Role::Client, None, names),
-            _ => return Err(format!("conformance does not understand `{}`", args.join(" "))),
+            _ => return Err(format!("unknown arguments for conformance: `{}`", args.join(" "))),
         };
         let mut sets = Vec::new();
         for name in names {
             let known = role.sets().iter().map(|set| set.name).collect::<Vec<_>>().join(", ");
             let set = role.sets().iter().find(|set| set.name == *name);
-            sets.push(set.ok_or_else(|| format!("there is no set `{name}`, only {known}"))?);
+            sets.push(set.ok_or_else(|| format!("unknown set `{name}`; known sets: {known}"))?);
         }
         Ok(if sets.is_empty() { Self { url, ..Self::default_for(role) } } else { Self { role, sets, url } })
     }
 
-    /// Adds every scenario to `count`. Fails when one did, or when there were not as many as there should be.
+    /// Adds every scenario to `count`. Fails if a scenario fails or if their number differs from the expected one.
     pub(crate) fn run(&self, count: &mut Count) -> Result<(), String> {
         let role = self.role;
         let suite = Suite::install(role)?;
-        // Held until the end: dropping it stops a server of ours.
+        // Kept until the end: dropping it stops our server.
         let judged = match (role, &self.url) {
             (Role::Client, _) => {
                 TestSubject::ClientProgram(binary::build("conformance-client", &suite.folder)?)
@@ -90,7 +90,7 @@ impl ConformancePlan {
     }
 }
 
-/// Whom the suite judges.
+/// The side that is tested.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Server,
@@ -115,16 +115,16 @@ impl fmt::Display for Role {
     }
 }
 
-/// What the suite is let loose on.
+/// The program under test.
 enum TestSubject {
     OurServer(TestkitServer),
-    /// One that runs already, at this address.
+    /// A running server at this URL.
     ServerAt(String),
-    /// The program that each scenario starts.
+    /// A client program that each scenario starts.
     ClientProgram(PathBuf),
 }
 
-/// Scenarios that are run together, and how that must end: a suite that has shrunk would look like success.
+/// Scenarios that are run together, with the expected result: a smaller suite would look like success.
 #[derive(Debug, PartialEq, Eq)]
 struct ScenarioSet {
     name: &'static str,
@@ -138,10 +138,10 @@ impl ScenarioSet {
         if failed > 0 {
             return Some(format!("{name}: {failed} failed"));
         }
-        (tally != due).then(|| format!("{name} is not the set we know, which ends with \"{due}\""))
+        (tally != due).then(|| format!("{name} differs from the expected result \"{due}\""))
     }
 
-    /// What makes the suite list it.
+    /// The arguments that make the suite list it.
     fn list_args(&self, role: Role) -> Vec<&str> {
         match (self.name, role) {
             (FULL, Role::Server) => vec!["--server"],
@@ -150,40 +150,40 @@ impl ScenarioSet {
         }
     }
 
-    /// What makes the suite run it whole.
+    /// The arguments that make the suite run all of it.
     fn run_args(&self) -> [&str; 2] {
         if self.name == FULL { ["--suite", "all"] } else { ["--requirements", self.name] }
     }
 
-    /// What makes the suite run a scenario as the set does.
+    /// The arguments that make the suite run one scenario as in the set.
     fn scenario_args(&self) -> Vec<&str> {
         if self.name == FULL { vec![] } else { vec!["--spec-version", self.name] }
     }
 }
 
-/// Numbers of a new version of the suite belong here, once somebody has looked why they differ.
+/// The expected results for servers. Update them for a new version of the suite once the differences are understood.
 static SERVER_SETS: [ScenarioSet; 3] = [
     ScenarioSet { name: "2025-11-25", expected: Tally::expected(30, 3, 0, 0) },
     ScenarioSet { name: "2026-07-28", expected: Tally::expected(37, 3, 0, 10) },
     ScenarioSet { name: FULL, expected: Tally::expected(52, 0, 3, 10) },
 ];
 
-/// The same for clients.
+/// The expected results for clients.
 static CLIENT_SETS: [ScenarioSet; 3] = [
     ScenarioSet { name: "2025-11-25", expected: Tally::expected(4, 1, 0, 20) },
     ScenarioSet { name: "2026-07-28", expected: Tally::expected(7, 1, 0, 31) },
     ScenarioSet { name: FULL, expected: Tally::expected(11, 0, 4, 33) },
 ];
 
-/// No requirement set, but all scenarios there are.
+/// The name for all scenarios, which is not a requirement set.
 const FULL: &str = "all";
 
-/// The suite, installed.
+/// The installed suite.
 struct Suite {
     role: Role,
     node: PathBuf,
     script: PathBuf,
-    /// For what it finds, and for what we built and started.
+    /// The folder for its results and for the logs of our programs.
     folder: PathBuf,
 }
 
@@ -193,7 +193,7 @@ impl Suite {
         let script = packages.join("node_modules/@modelcontextprotocol/conformance/dist/index.js");
         let folder = process::target_dir()?.join("conformance").join(role.to_string());
         let suite = Self { role, node: node::find()?, script, folder };
-        // What an earlier run left would be read as found by this one.
+        // Results of an earlier run would be read as results of this one.
         let _ = fs::remove_dir_all(&suite.folder);
         process::create_dir(&suite.folder)?;
         Ok(suite)
@@ -208,7 +208,7 @@ impl Suite {
         let listed = ScenarioList::parse(self.role, &listing);
         if listed.required.is_empty() {
             return Err(format!(
-                "the suite lists nothing for {}\n  try: look into {}",
+                "the suite lists no scenarios for {}\n  try: see {}",
                 set.name,
                 folder.display()
             ));
@@ -228,7 +228,7 @@ impl Suite {
         let mut server = self.command("server");
         server.args(["--url", url]).args(set.run_args()).args(["--timeout", "30000"]).arg("-o").arg(folder);
         server.stderr(process::create_log(&folder.join("errors.txt"))?);
-        // How it ends says nothing: it lets warnings and silence pass, and fails for what we leave out.
+        // Its exit code is ignored: it accepts warnings and undecided scenarios, and fails for excluded ones.
         process::output_with_timeout(SET_TIMEOUT, server, &folder.join("log.txt"))?;
         verdict::read_results(self.role, folder)
     }
@@ -242,7 +242,7 @@ impl Suite {
 
 const LIST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The largest takes 14 seconds where all is well.
+/// The largest set takes 14 seconds if all is well.
 const SET_TIMEOUT: Duration = Duration::from_secs(600);
 
 #[cfg(test)]
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn the_full_suite_meets_a_client_only_if_it_is_named() {
+    fn full_client_suite_runs_only_if_named() {
         assert_eq!(sets(&["client"]), Ok(vec!["2025-11-25", "2026-07-28"]));
         assert_eq!(sets(&["client", "all"]), Ok(vec!["all"]));
         let roles =
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_arguments_are_refused() {
         let client_at = &["client", "--url", "http://127.0.0.1:1/mcp"];
         for args in [&[][..], &["peer"], &["server", "2024-11-05"], &["server", "--url"], client_at] {
             assert!(sets(args).is_err(), "{args:?}");
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_that_shrank_is_no_success() {
+    fn smaller_set_is_a_failure() {
         for (set, shrunk) in [
             (&SERVER_SETS[0], Tally::expected(29, 3, 0, 0)),
             (&CLIENT_SETS[0], Tally::expected(3, 1, 0, 20)),
@@ -291,7 +291,7 @@ mod tests {
         }
     }
     #[test]
-    fn a_set_is_listed_for_its_role_and_run_on_its_wire() {
+    fn each_set_has_the_right_role_and_revision() {
         let [old, .., full] = &CLIENT_SETS;
         assert_eq!(old.list_args(Role::Client), ["--requirements", "2025-11-25"]);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! What the suite wrote down, judged: a warning is a failure, and silence is no success.
+//! Evaluates the results of the suite: a warning is a failure, and so is a scenario without a decided check.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,12 +13,12 @@ use crate::count::Count;
 /// The checks of each scenario that left a result.
 pub(crate) type Results = BTreeMap<String, Vec<Value>>;
 
-/// Reads what the suite left in its folder: `server-<scenario>-<time>/checks.json`, and for clients
+/// Reads the results of the suite from its folder: `server-<scenario>-<time>/checks.json`, and for clients
 /// `<scenario>-<time>/checks.json`.
 pub(crate) fn read_results(role: Role, folder: &Path) -> Result<Results, String> {
     let wrong = |path: &Path, error: &dyn fmt::Display| format!("cannot read {}: {error}", path.display());
     let mut results = Results::new();
-    // A scenario whose name has a slash lies one folder deeper.
+    // A scenario with a slash in its name is one folder deeper.
     let mut folders = vec![folder.to_owned()];
     while let Some(next) = folders.pop() {
         for entry in fs::read_dir(&next).map_err(|error| wrong(&next, &error))? {
@@ -46,12 +46,12 @@ fn scenario_of(role: Role, folder: &str) -> Option<&str> {
     name.get(..name.len().checked_sub("-2026-07-28T12-00-00-000Z".len())?)
 }
 
-/// What a set holds, by what `list` said of it.
+/// The scenarios of a set, as `list` prints them.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ScenarioList<'a> {
-    /// What the set demands.
+    /// The scenarios that the set requires.
     pub(crate) required: Vec<&'a str>,
-    /// What is run beside it: pending, an extension or newer than the set.
+    /// Scenarios that run in addition: pending, an extension, or newer than the set.
     pub(crate) optional: Vec<&'a str>,
 }
 
@@ -68,12 +68,12 @@ impl<'a> ScenarioList<'a> {
     }
 }
 
-/// How a set ended, in scenarios.
+/// The result of a set, in numbers of scenarios.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// What the set demands.
+    /// The scenarios that the set requires.
     required: PassCount,
-    /// What was run beside it. We want it too.
+    /// The scenarios that run in addition. They must pass, too.
     optional: PassCount,
     skipped: u64,
     excluded: u64,
@@ -86,13 +86,13 @@ struct PassCount {
 }
 
 impl Tally {
-    /// How a set ends when all is well.
+    /// The expected result of a set.
     pub(crate) const fn expected(demanded: u64, beside: u64, skipped: u64, excluded: u64) -> Self {
         let (required, optional) = (PassCount::all_passed(demanded), PassCount::all_passed(beside));
         Self { required, optional, skipped, excluded }
     }
 
-    /// Judges what was found, and what was listed and not found. `tell` hears of whatever did not pass.
+    /// Evaluates the results and the listed scenarios without one. `tell` gets a line for each one that did not pass.
     pub(crate) fn evaluate(listed: &ScenarioList<'_>, found: &Results, mut tell: impl FnMut(String)) -> Self {
         let mut tally = Self::default();
         let ScenarioList { required: demanded, optional: beside } = listed;
@@ -103,7 +103,7 @@ impl Tally {
             let share = if demanded.contains(&name) { &mut tally.required } else { &mut tally.optional };
             match Verdict::from_checks(name, found.get(name)) {
                 Verdict::Skipped => {
-                    tell(format!("skipped {name}: undecided, we do not offer what it is about"));
+                    tell(format!("skipped {name}: undecided, the extension is not supported"));
                     tally.skipped += 1;
                 }
                 Verdict::Passed => *share = PassCount { passed: share.passed + 1, total: share.total + 1 },
@@ -116,7 +116,7 @@ impl Tally {
         for (beginning, why) in EXCLUDED {
             let number = names.iter().filter(|name| name.starts_with(beginning)).count() as u64;
             if number > 0 {
-                tell(format!("left out {number} of {beginning}*: {why}"));
+                tell(format!("excluded {number} of {beginning}*: {why}"));
             }
             tally.excluded += number;
         }
@@ -139,7 +139,7 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { required: demanded, optional: beside, skipped, excluded: left_out } = self;
         write!(f, "{}/{} passed", demanded.passed, demanded.total)?;
-        write!(f, ", beside them {}/{}, {skipped} skipped, {left_out} left out", beside.passed, beside.total)
+        write!(f, ", optional {}/{}, {skipped} skipped, {left_out} excluded", beside.passed, beside.total)
     }
 }
 
@@ -151,7 +151,7 @@ enum Verdict {
 
 impl Verdict {
     fn from_checks(scenario: &str, checks: Option<&Vec<Value>>) -> Self {
-        let Some(checks) = checks else { return Verdict::Failed(vec!["it left no result".to_owned()]) };
+        let Some(checks) = checks else { return Verdict::Failed(vec!["no result".to_owned()]) };
         let bad = |check: &&Value| matches!(check_member(check, "status"), "FAILURE" | "WARNING");
         let mut why: Vec<String> = checks.iter().filter(bad).map(describe_check).collect();
         for (_, id) in REQUIRED_CHECKS.iter().filter(|(name, _)| *name == scenario) {
@@ -159,7 +159,7 @@ impl Verdict {
                 .iter()
                 .any(|check| check_member(check, "id") == *id && check_member(check, "status") == "SUCCESS")
             {
-                why.push(format!("{id}: the suite does not insist on it, we do"));
+                why.push(format!("{id}: not required by the suite, but by us"));
             }
         }
         match (why.is_empty(), is_decided(checks)) {
@@ -171,7 +171,7 @@ impl Verdict {
     }
 }
 
-/// Whether anything was found out. That what was said fits the schema shows only that something was said.
+/// Whether any check was decided. A schema check alone shows only that a message was sent.
 fn is_decided(checks: &[Value]) -> bool {
     let about_the_scenario = |check: &&Value| !check_member(check, "id").starts_with("wire-schema-");
     let mut decided = checks.iter().filter(about_the_scenario).map(|check| check_member(check, "status"));
@@ -189,24 +189,24 @@ fn check_member<'a>(check: &'a Value, member: &str) -> &'a str {
     check.get(member).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether a scenario is about something we do not have yet.
+/// Whether a scenario is about a feature that is not implemented yet.
 pub(crate) fn is_excluded(scenario: &str) -> bool {
     EXCLUDED.iter().any(|(beginning, _)| scenario.starts_with(beginning))
 }
 
-/// How the names of such scenarios begin.
+/// The name prefixes of excluded scenarios, with the reason.
 const EXCLUDED: [(&str, &str); 2] = [
     ("tasks-", "our server has no tasks extension yet"),
     ("auth/", "our client cannot authorize itself yet"),
 ];
 
-/// The skills extension: scenarios that look for it and say nothing where it is not declared or not used.
+/// Whether a scenario is about the skills extension, which decides nothing unless the extension is used.
 fn may_be_undecided(scenario: &str) -> bool {
     ["sep-2640-skills-", "sep-2640-client-"].iter().any(|beginning| scenario.starts_with(beginning))
 }
 
-/// Checks that are only informed about where they do not hold: a call that was answered on its own stream shows nothing
-/// of streams that end early.
+/// Checks that the suite only reports as information if they do not hold: a call that was answered on its own stream
+/// shows nothing about streams that end early.
 const REQUIRED_CHECKS: [(&str, &str); 1] = [("server-sse-polling", "server-sse-disconnect-resume")];
 
 #[cfg(test)]
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     fn check(id: &str, status: &str) -> Value {
-        json!({"id": id, "status": status, "description": "what it is", "errorMessage": "what is wrong"})
+        json!({"id": id, "status": status, "description": "description", "errorMessage": "message"})
     }
 
     fn evaluate(demanded: &[&str], found: &[(&str, &[Value])]) -> (Tally, Vec<String>) {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_good_run_is_as_it_is_due() {
+    fn passing_run_matches_its_expectations() {
         let good = [check("a", "SUCCESS"), check("b", "INFO"), check("c", "SKIPPED")];
         let silent = [check("a", "SKIPPED"), check("wire-schema-valid", "SUCCESS")];
         let bad = [check("a", "FAILURE")];
@@ -239,65 +239,65 @@ mod tests {
             [("ping", &good), ("newer", &good), ("sep-2640-skills-list", &silent), ("tasks-list", &bad)];
         let (tally, told) = evaluate(&["ping"], &found);
         assert_eq!(tally, Tally::expected(1, 1, 1, 1));
-        assert_eq!(tally.to_string(), "1/1 passed, beside them 1/1, 1 skipped, 1 left out");
+        assert_eq!(tally.to_string(), "1/1 passed, optional 1/1, 1 skipped, 1 excluded");
         assert_eq!(tally.count(), Count { passed: 2, failed: 0, skipped: 1 });
         let expected = [
-            "skipped sep-2640-skills-list: undecided, we do not offer what it is about",
-            "left out 1 of tasks-*: our server has no tasks extension yet",
+            "skipped sep-2640-skills-list: undecided, the extension is not supported",
+            "excluded 1 of tasks-*: our server has no tasks extension yet",
         ];
         assert_eq!(told, expected);
     }
 
     #[test]
-    fn what_is_left_out_need_not_have_run_and_never_passes() {
+    fn excluded_scenarios_neither_run_nor_pass() {
         let good = [check("a", "SUCCESS")];
         let found: [(&str, &[Value]); 2] = [("initialize", &good), ("auth/dpop", &good)];
         let demanded = ["initialize", "auth/metadata-default"];
         let (tally, told) = evaluate_with(&demanded, &["auth/dpop", "auth/dpop-nonce"], &found);
         assert_eq!(tally, Tally::expected(1, 0, 0, 3));
         assert_eq!(tally.count(), Count { passed: 1, failed: 0, skipped: 0 });
-        assert_eq!(told, ["left out 3 of auth/*: our client cannot authorize itself yet"]);
+        assert_eq!(told, ["excluded 3 of auth/*: our client cannot authorize itself yet"]);
     }
 
     #[test]
-    fn what_is_listed_beside_a_set_must_run_and_pass_too() {
+    fn extra_scenarios_must_run_and_pass() {
         let found: [(&str, &[Value]); 2] = [("initialize", &[check("a", "SUCCESS")]), ("unlisted", &[])];
         let (tally, told) = evaluate_with(&["initialize"], &["absent"], &found);
-        assert_eq!(tally.to_string(), "1/1 passed, beside them 0/2, 0 skipped, 0 left out");
-        assert_eq!(told, ["FAILED absent: it left no result", "FAILED unlisted: no check was decided"]);
+        assert_eq!(tally.to_string(), "1/1 passed, optional 0/2, 0 skipped, 0 excluded");
+        assert_eq!(told, ["FAILED absent: no result", "FAILED unlisted: no check was decided"]);
     }
 
     #[test]
-    fn failures_warnings_silence_and_absence_are_failures() {
+    fn failures_warnings_and_missing_results_are_failures() {
         let found: [(&str, &[Value]); 3] = [
             ("fails", &[check("a", "SUCCESS"), check("b", "FAILURE")]),
             ("warns", &[check("a", "SUCCESS"), check("c", "WARNING")]),
             ("silent", &[check("a", "INFO"), check("wire-schema-valid", "SUCCESS")]),
         ];
         let (tally, told) = evaluate(&["fails", "silent", "absent"], &found);
-        assert_eq!(tally.to_string(), "0/3 passed, beside them 0/1, 0 skipped, 0 left out");
+        assert_eq!(tally.to_string(), "0/3 passed, optional 0/1, 0 skipped, 0 excluded");
         assert_eq!(tally.count(), Count { passed: 0, failed: 4, skipped: 0 });
         let expected = [
-            "FAILED fails: FAILURE b: what it is: what is wrong",
+            "FAILED fails: FAILURE b: description: message",
             "FAILED silent: no check was decided",
-            "FAILED absent: it left no result",
-            "FAILED warns: WARNING c: what it is: what is wrong",
+            "FAILED absent: no result",
+            "FAILED warns: WARNING c: description: message",
         ];
         assert_eq!(told, expected);
     }
 
     #[test]
-    fn an_extension_that_fails_is_not_skipped() {
+    fn failing_extension_is_not_skipped() {
         for kind in ["sep-2640-skills", "sep-2640-client"] {
             let [a, b, c] = ["a", "b", "c"].map(|name| format!("{kind}-{name}"));
             let found: [(&str, &[Value]); 2] = [(&a, &[check("a", "FAILURE")]), (&b, &[])];
             let (tally, _) = evaluate(&[&a, &b, &c], &found);
-            assert_eq!(tally.to_string(), "0/2 passed, beside them 0/0, 1 skipped, 0 left out");
+            assert_eq!(tally.to_string(), "0/2 passed, optional 0/0, 1 skipped, 0 excluded");
         }
     }
 
     #[test]
-    fn a_stream_must_have_ended_early() {
+    fn stream_must_have_ended_early() {
         let priming = check("server-sse-priming-event", "SUCCESS");
         for (status, passed) in [("INFO", 0), ("SUCCESS", 1)] {
             let checks = [priming.clone(), check("server-sse-disconnect-resume", status)];
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn both_kinds_of_lists_are_read() {
+    fn both_list_formats_are_parsed() {
         let set = "Required for 2026-07-28:\n\nServer scenarios (test against a server):\n  - ping\n  - tools-list\n\n\
                    Client scenarios (test against a client):\n  - tools_call\n  - auth/pre-registration\n\n\
                    Run and reported, but never scored:\n  extension (2):\n    - auth/dpop [client]\n    \
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_names_its_scenario() {
+    fn folder_names_its_scenario() {
         for (role, folder, scenario) in [
             (Role::Server, "server-server-stateless-2026-11-15T14-40-07-421Z", Some("server-stateless")),
             (Role::Server, "server-x", None),

@@ -1,7 +1,7 @@
-//! `cargo xtask page`: the start page of `tsugite serve`, looked at in a browser.
+//! `cargo xtask page`: tests the start page of `tsugite serve` in a browser.
 //!
-//! What a test of the text cannot see: whether anything is asked of somebody else, whether the boxes can be copied,
-//! and whether it can be read on a telephone, in the dark, and without a mouse.
+//! It checks what a test of the text cannot: requests to other hosts, the copy buttons, and whether the page can be
+//! used on a phone, in dark mode, and without a mouse.
 
 mod snippets;
 
@@ -15,7 +15,7 @@ use crate::count::Count;
 use crate::server::ListeningServer;
 use crate::{base64, binary, process};
 
-/// Looks at the page and adds every look to `count`. Pictures of it lie below the target folder.
+/// Checks the page and adds every check to `count`. Screenshots are below the target folder.
 pub(crate) fn run(count: &mut Count) -> Result<(), String> {
     let folder = process::target_dir()?.join("page");
     process::create_dir(&folder)?;
@@ -28,14 +28,14 @@ pub(crate) fn run(count: &mut Count) -> Result<(), String> {
     let mut visit = PageCheck { browser, program, port, folder: &folder, failures: Vec::new(), passed: 0 };
     visit.run_all()?;
     if server.process.try_wait()?.is_some() {
-        visit.failures.push("the server has ended while it was looked at".to_owned());
+        visit.failures.push("the server exited during the test".to_owned());
     }
     let PageCheck { failures, passed, .. } = visit;
     *count += Count { passed, failed: failures.len() as u64, skipped: 0 };
-    println!("{passed} looks are fine, {} are not; pictures: {}", failures.len(), folder.display());
+    println!("{passed} checks passed, {} failed; screenshots: {}", failures.len(), folder.display());
     match failures.as_slice() {
         [] => Ok(()),
-        failures => Err(format!("the page is not as it should be\n- {}", failures.join("\n- "))),
+        failures => Err(format!("the start page fails its checks\n- {}", failures.join("\n- "))),
     }
 }
 
@@ -50,20 +50,20 @@ struct PageCheck<'a> {
 
 impl PageCheck<'_> {
     fn run_all(&mut self) -> Result<(), String> {
-        // Loopback names, for which browsers have a clipboard, and another, for which they have none.
+        // Browsers allow the clipboard for loopback names only, so test another name, too.
         for host in ["127.0.0.1", "localhost", NON_LOOPBACK_HOST] {
             println!("-- as {host}");
             let host = format!("{host}:{}", self.port);
             self.browser.emulate(VIEWPORTS[0], "light")?;
             self.browser.open(&format!("http://{host}/"))?;
             let found = self.check_text(&host);
-            self.record(&format!("what is said to {host}"), found);
+            self.record(&format!("text for {host}"), found);
             let copied = self.check_copy_buttons();
-            // What they do counts too.
+            // Requests that the buttons cause count, too.
             let found = self.check_network(&host);
-            self.record(&format!("what is asked for as {host}"), found);
+            self.record(&format!("requests for {host}"), found);
             let found = copied.and_then(|text| self.check_clipboard(&text));
-            self.record(&format!("the buttons for {host}"), found);
+            self.record(&format!("copy buttons for {host}"), found);
         }
         for size in VIEWPORTS {
             for scheme in ["light", "dark"] {
@@ -72,15 +72,15 @@ impl PageCheck<'_> {
                 self.browser.emulate(size, scheme)?;
                 self.browser.open(&format!("http://127.0.0.1:{}/", self.port))?;
                 let picture =
-                    base64::decode(&self.browser.screenshot(true)?).ok_or("the picture is no base64")?;
+                    base64::decode(&self.browser.screenshot(true)?).ok_or("the screenshot is not base64")?;
                 let file = self.folder.join(format!("{}-{scheme}.png", size.0));
                 fs::write(&file, picture).map_err(|error| format!("{}: {error}", file.display()))?;
                 let found = self.call_probe("unfold()").and_then(|_| self.check_layout());
-                self.record(&format!("room, at {name}"), found);
+                self.record(&format!("layout at {name}"), found);
                 let found = self.check_contrast();
-                self.record(&format!("contrast, at {name}"), found);
+                self.record(&format!("contrast at {name}"), found);
                 let found = self.check_keyboard();
-                self.record(&format!("the keyboard, at {name}"), found);
+                self.record(&format!("keyboard at {name}"), found);
             }
         }
         Ok(())
@@ -97,20 +97,20 @@ impl PageCheck<'_> {
         self.browser.evaluate(&format!("({PROBE_SCRIPT}).{call}"))
     }
 
-    /// Title, address, and what each host is to be told.
+    /// Checks the title, the URL, and the configuration snippets of each host.
     fn check_text(&mut self, host: &str) -> Result<(), String> {
         let title = self.browser.evaluate("document.title")?;
         ensure_equal(&title, &format!("An MCP server runs here: http://{host}/mcp").into())?;
         let found = self.call_probe("snippets()")?;
         snippets::check(&found, host, &self.program)?;
         match host.starts_with(NON_LOOPBACK_HOST) {
-            // Only the browser knows where that is.
+            // Only the browser knows the URL.
             true => Ok(()),
             false => snippets::run_snippets(&found, &self.program, self.folder),
         }
     }
 
-    /// Each button copies what stands in its box. Gives what the last has copied.
+    /// Checks that each button copies its box. Returns the text of the last one.
     fn check_copy_buttons(&mut self) -> Result<Value, String> {
         let boxes =
             self.browser.evaluate("document.querySelectorAll('.snippet').length")?.as_u64().unwrap_or(0);
@@ -126,7 +126,7 @@ impl PageCheck<'_> {
             self.browser.click(at("x"), at("y"))?;
             ensure_equal(&self.call_probe(&format!("said({number})"))?, &"Copied".into())?;
             last = button.get("text").cloned().unwrap_or_default();
-            // Elsewhere nothing can be read.
+            // Elsewhere the clipboard cannot be read.
             if is_loopback {
                 ensure_equal(&self.browser.evaluate("navigator.clipboard.readText()")?, &last)?;
             }
@@ -134,13 +134,13 @@ impl PageCheck<'_> {
         Ok(last)
     }
 
-    /// What was copied, read by another page.
+    /// Checks that another page can paste the copied text.
     fn check_clipboard(&mut self, text: &Value) -> Result<(), String> {
         self.browser.open(&format!("http://127.0.0.1:{}/", self.port))?;
         ensure_equal(&self.browser.evaluate("navigator.clipboard.readText()")?, text)
     }
 
-    /// Nothing is asked of anybody else, nothing fails, and nobody complains.
+    /// Checks that there are no requests to other hosts, no failed requests, and no console errors.
     fn check_network(&mut self, host: &str) -> Result<(), String> {
         let text = |event: &Value, path: &str| {
             event.pointer(path).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned))
@@ -150,13 +150,13 @@ impl PageCheck<'_> {
         for asked in browser.events("Network.requestWillBeSent") {
             let url = text(asked, "/request/url").unwrap_or_default();
             if !url.starts_with(&format!("http://{host}/")) && !url.starts_with("data:") {
-                wrong.push(format!("{url} is asked for"));
+                wrong.push(format!("request to another host: {url}"));
             }
         }
         for answer in browser.events("Network.responseReceived") {
             let status = answer.pointer("/response/status").and_then(Value::as_u64).unwrap_or(0);
             if status != 200 {
-                wrong.push(format!("{:?} is answered with {status}", text(answer, "/response/url")));
+                wrong.push(format!("{:?} has status {status}", text(answer, "/response/url")));
             }
         }
         let complaints = [
@@ -169,7 +169,7 @@ impl PageCheck<'_> {
             wrong.extend(browser.events(kind).map(|event| format!("{kind}: {:?}", text(event, path))));
         }
         if browser.events("Network.requestWillBeSent").next().is_none() {
-            wrong.push("nothing was heard of the page itself".to_owned());
+            wrong.push("no request for the page itself".to_owned());
         }
         ensure_empty(&wrong)
     }
@@ -182,20 +182,20 @@ impl PageCheck<'_> {
     fn check_contrast(&mut self) -> Result<(), String> {
         let found = self.call_probe("pale()")?;
         if found.get("count").and_then(Value::as_u64).unwrap_or(0) < 50 {
-            return Err(format!("there are too few words on the page: {found}"));
+            return Err(format!("too little text on the page: {found}"));
         }
         ensure_empty(&strings(found.get("wrong").unwrap_or(&Value::Null))?)
     }
 
-    /// Everything that can be used is reached, and one sees where one is.
+    /// Checks that the keyboard reaches every control and that the focus is visible.
     fn check_keyboard(&mut self) -> Result<(), String> {
         let stops = self.call_probe("stops()")?.as_u64().unwrap_or(0);
         if stops < 7 {
-            return Err(format!("there are only {stops} things to use"));
+            return Err(format!("only {stops} controls"));
         }
         let mut wrong = Vec::new();
         let mut reached = 0;
-        // Boxes that scroll are stops too.
+        // Scrollable boxes get the focus, too.
         for _ in 0..stops * 3 {
             self.browser.press_tab()?;
             let focused = self.call_probe("focused()")?;
@@ -208,14 +208,14 @@ impl PageCheck<'_> {
             reached += u64::from(focused.get("tag").is_some_and(|tag| tag != "PRE"));
         }
         if reached != stops {
-            wrong.push(format!("{reached} of {stops} things are reached"));
+            wrong.push(format!("the keyboard reaches {reached} of {stops} controls"));
         }
         ensure_empty(&wrong)
     }
 }
 
 fn strings(list: &Value) -> Result<Vec<String>, String> {
-    let list = list.as_array().ok_or_else(|| format!("this is no list: {list}"))?;
+    let list = list.as_array().ok_or_else(|| format!("not a list: {list}"))?;
     Ok(list.iter().map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned)).collect())
 }
 
@@ -229,8 +229,8 @@ fn ensure_equal(seen: &Value, expected: &Value) -> Result<(), String> {
 
 const PROBE_SCRIPT: &str = include_str!("probe.js");
 
-/// A name that is no loopback name.
+/// A name that is not a loopback name.
 const NON_LOOPBACK_HOST: &str = "workshop.example";
 
-/// A screen and a telephone.
+/// A desktop and a phone.
 const VIEWPORTS: [(u32, u32); 2] = [(1280, 900), (390, 844)];

@@ -1,4 +1,4 @@
-//! What each host is to be told, as its own documentation wants it, and whether that leads to the server.
+//! The configuration snippets of the start page: whether each host accepts its own, and whether it reaches the server.
 
 use std::fs;
 use std::path::Path;
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::ensure_equal;
 use crate::process;
 
-/// Compares what stands in the boxes with what hosts read.
+/// Compares the snippets with the formats of the hosts.
 pub(super) fn check(found: &Value, host: &str, program: &Path) -> Result<(), String> {
     let url = format!("http://{host}/mcp");
-    let text = |id: &str| found.get(id).and_then(Value::as_str).ok_or_else(|| format!("nothing for {id}"));
+    let text = |id: &str| found.get(id).and_then(Value::as_str).ok_or_else(|| format!("no snippet for {id}"));
     let is = |id: &str, expected: String| ensure_equal(&text(id)?.into(), &expected.into());
     is("address", url.clone())?;
     is("terminal", format!("tsugite info {url}\ntsugite list {url}\ntsugite call {url} add a=1 b=2"))?;
@@ -29,7 +29,7 @@ pub(super) fn check(found: &Value, host: &str, program: &Path) -> Result<(), Str
     Ok(())
 }
 
-/// Does with `tsugite` what the boxes say: its own lines as they are, and each file as a file that lists servers.
+/// Runs the snippets with `tsugite`: its own commands as they are, and each configuration as a file of servers.
 pub(super) fn run_snippets(found: &Value, program: &Path, folder: &Path) -> Result<(), String> {
     let text = |id: &str| found.get(id).and_then(Value::as_str).unwrap_or_default();
     let succeeds = |words: &[&str]| {
@@ -60,7 +60,7 @@ pub(super) fn run_snippets(found: &Value, program: &Path, folder: &Path) -> Resu
     Ok(())
 }
 
-/// What the demo server is called.
+/// The name of the demo server.
 const SERVER_NAME: &str = "tsugite-demo";
 
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);

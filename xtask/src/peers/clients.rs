@@ -1,4 +1,4 @@
-//! `cargo xtask peers clients`: clients of other projects against our server, over HTTP.
+//! `cargo xtask peers clients`: tests clients of other projects with our server, over HTTP.
 //!
 //! Each client is driven by a script in `crates/testkit/peers`, once for each revision it can speak, and reports one
 //! line for each feature.
@@ -14,7 +14,7 @@ use crate::count::Count;
 use crate::process;
 use crate::server::TestkitServer;
 
-/// Runs every client on every revision, against our server or one that runs already, and adds every cell to `count`.
+/// Runs every client on every revision, against our server or the one at `url`, and adds every cell to `count`.
 pub(crate) fn run(url: Option<&str>, count: &mut Count) -> Result<(), String> {
     let installed = PeerPackages::new()?;
     let folder = installed.output_dir.join("clients");
@@ -25,7 +25,7 @@ pub(crate) fn run(url: Option<&str>, count: &mut Count) -> Result<(), String> {
             let mut server = TestkitServer::start("peers-server", &folder)?;
             let mut table = run_clients(&installed, &server.url(), &folder);
             if !server.is_running() {
-                table.add_failure("the server has ended while clients talked to it".to_owned());
+                table.add_failure("the server exited during the run".to_owned());
             }
             table
         }
@@ -48,11 +48,11 @@ fn run_clients(installed: &PeerPackages, url: &str, folder: &Path) -> Table {
         let file = folder.join(row.file());
         let left = TOTAL_TIMEOUT.saturating_sub(start.elapsed());
         let ended = process::output_with_timeout(left.min(REVISION_TIMEOUT), script, &file);
-        // What it said before it was stopped counts too.
+        // Reports before a timeout count, too.
         table.read_report(number, &fs::read_to_string(&file).unwrap_or_default());
         match ended {
             Ok((status, _)) if status.success() => {}
-            Ok((status, _)) => table.add_row_failure(number, &format!("its script ended with {status}")),
+            Ok((status, _)) => table.add_row_failure(number, &format!("the script exited with {status}")),
             Err(failure) => table.add_row_failure(number, &failure),
         }
     }
@@ -101,7 +101,7 @@ fn row(peer: ClientPeer, revision: &'static str) -> Row {
     Row { package: peer.package(), transport, revision, bridged_to: None, cells: cells.collect() }
 }
 
-/// That a cell must work, or why it cannot.
+/// `Ok` if a cell must work, or the reason why it cannot.
 fn expected(peer: ClientPeer, revision: &str, feature: &str) -> Result<(), &'static str> {
     match (peer, revision, feature) {
         (_, "2024-11-05", "elicitation") => Err("2024-11-05 has no elicitation"),
@@ -117,10 +117,10 @@ fn expected(peer: ClientPeer, revision: &str, feature: &str) -> Result<(), &'sta
 
 const FEATURES: [&str; 7] = ["list", "call", "progress", "elicitation", "resources", "prompts", "resumption"];
 
-/// Each feature has a limit of its own in the script.
+/// The time limit of a script; each feature has its own limit in it.
 const REVISION_TIMEOUT: Duration = Duration::from_secs(180);
 
-/// It takes half a minute where all is well; a server that answers nobody shall not take an hour.
+/// The limit of all runs together. They take half a minute; a server that never responds must not take an hour.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(600);
 
 #[cfg(test)]
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_client_is_asked_for_all_it_can_do() {
+    fn each_client_covers_all_its_features() {
         let asked = |peer: ClientPeer| REVISIONS.map(|revision| row(peer, revision).features().len());
         assert_eq!(asked(ClientPeer::TypeScript2), [6, 7, 7, 6, 5]);
         assert_eq!(asked(ClientPeer::TypeScript1), [0, 7, 7, 6, 5]);

@@ -1,7 +1,7 @@
-//! `cargo xtask peers`: what other projects speak against what we speak, over real sockets and pipes.
+//! `cargo xtask peers`: tests clients and servers of other projects with ours, over real sockets and pipes.
 //!
-//! `serve.rs` runs their clients against our server, `verbs.rs` our client against their servers, and `binary/` both
-//! with the binary `tsugite`. Each fills a table of which every cell is written down beforehand.
+//! `clients.rs` runs their clients against our server, `servers.rs` our client against their servers, and `cli/` both
+//! with the binary `tsugite`. Each fills a table whose cells are all expected in advance.
 
 pub(crate) mod cli;
 pub(crate) mod clients;
@@ -18,24 +18,24 @@ use crate::count::Count;
 use crate::{node, process, python};
 use table::Table;
 
-/// All of it. The rest is tried even if something has failed.
+/// Runs everything, also after a failure.
 pub(crate) fn run(count: &mut Count) -> Result<(), String> {
     combine_results([clients::run(None, count), servers::run(None, count), cli::run(count)])
 }
 
-/// Everything that failed.
+/// Joins the failures.
 fn combine_results<const N: usize>(outcomes: [Result<(), String>; N]) -> Result<(), String> {
     let failures: Vec<String> = outcomes.into_iter().filter_map(Result::err).collect();
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n  and ")) }
 }
 
-/// What other projects have written, installed.
+/// The installed packages of other projects.
 struct PeerPackages {
     node: PathBuf,
     python: PathBuf,
-    /// Where the scripts for Node find their packages.
+    /// The folder where the Node scripts find their packages.
     script_dir: PathBuf,
-    /// For what is said.
+    /// The folder for logs.
     output_dir: PathBuf,
 }
 
@@ -73,7 +73,7 @@ impl PeerPackages {
     }
 }
 
-/// Shows a table, keeps it in a file and adds it to `count`.
+/// Prints a table, writes it to a file, and adds it to `count`.
 fn report(table: &Table, file: &Path, count: &mut Count) -> Result<(), String> {
     let shown = table.to_markdown(version);
     print!("{shown}");
@@ -82,11 +82,11 @@ fn report(table: &Table, file: &Path, count: &mut Count) -> Result<(), String> {
     *count += found;
     match found.failed {
         0 => Ok(()),
-        failed => Err(format!("{failed} of the cells failed\n  try: see above, and {}", file.display())),
+        failed => Err(format!("{failed} cells failed\n  try: see above, and {}", file.display())),
     }
 }
 
-/// The version of a package that is pinned.
+/// The pinned version of a package.
 fn version(package: &str) -> String {
     npm_version(package).or_else(|| pip_version(package)).unwrap_or_else(|| "?".to_owned())
 }
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_version_of_each_peer_is_pinned() {
+    fn version_of_each_peer_is_pinned() {
         let rows = clients::rows().into_iter().chain(servers::rows());
         let rows = rows.chain(cli::serve::rows()).chain(cli::verbs::rows());
         let rows = rows.chain(cli::bridge::rows());
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn every_requirement_is_one_version_and_no_place() {
+    fn python_requirements_are_exact_versions() {
         let requirements = fs::read_to_string(source_dir().join("python/requirements.txt")).unwrap();
         for line in requirements.lines().filter(|line| !line.starts_with('#')) {
             let (name, version) = line.split_once("==").unwrap_or_else(|| panic!("{line}"));

@@ -1,15 +1,15 @@
-//! `cargo xtask peers servers`: servers of other projects against our client, over stdio, HTTP and HTTP+SSE.
+//! `cargo xtask peers servers`: tests servers of other projects with our client, over stdio, HTTP and HTTP+SSE.
 //!
-//! The servers stand in `crates/testkit/peers` and offer the same, except for `server-everything`, which is taken as it
-//! is. `peers-client`, a binary of the testkit, is what drives our client:
+//! The servers are in `crates/testkit/peers` and offer the same, except `server-everything`, which is used as it
+//! is. `peers-client`, a binary of the testkit, runs our client:
 //!
 //! ```text
 //! peers-client --peer PACKAGE --transport http|sse --rev REVISION --features A,B,C URL
 //! peers-client --peer PACKAGE --transport stdio --rev REVISION --features A,B,C -- COMMAND…
 //! ```
 //!
-//! It tries one feature after the other, each within a time of its own, writes a line of JSON for each as the scripts
-//! for clients do, `{"peer": PACKAGE, "revision": …, "feature": …, "ok": …, "note": …}`, and ends with success even if
+//! It tests one feature after the other, each with its own time limit, writes a line of JSON for each as the scripts
+//! for clients do, `{"peer": PACKAGE, "revision": …, "feature": …, "ok": …, "note": …}`, and exits with success even if
 //! a feature does not work.
 
 use std::fs;
@@ -28,7 +28,7 @@ use crate::server::ListeningServer;
 
 /// Runs our client against every server, over every transport and on every revision, and adds every cell to `count`.
 ///
-/// `driver` is a program that takes the place of `peers-client`: with the client of somebody else in it, it shows
+/// `driver` is a program that replaces `peers-client`: with the client of another project, it shows
 /// whether a server is to blame.
 pub(crate) fn run(driver: Option<&str>, count: &mut Count) -> Result<(), String> {
     let driver = match driver {
@@ -52,7 +52,7 @@ pub(crate) fn run(driver: Option<&str>, count: &mut Count) -> Result<(), String>
     report(&table, &folder.join("table.md"), count)
 }
 
-/// Whether the testkit has it.
+/// Whether the testkit has the driver.
 fn has_driver() -> Result<bool, String> {
     let metadata = process::metadata(&["--no-deps"])?;
     let packages = metadata.get("packages").and_then(Value::as_array).into_iter().flatten();
@@ -63,7 +63,7 @@ fn has_driver() -> Result<bool, String> {
 struct ServerRuns<'a> {
     driver: PathBuf,
     installed: PeerPackages,
-    /// For what is said.
+    /// The folder for logs.
     output_dir: &'a Path,
 }
 
@@ -80,7 +80,7 @@ impl ServerRuns<'_> {
             let file = self.output_dir.join(row.file());
             let left = TOTAL_TIMEOUT.saturating_sub(start.elapsed());
             let ended = self.run_server(peer, &row, left.min(REVISION_TIMEOUT), &file);
-            // What was said before it was stopped counts too.
+            // Reports before a timeout count, too.
             table.read_report(number, &fs::read_to_string(&file).unwrap_or_default());
             if let Err(failure) = ended {
                 table.add_row_failure(number, &failure);
@@ -90,7 +90,7 @@ impl ServerRuns<'_> {
     }
 
     fn run_server(&self, peer: ServerPeer, row: &Row, limit: Duration, file: &Path) -> Result<(), String> {
-        // What was said another time is not to be heard if there is no server now.
+        // Reports of an earlier run must not count.
         let _ = fs::remove_file(file);
         let mut driver = process::program(&self.driver, []);
         driver.args(["--peer", row.package, "--transport", row.transport, "--rev", row.revision]);
@@ -108,12 +108,12 @@ impl ServerRuns<'_> {
         run_driver(limit, driver, file)?;
         match server.process.try_wait()? {
             None => Ok(()),
-            Some(status) => Err(format!("the server has ended with {status} while our client talked to it")),
+            Some(status) => Err(format!("the server exited with {status} during the run")),
         }
     }
 }
 
-/// The port, if the whole line is there.
+/// The port, if the line is complete.
 pub(super) fn parse_ready(line: &str) -> Option<u16> {
     line.strip_prefix("ready ")?.parse().ok()
 }
@@ -121,7 +121,7 @@ pub(super) fn parse_ready(line: &str) -> Option<u16> {
 fn run_driver(limit: Duration, mut driver: Command, file: &Path) -> Result<(), String> {
     driver.stdout(process::create_log(file)?);
     let status = ChildProcess::start_group(driver)?.wait_with_timeout(limit)?;
-    if status.success() { Ok(()) } else { Err(format!("the driver ended with {status}")) }
+    if status.success() { Ok(()) } else { Err(format!("the driver exited with {status}")) }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,7 +176,7 @@ fn row(peer: ServerPeer, transport: &'static str, revision: &'static str) -> Row
     Row { package: peer.package(), transport, revision, bridged_to: None, cells: FEATURES.map(cell).into() }
 }
 
-/// That a cell must work, or why it cannot. Those that must do so with the clients of other projects.
+/// `Ok` if a cell must work, or the reason why it cannot. Cells that must work do so with clients of other projects.
 fn expected(peer: ServerPeer, transport: &str, revision: &str, feature: &str) -> Result<(), &'static str> {
     match (peer, transport, revision, feature) {
         (ServerPeer::TypeScript1 | ServerPeer::Everything, _, "2026-07-28", _) => {
@@ -191,7 +191,7 @@ fn expected(peer: ServerPeer, transport: &str, revision: &str, feature: &str) ->
         }
         (ServerPeer::Everything, _, _, "resumption") => Err("server-everything loses no stream"),
         (ServerPeer::Everything, _, _, "cancellation") => {
-            Err("server-everything does not tell whether it was cancelled")
+            Err("server-everything does not report whether it was cancelled")
         }
         (ServerPeer::Everything, _, _, "pages") => Err("server-everything has one page of each list"),
         _ => Ok(()),
@@ -217,10 +217,10 @@ const FEATURES: [&str; 14] = [
 
 const DRIVER: &str = "peers-client";
 
-/// Each feature has a limit of its own in the driver.
+/// The time limit of a driver; each feature has its own limit in it.
 const REVISION_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// There are 36 of them; a client that hears nobody shall not take an hour.
+/// The limit of all 36 runs together; a client that hangs must not take an hour.
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(1200);
 
 #[cfg(test)]
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_server_is_asked_for_all_it_can_do() {
+    fn each_server_covers_all_its_features() {
         let asked = |peer: ServerPeer, transport| {
             let wanted = move |place: &(ServerPeer, &str, &str)| (place.0, place.1) == (peer, transport);
             let rows =
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_of_a_row_goes_to_a_file_of_its_own() {
+    fn each_row_has_its_own_log_file() {
         let mut files: Vec<_> = rows().iter().map(Row::file).collect();
         files.sort();
         files.dedup();

@@ -1,6 +1,6 @@
-//! What each peer must be able to do, and whether it did.
+//! The table of features that each peer must support, and the results.
 //!
-//! Every cell is written down beforehand, also those that cannot be: one that nobody reports is a failure.
+//! Every cell is expected in advance, also the unsupported ones: a cell without a report is a failure.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -12,13 +12,13 @@ use crate::count::Count;
 /// A peer that speaks one revision over one transport.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// Where the peer comes from, and what it is called in reports.
+    /// The package of the peer, and its name in reports.
     pub(crate) package: &'static str,
     pub(crate) transport: &'static str,
     pub(crate) revision: &'static str,
-    /// Whom it talks to, if something of ours stands between them.
+    /// The server behind the bridge, if there is one.
     pub(crate) bridged_to: Option<BridgedServer>,
-    /// Of each feature that it must work, or why it cannot.
+    /// For each feature: it must work, or the reason why it cannot.
     pub(crate) cells: Vec<(&'static str, Result<(), &'static str>)>,
 }
 
@@ -31,12 +31,12 @@ pub(crate) struct BridgedServer {
 }
 
 impl Row {
-    /// What it must be able to do.
+    /// The features that must work.
     pub(crate) fn features(&self) -> Vec<&'static str> {
         self.cells.iter().filter(|(_, expected)| expected.is_ok()).map(|(feature, _)| *feature).collect()
     }
 
-    /// For people.
+    /// A name for messages.
     pub(crate) fn name(&self) -> String {
         let name = format!("{} over {} on {}", self.package, self.transport, self.revision);
         match &self.bridged_to {
@@ -47,7 +47,7 @@ impl Row {
         }
     }
 
-    /// For files.
+    /// A file name.
     pub(crate) fn file(&self) -> String {
         let place = |package: &str, transport, revision| {
             format!("{}-{transport}-{revision}", package.rsplit('/').next().unwrap_or(package))
@@ -62,13 +62,13 @@ impl Row {
     }
 }
 
-/// What has been reported.
+/// The reported results.
 #[derive(Debug)]
 pub(crate) struct Table {
-    /// What the peers are: clients or servers.
+    /// The kind of the peers: clients or servers.
     kind: &'static str,
     rows: Vec<Row>,
-    /// By the number of the row.
+    /// The results, by the number of the row and the feature.
     cells: HashMap<(usize, String), Result<(), String>>,
     other_failures: Vec<String>,
 }
@@ -78,7 +78,7 @@ impl Table {
         Self { kind, rows, cells: HashMap::new(), other_failures: Vec::new() }
     }
 
-    /// Takes what was said of a row: one line of JSON for each cell.
+    /// Reads the report of a row: one line of JSON for each cell.
     pub(crate) fn read_report(&mut self, number: usize, said: &str) {
         for line in said.lines().filter(|line| !line.trim().is_empty()) {
             if let Err(why) = self.read_report_line(number, line) {
@@ -87,12 +87,12 @@ impl Table {
         }
     }
 
-    /// Takes what went wrong and is no cell. It is a failure too.
+    /// Adds a failure that belongs to no cell.
     pub(crate) fn add_failure(&mut self, what: String) {
         self.other_failures.push(what);
     }
 
-    /// Like [`add_failure`](Self::complain), of one row.
+    /// Like [`add_failure`](Self::add_failure), for one row.
     pub(crate) fn add_row_failure(&mut self, number: usize, what: &str) {
         let name = self.rows.get(number).map(Row::name).unwrap_or_default();
         self.add_failure(format!("{name}: {what}"));
@@ -105,13 +105,13 @@ impl Table {
         let ok = cell.get("ok").and_then(Value::as_bool).ok_or("this says too little")?;
         let feature = text("feature")?;
         if (text("peer")?, text("revision")?) != (row.package, row.revision) {
-            return Err("this is another peer or revision");
+            return Err("wrong peer or revision");
         }
         let outcome = if ok { Ok(()) } else { Err(text("note")?.to_owned()) };
         self.insert(number, feature, outcome)
     }
 
-    /// Takes what was found out of a cell without anybody's report.
+    /// Sets the result of a cell directly.
     pub(crate) fn record(&mut self, number: usize, feature: &'static str, outcome: Result<(), String>) {
         if let Err(why) = self.insert(number, feature, outcome) {
             self.add_row_failure(number, &format!("{why}: {feature}"));
@@ -125,31 +125,31 @@ impl Table {
         outcome: Result<(), String>,
     ) -> Result<(), &'static str> {
         if !self.rows.get(number).is_some_and(|row| row.features().contains(&feature)) {
-            return Err("nobody has asked for this");
+            return Err("unexpected feature");
         }
         match self.cells.insert((number, feature.to_owned()), outcome) {
             None => Ok(()),
-            Some(_) => Err("this was said before"),
+            Some(_) => Err("reported twice"),
         }
     }
 
-    /// What is in a cell that must work.
+    /// The result of a cell that must work.
     fn outcome(&self, number: usize, feature: &str) -> Result<(), &str> {
         match self.cells.get(&(number, feature.to_owned())) {
             Some(Ok(())) => Ok(()),
             Some(Err(why)) => Err(why),
-            None => Err("missing: nobody has said a word of it"),
+            None => Err("missing: no report"),
         }
     }
 
-    /// How many cells work, and how many do not although they must.
+    /// The number of cells that work, and of those that must work and do not.
     pub(crate) fn count(&self) -> Count {
         let passed =
             self.required_cells().filter(|(number, _, feature)| self.outcome(*number, feature).is_ok());
         Count { passed: passed.count() as u64, failed: self.failures().len() as u64, skipped: 0 }
     }
 
-    /// Everything as Markdown that is also good to read in a terminal. `version` knows the version of a package.
+    /// The table as Markdown that is readable in a terminal. `version` returns the version of a package.
     pub(crate) fn to_markdown(&self, version: impl Fn(&str) -> String) -> String {
         let mut reasons = Vec::new();
         let features =
@@ -181,7 +181,7 @@ impl Table {
         text
     }
 
-    /// A cell, and the reasons for those that cannot be, each once.
+    /// The text of a cell; reasons for unsupported cells are numbered, each once.
     fn cell_text(
         &self,
         number: usize,
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const PACKAGES: [&str; 2] = ["@somebody/a", "b"];
+    const PACKAGES: [&str; 2] = ["@scope/a", "b"];
 
     fn rows() -> Vec<Row> {
         let row = |package, revision, last| Row {
@@ -254,7 +254,7 @@ mod tests {
         let [a, b] = PACKAGES;
         vec![
             row(a, "2025-11-25", Ok(())),
-            row(a, "2024-11-05", Err("nobody has it")),
+            row(a, "2024-11-05", Err("unsupported")),
             row(b, "2025-11-25", Ok(())),
         ]
     }
@@ -265,7 +265,7 @@ mod tests {
         format!("{cell}\n")
     }
 
-    /// Everything that must work works.
+    /// A table in which every required cell works.
     fn all_passing() -> Table {
         let mut table = Table::new("client", rows());
         for (number, row) in rows().iter().enumerate() {
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_nobody_reports_fails() {
+    fn missing_cell_fails() {
         let mut table = all_passing();
         assert_eq!(table.count(), Count { passed: 8, failed: 0, skipped: 0 });
         table.cells.remove(&(2, "call".to_owned()));
@@ -289,14 +289,14 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_that_fails_says_why() {
+    fn failed_cell_has_a_reason() {
         let mut table = Table::new("client", rows());
         table.read_report(0, &report_line(&rows()[0], "list", false));
         assert_eq!(table.outcome(0, "list"), Err("why"));
     }
 
     #[test]
-    fn what_is_no_cell_fails_too() {
+    fn unexpected_output_fails() {
         let rows = rows();
         let twice = report_line(&rows[0], "list", true);
         let not_asked = report_line(&rows[1], "progress", true);
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_found_out_is_a_cell_too() {
+    fn observed_result_becomes_a_cell() {
         let mut table = Table::new("client", rows());
         table.record(0, "list", Ok(()));
         assert_eq!(table.count(), Count { passed: 1, failed: 7, skipped: 0 });
@@ -328,35 +328,35 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_a_line_for_each_row() {
+    fn table_has_a_line_for_each_row() {
         let mut table = all_passing();
         table.cells.insert((0, "call".to_owned()), Err("no answer".to_owned()));
         let shown = table.to_markdown(|_| "9.9.9".to_owned());
         assert!(shown.starts_with("| client            | transport | revision   | list "), "{shown}");
         assert_eq!(shown.lines().filter(|line| line.contains(" 9.9.9 ")).count(), 3);
         assert_eq!((shown.matches("works").count(), shown.matches("FAILS").count()), (7, 1));
-        assert!(shown.ends_with("- @somebody/a over http on 2025-11-25, call: no answer\n"), "{shown}");
-        assert!(shown.contains("\n1. nobody has it\n"), "{shown}");
+        assert!(shown.ends_with("- @scope/a over http on 2025-11-25, call: no answer\n"), "{shown}");
+        assert!(shown.contains("\n1. unsupported\n"), "{shown}");
     }
 
     #[test]
-    fn a_row_has_a_file_of_its_own() {
+    fn row_has_its_own_file() {
         assert_eq!(rows()[0].file(), "a-http-2025-11-25.txt");
         assert_eq!(rows()[2].file(), "b-http-2025-11-25.txt");
     }
 
     #[test]
-    fn a_row_names_both_sides_of_a_bridge() {
+    fn row_names_both_sides_of_a_bridge() {
         let mut rows = rows();
-        let behind = BridgedServer { package: "@somebody/c", transport: "stdio", revision: "2026-07-28" };
+        let behind = BridgedServer { package: "@scope/c", transport: "stdio", revision: "2026-07-28" };
         rows.iter_mut().for_each(|row| row.bridged_to = Some(behind));
         assert_eq!(rows[0].file(), "a-http-2025-11-25-to-c-stdio-2026-07-28.txt");
-        assert_eq!(rows[2].name(), "b over http on 2025-11-25 to @somebody/c over stdio on 2026-07-28");
+        assert_eq!(rows[2].name(), "b over http on 2025-11-25 to @scope/c over stdio on 2026-07-28");
         let shown = Table::new("client", rows).to_markdown(|_| "9.9.9".to_owned());
         let mut lines = shown.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
         let head = ["", "client", "transport", "revision", "server", "transport", "revision", "list"];
         assert!(lines.next().unwrap().starts_with(&head), "{shown}");
-        let row = ["", "b 9.9.9", "http", "2025-11-25", "@somebody/c 9.9.9", "stdio", "2026-07-28", "FAILS"];
+        let row = ["", "b 9.9.9", "http", "2025-11-25", "@scope/c 9.9.9", "stdio", "2026-07-28", "FAILS"];
         assert!(lines.any(|line| line.starts_with(&row)), "{shown}");
     }
 }

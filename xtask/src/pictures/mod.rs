@@ -1,4 +1,4 @@
-//! `cargo xtask pictures`: the pictures of the README, made anew from the binary as it is.
+//! `cargo xtask pictures`: updates the pictures of the README from the current binary.
 
 mod svg;
 mod terminal;
@@ -11,7 +11,7 @@ use crate::server::ListeningServer;
 use crate::{base64, binary, process, setup};
 use terminal::Scene;
 
-/// Makes both, in `docs/pictures`.
+/// Makes both pictures in `docs/pictures`.
 pub(crate) fn make() -> Result<(), String> {
     let folder = process::target_dir()?.join("pictures");
     process::create_dir(&folder)?;
@@ -24,7 +24,7 @@ pub(crate) fn make() -> Result<(), String> {
     save(START_PAGE_PATH, &screenshot_start_page(&program, &folder)?)
 }
 
-/// The upper part of the page, at the address that people will see.
+/// A screenshot of the upper part of the start page, at the default address.
 fn screenshot_start_page(program: &Path, folder: &Path) -> Result<Vec<u8>, String> {
     setup::japanese_font()?;
     let serve = process::program(program, ["serve", "--listen", "127.0.0.1:8808"]);
@@ -41,14 +41,14 @@ fn save(path: &str, bytes: &[u8]) -> Result<(), String> {
         process::create_dir(folder)?;
     }
     if bytes.len() >= MAX_BYTES {
-        return Err(format!("{path} would have {} bytes\n  try: show less in it", bytes.len()));
+        return Err(format!("{path} is too large ({} bytes)\n  try: show less in it", bytes.len()));
     }
     fs::write(&file, bytes).map_err(|error| format!("cannot write {}: {error}", file.display()))?;
     println!("{path}: {} bytes", bytes.len());
     Ok(())
 }
 
-/// What is typed, and what is answered when these words have come. The last is shown while it runs.
+/// The commands, with the input to type after given words. The last one is shown while it runs.
 const SCENES: [Scene; 4] = [
     Scene { args: "list demo", replies: &[], max_lines: 7, until: None },
     Scene { args: "info demo", replies: &[], max_lines: usize::MAX, until: None },
@@ -64,7 +64,7 @@ const SCENES: [Scene; 4] = [
 const TERMINAL_PATH: &str = "docs/pictures/terminal.svg";
 const START_PAGE_PATH: &str = "docs/pictures/start-page.png";
 
-/// A page with pictures shall not be slow because of them.
+/// The size limit of a picture, so that pages load fast.
 const MAX_BYTES: usize = 150_000;
 
 #[cfg(test)]
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_pictures_are_there_and_shown() {
+    fn both_pictures_exist_and_are_shown() {
         for path in [TERMINAL_PATH, START_PAGE_PATH] {
             let bytes = fs::read(process::root().join(path)).unwrap();
             assert!(bytes.len() < MAX_BYTES, "{path} has {} bytes", bytes.len());

@@ -1,8 +1,8 @@
-//! Lines of a terminal as a picture that stays sharp. Letters stand where they would in a terminal, whatever the font.
+//! Renders lines of a terminal as SVG. Characters keep their columns, whatever the font.
 
 use std::fmt::Write;
 
-/// Draws lines, whose colours are escape sequences.
+/// Renders lines with colors as escape sequences.
 pub(super) fn render(lines: &[String]) -> String {
     let lines: Vec<Vec<StyledText>> = lines.iter().map(|line| parse_styles(line)).collect();
     let last = lines.iter().rposition(|line| !line.is_empty()).map_or(0, |last| last + 1);
@@ -29,7 +29,7 @@ pub(super) fn render(lines: &[String]) -> String {
         let mut column = 0;
         for run in line {
             if !run.text.trim().is_empty() {
-                // Blanks at the edges would be measured by some and not by others.
+                // Renderers differ in whether they count spaces at the edges.
                 let before = run.text.len() - run.text.trim_start().len();
                 let x = PADDING as f64 + (column + before) as f64 * CHAR_WIDTH as f64 / 10.0;
                 let text = run.text.trim();
@@ -49,7 +49,7 @@ pub(super) fn render(lines: &[String]) -> String {
     svg + "</svg>\n"
 }
 
-/// Letters that look alike.
+/// Text of one style.
 struct StyledText {
     style: Option<&'static str>,
     text: String,
@@ -65,7 +65,7 @@ fn parse_styles(line: &str) -> Vec<StyledText> {
     let mut style = None;
     let mut runs = Vec::new();
     for (number, part) in line.split("\x1b[").enumerate() {
-        // The first stands before any sequence.
+        // The first part precedes any sequence.
         let text = match (number, part.split_once('m')) {
             (1.., Some((code, text))) => {
                 style = match code {
@@ -87,11 +87,11 @@ fn parse_styles(line: &str) -> Vec<StyledText> {
     runs
 }
 
-/// Of a letter, in tenths.
+/// The width of a character, in tenths.
 const CHAR_WIDTH: usize = 84;
 const LINE_HEIGHT: usize = 20;
 const PADDING: usize = 20;
-/// Above the first line.
+/// The space above the first line.
 const TITLE_BAR_HEIGHT: usize = 24;
 
 #[cfg(test)]
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn colours_become_classes_and_words_stay_text() {
+    fn colours_become_classes_and_text_is_escaped() {
         let svg = render(&["\x1b[32ma<b\x1b[0m  c".to_owned(), String::new()]);
         assert!(svg.contains("textLength=\"25.2\" class=\"green\">a&lt;b</text>"), "{svg}");
         // Two letters further than the first run is long.

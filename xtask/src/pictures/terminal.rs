@@ -1,4 +1,4 @@
-//! What a person would see in a terminal: `script` gives the program one.
+//! Records the terminal output of a program, with a terminal from `script`.
 
 use std::env;
 use std::io::{Read, Write};
@@ -13,17 +13,17 @@ use crate::process::{self, ChildProcess};
 /// One command.
 #[derive(Clone, Copy)]
 pub(super) struct Scene {
-    /// After `tsugite`.
+    /// The arguments of `tsugite`.
     pub(super) args: &'static str,
-    /// What is typed when these words have come.
+    /// The input to type after given words.
     pub(super) replies: &'static [(&'static str, &'static str)],
-    /// How many lines are shown.
+    /// The number of lines to show.
     pub(super) max_lines: usize,
-    /// Shows it as it is when these words have come, not when it has ended.
+    /// Stops recording at these words, not at the end.
     pub(super) until: Option<&'static str>,
 }
 
-/// Plays a scene. Gives its lines, with their colours as escape sequences.
+/// Runs a scene and returns its lines, with colors as escape sequences.
 pub(super) fn record(scene: Scene, program: &Path) -> Result<Vec<String>, String> {
     let typed = format!("tsugite {}", scene.args);
     let said = capture_output(scene, &typed, program)?;
@@ -69,7 +69,7 @@ fn capture_output(scene: Scene, typed: &str, program: &Path) -> Result<String, S
             && text.ends_with(question)
         {
             let typing = to.write_all(format!("{answer}\r").as_bytes()).and_then(|()| to.flush());
-            typing.map_err(|error| format!("`{typed}` hears nothing: {error}"))?;
+            typing.map_err(|error| format!("`{typed}` does not read its input: {error}"))?;
             reply = replies.next();
         }
         match heard.recv_timeout(OUTPUT_TIMEOUT.saturating_sub(start.elapsed())) {
@@ -77,12 +77,12 @@ fn capture_output(scene: Scene, typed: &str, program: &Path) -> Result<String, S
             Err(mpsc::RecvTimeoutError::Disconnected) if reply.is_none() && scene.until.is_none() => {
                 return Ok(text);
             }
-            Err(_) => return Err(format!("`{typed}` goes on or ends too soon\n  it said: {text}")),
+            Err(_) => return Err(format!("`{typed}` runs too long or exits too soon\n  output: {text}")),
         }
     }
 }
 
-/// What stands in a line that was written again and again.
+/// The last state of a line that was redrawn.
 fn last_redraw(line: &str) -> &str {
     line.rsplit("\r\x1b[K").next().unwrap_or(line).trim_end()
 }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_is_shown_as_it_was_last() {
+    fn only_the_last_state_of_a_progress_bar_is_shown() {
         assert_eq!(last_redraw("\r\x1b[K░  0 %\r\x1b[K█ 50 %"), "█ 50 %");
         assert_eq!(last_redraw("plain\r"), "plain");
     }

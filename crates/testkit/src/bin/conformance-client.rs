@@ -1,5 +1,5 @@
 //! The client that the official conformance suite talks to: `conformance-client URL`, with the scenario in
-//! `MCP_CONFORMANCE_SCENARIO`. Only the public API is used, and nothing of the protocol is known here.
+//! `MCP_CONFORMANCE_SCENARIO`. It uses only the public API.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -48,15 +48,15 @@ async fn run_scenario(scenario: &str, url: String) -> ScenarioResult {
         "http-invalid-tool-headers" => call_listed(&client).await,
         "json-schema-ref-no-deref" => list_tools(&client).await,
         "json-schema-2020-12-preservation" => echo_schema(&client).await,
-        // Skills, an extension we do not have: nothing is asked for, and the suite decides nothing.
+        // Skills, an unsupported extension: no request is sent, and the suite decides nothing.
         skills if skills.starts_with("sep-2640-client-") => Ok(()),
-        other => Err(format!("the scenario {other:?} is not played here").into()),
+        other => Err(format!("unknown scenario {other:?}").into()),
     };
     client.close().await;
     done
 }
 
-/// Connects as the suite says.
+/// Connects with the settings of the suite.
 fn client_builder(url: String) -> Result<ClientBuilder, Box<dyn std::error::Error>> {
     let connecting = Client::connect(url)
         .client_info(Implementation::new("conformance-client", env!("CARGO_PKG_VERSION")))
@@ -140,7 +140,7 @@ async fn calls_from_context(client: &Client) -> ScenarioResult {
     Ok(())
 }
 
-/// Calls what the list shows: a tool that must not be used is not in it.
+/// Calls every listed tool: a tool that must not be used is not listed.
 async fn call_listed(client: &Client) -> ScenarioResult {
     for tool in client.list_tools().await? {
         client.call_raw(tool.name, json!({"region": "eu", "value": "x"})).await?;
@@ -156,5 +156,5 @@ async fn echo_schema(client: &Client) -> ScenarioResult {
     Ok(())
 }
 
-/// The suite does not end a client that hangs. Its own time is shorter and stands in `xtask/src/conformance/client.rs`.
+/// The suite does not end a client that hangs. Its own timeout in `xtask/src/conformance/client.rs` is shorter.
 const SCENARIO_TIMEOUT: Duration = Duration::from_secs(25);

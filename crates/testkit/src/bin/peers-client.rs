@@ -1,7 +1,7 @@
-//! What `cargo xtask peers servers` runs: our client against a server of another project, feature by feature.
+//! The driver of `cargo xtask peers servers`: our client against a server of another project, feature by feature.
 //!
-//! One line of JSON for each feature goes to standard output; `xtask/src/peers/servers.rs` says which. Only the public API
-//! is used. One connection serves all features of a run, as it would in an application.
+//! One line of JSON for each feature goes to standard output; `xtask/src/peers/servers.rs` lists them. Only the public
+//! API is used. One connection serves all features of a run, as it would in an application.
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -48,7 +48,7 @@ async fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What is asked for on the command line.
+/// The command line.
 struct RunOptions {
     peer: String,
     revision: Revision,
@@ -98,14 +98,14 @@ impl RunOptions {
             ("sse", [url]) => Client::connect(url).http_sse(),
             _ => return Err("there is no such target".into()),
         };
-        // What a server speaks is found out wherever that can give the revision that is asked for.
+        // The revision is detected wherever that can lead to the wanted one.
         let connecting = match self.revision.is_stateless() {
             true => connecting,
             false => connecting.revision(self.revision),
         };
         let client = register_handlers(connecting, &heard).await?;
         if client.revision() != self.revision {
-            return Err(format!("{} was agreed on", client.revision()).into());
+            return Err(format!("negotiated {}", client.revision()).into());
         }
         Ok(PeerSession { client, events: heard, is_everything: self.peer.ends_with("server-everything") })
     }
@@ -130,7 +130,7 @@ impl RunOptions {
     }
 }
 
-/// What the server has said unasked.
+/// Notifications and requests of the server.
 #[derive(Default)]
 struct ServerEvents {
     changes: Mutex<Vec<Change>>,
@@ -139,7 +139,7 @@ struct ServerEvents {
 }
 
 impl ServerEvents {
-    /// Waits until `found` finds something; whatever has to be done meanwhile is done again and again.
+    /// Waits until `found` returns true.
     async fn wait_until(&self, found: impl Fn(&Self) -> bool) {
         loop {
             let news = self.changed.notified();
@@ -202,7 +202,7 @@ impl PeerSession {
             "subscription" => self.subscription().await,
             "prompts" => self.prompts().await,
             "pages" => self.pages().await,
-            other => Err(format!("nobody knows how to try {other}").into()),
+            other => Err(format!("unknown feature {other}").into()),
         }
     }
 
@@ -302,7 +302,7 @@ impl PeerSession {
         let slow = self.client.call_raw("slow", json!({})).on_progress(move |_| told.notify_one());
         // Dropping the call is what cancels it.
         tokio::select! {
-            ended = slow => return Err(format!("it ended by itself: {ended:?}").into()),
+            ended = slow => return Err(format!("the call ended by itself: {ended:?}").into()),
             () = begun.notified() => {}
         }
         expect_eq(&self.call_text("was_cancelled", json!({})).await?.as_str(), &"true")
@@ -371,7 +371,7 @@ impl PeerSession {
         expect_eq(read.pointer("/contents/0/blob").unwrap_or(&Value::Null), &json!("AAH+/w=="))?;
         match self.client.read_resource("nothing://here").await {
             Err(error) if error.as_rpc_error().is_some() => Ok(()),
-            other => Err(format!("a resource that is not there: {other:?}").into()),
+            other => Err(format!("an unknown resource: {other:?}").into()),
         }
     }
 
@@ -417,7 +417,7 @@ impl PeerSession {
         expect_eq(&self.client.list_resources().await?.len(), &3)
     }
 
-    /// Repeats a call until something was heard: some servers speak before anybody listens.
+    /// Repeats a call until a notification arrives: some servers send it before the client listens.
     async fn call_until(
         &self,
         name: &str,
@@ -439,7 +439,7 @@ impl PeerSession {
     }
 }
 
-/// Progress that has come.
+/// The received progress.
 #[derive(Clone, Default)]
 struct ProgressLog(Arc<Mutex<Vec<f64>>>);
 
@@ -472,8 +472,8 @@ fn expect_eq<T: PartialEq + std::fmt::Debug>(seen: &T, expected: &T) -> FeatureR
 
 const GZIP: &str = r#"{"name": "hello.gz", "data": "data:text/plain,hello", "outputType": "resourceLink"}"#;
 
-/// For each feature.
+/// The time limit of each feature.
 const FEATURE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Between two attempts to be heard.
+/// The pause between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);

@@ -1,4 +1,4 @@
-//! What clients of other projects talk to: `peers-server --listen 127.0.0.1:PORT`. `cargo xtask peers` starts it.
+//! The server for clients of other projects: `peers-server --listen 127.0.0.1:PORT`. `cargo xtask peers` starts it.
 
 use std::collections::HashMap;
 use std::env;
@@ -30,7 +30,7 @@ async fn main() -> ExitCode {
 }
 
 async fn serve(address: &str) -> tsugite::Result<()> {
-    // Whoever started it holds the other end, and has gone when it closes.
+    // The process that started it holds the other end, and has exited when it closes.
     thread::spawn(|| {
         let _ = io::copy(&mut io::stdin(), &mut io::sink());
         process::exit(0);
@@ -148,7 +148,7 @@ async fn review(
     format!("Review this {}: {code}", language.unwrap_or_else(|| "code".to_owned()))
 }
 
-/// What is held, by key.
+/// The held calls, by key.
 #[derive(Clone, Default)]
 struct Gates(Arc<Mutex<HashMap<String, Arc<Gate>>>>);
 

@@ -1,5 +1,5 @@
-//! A server that is a puppet: what stands on its stdin goes to the address it was given, and what comes from there goes
-//! to its stdout. The strings are held by the transcript, see `src/transcript/client`.
+//! A server that forwards its stdin to an address, and all data from there to its stdout. The transcript at that
+//! address decides what it says, see `src/transcript/client`.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Ends when the address has nothing more to say.
+/// Forwards both ways until the connection to the address ends.
 fn relay(address: &str) -> io::Result<()> {
     let mut heard = TcpStream::connect(address)?;
     heard.set_nodelay(true)?;
@@ -31,8 +31,8 @@ fn relay(address: &str) -> io::Result<()> {
     copy(said, io::stdout().lock())
 }
 
-/// Not `io::copy`: from a socket to a pipe it splices, which locks the pipe while it waits, and whoever reads from the
-/// pipe waits too, even if it asked not to.
+/// Copies bytes. `io::copy` would splice from a socket to a pipe, which locks the pipe while it waits, and a reader of
+/// the pipe waits, too, even in non-blocking mode.
 fn copy(mut from: impl Read, mut to: impl Write) -> io::Result<()> {
     let mut buffer = [0; 4096];
     loop {

@@ -1,4 +1,4 @@
-//! The bridge as a library: transcripts of a server heard across it, and peers on either side that fail.
+//! The bridge as a library: transcripts of a server run across it, and peers that fail on either side.
 
 #![allow(
     clippy::unwrap_used,

@@ -22,7 +22,7 @@ async fn tour(client: &Client, revision: Revision) -> tsugite::Result<()> {
 }
 
 #[tokio::test]
-async fn in_memory_on_every_revision() {
+async fn calls_work_in_memory_on_every_revision() {
     for revision in Revision::ALL {
         let client = Client::in_process(&fixture::server()).revision(revision).await.unwrap();
         tour(&client, revision).await.unwrap();
@@ -33,7 +33,7 @@ async fn in_memory_on_every_revision() {
 }
 
 #[tokio::test]
-async fn over_http_on_every_revision() {
+async fn calls_work_over_http_on_every_revision() {
     let serving = TestServer::start(&fixture::server()).await;
     let url = format!("http://{}/mcp", serving.address);
     for revision in Revision::ALL {
@@ -51,7 +51,7 @@ fn fixture_command() -> Command {
 }
 
 #[tokio::test]
-async fn over_stdio_on_every_revision() {
+async fn calls_work_over_stdio_on_every_revision() {
     for revision in Revision::ALL {
         let client = Client::spawn(fixture_command()).revision(revision).await.unwrap();
         tour(&client, revision).await.unwrap();
@@ -63,7 +63,7 @@ async fn over_stdio_on_every_revision() {
 }
 
 #[tokio::test]
-async fn the_newest_that_both_speak_is_found() {
+async fn newest_common_revision_is_negotiated() {
     for revision in Revision::ALL {
         let server = fixture::server().revisions(Revisions::from_iter([revision]));
         let client = Client::in_process(&server).await.unwrap();
@@ -77,18 +77,18 @@ async fn the_newest_that_both_speak_is_found() {
 }
 
 #[tokio::test]
-async fn a_verdict_saves_the_probe_and_a_stale_one_does_no_harm() {
+async fn known_revision_skips_the_probe_and_may_be_stale() {
     // VER-031
     let old = fixture::server().revisions(Revisions::ALL.handshake());
     let verdict = Client::in_process(&old).await.unwrap().probe_record().unwrap();
     assert_eq!(verdict.revision, Revision::NEWEST_HANDSHAKE);
-    // It was right.
+    // The known revision is right.
     let client = Client::in_process(&old).probe_record(verdict).await.unwrap();
     tour(&client, Revision::NEWEST_HANDSHAKE).await.unwrap();
-    // The server has learnt something since: what was agreed then still works.
+    // The server was upgraded: the known revision still works.
     let client = Client::in_process(&fixture::server()).probe_record(verdict).await.unwrap();
     tour(&client, Revision::NEWEST_HANDSHAKE).await.unwrap();
-    // The server was set back.
+    // The server was downgraded.
     for serving in [None, Some(TestServer::start(&old).await)] {
         let connecting = match &serving {
             None => Client::in_process(&old)
@@ -105,7 +105,7 @@ async fn a_verdict_saves_the_probe_and_a_stale_one_does_no_harm() {
 }
 
 #[tokio::test]
-async fn nothing_in_common_is_said_so() {
+async fn error_names_revisions_if_none_is_common() {
     let old = fixture::server().revisions(Revisions::ALL.handshake());
     let new = fixture::server().revisions(Revisions::ALL.stateless());
     let error = Client::in_process(&old).stateless_only().await.unwrap_err();
@@ -115,7 +115,7 @@ async fn nothing_in_common_is_said_so() {
 }
 
 #[tokio::test]
-async fn a_dropped_client_ends_its_child_although_changes_are_wanted() {
+async fn dropped_client_ends_its_child_despite_subscriptions() {
     for revision in [Revision::NEWEST, Revision::NEWEST_HANDSHAKE] {
         let client = Client::spawn(fixture_command()).revision(revision).on_change(|_| {}).await.unwrap();
         tour(&client, revision).await.unwrap();
@@ -125,7 +125,7 @@ async fn a_dropped_client_ends_its_child_although_changes_are_wanted() {
         let mut looks = 0;
         while std::path::Path::new(&process).exists() {
             looks += 1;
-            assert!(looks < 10_000, "the child is still there");
+            assert!(looks < 10_000, "the child still runs");
             tokio::task::yield_now().await;
             std::thread::yield_now();
         }
@@ -133,7 +133,7 @@ async fn a_dropped_client_ends_its_child_although_changes_are_wanted() {
 }
 
 #[tokio::test]
-async fn a_closed_client_answers_nothing_not_even_from_memory() {
+async fn closed_client_does_not_answer_from_its_cache() {
     let server = fixture::server().cache(std::time::Duration::from_secs(60), CacheScope::Private);
     let client = Client::in_process(&server).await.unwrap();
     client.list_tools().await.unwrap();
@@ -143,7 +143,7 @@ async fn a_closed_client_answers_nothing_not_even_from_memory() {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_harms_nobody_else() {
+async fn panicking_handler_does_not_break_other_calls() {
     let ask = Tool::new("ask").handler(|cx: Context| async move {
         cx.progress(1).await;
         cx.log(Level::Error, "careful").await;
@@ -166,7 +166,7 @@ async fn a_handler_that_panics_harms_nobody_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_time_of_all_rounds_together_is_limited() {
+async fn total_time_of_all_rounds_is_limited() {
     async fn ask_for_ever(cx: Context) -> Result<String, AskError> {
         let mut round = 0;
         loop {
@@ -195,7 +195,7 @@ struct Sure {
 }
 
 #[tokio::test]
-async fn every_message_is_told_as_it_passes() {
+async fn wire_observer_sees_every_message() {
     let serving = TestServer::start(&fixture::server()).await;
     let url = format!("http://{}/mcp", serving.address);
     for revision in Revision::ALL {
@@ -224,7 +224,7 @@ async fn every_message_is_told_as_it_passes() {
     serving.stop().await.unwrap();
 }
 
-/// A server whose tool promises one thing and gives another: first a list, then a result.
+/// A server whose tool declares the output schema `promise` and returns `gives`.
 fn promising(promise: &Value, gives: &Value) -> Command {
     let tool = json!({"name": "promise", "inputSchema": {"type": "object"}, "outputSchema": promise});
     let list = json!({"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "tools": [tool]}});
@@ -235,7 +235,7 @@ fn promising(promise: &Value, gives: &Value) -> Command {
 }
 
 #[tokio::test]
-async fn output_is_checked_on_request_and_nothing_is_fetched_for_it() {
+async fn output_validation_is_optional_and_fetches_nothing() {
     let number =
         json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]});
     for (promise, gives, fits) in [
@@ -255,7 +255,7 @@ async fn output_is_checked_on_request_and_nothing_is_fetched_for_it() {
 }
 
 #[tokio::test]
-async fn each_call_says_whether_memory_may_answer() {
+async fn each_call_chooses_its_cache_mode() {
     let asked = Arc::new(Mutex::new(0));
     let counted = Arc::clone(&asked);
     let server = fixture::server().cache(std::time::Duration::from_secs(60), CacheScope::Private);
@@ -271,9 +271,9 @@ async fn each_call_says_whether_memory_may_answer() {
     client.list_tools().caching(Caching::Bypass).await.unwrap();
     assert_eq!(asked(), 1);
     client.list_tools().await.unwrap();
-    assert_eq!(asked(), 2, "nothing was kept");
+    assert_eq!(asked(), 2, "nothing was cached");
     client.list_tools().await.unwrap();
-    assert_eq!(asked(), 2, "what was kept is used");
+    assert_eq!(asked(), 2, "the cached result is used");
     client.list_tools().caching(Caching::Refresh).await.unwrap();
     client.list_tools().header("x-who", "else").await.unwrap();
     assert_eq!(asked(), 4);
@@ -282,11 +282,11 @@ async fn each_call_says_whether_memory_may_answer() {
     server.add(Tool::new("newer").handler(async || 1)).unwrap();
     assert_eq!(changes.next().await.unwrap().unwrap(), Change::Tools);
     client.list_tools().await.unwrap();
-    assert_eq!(asked(), 5, "a change makes it forget");
+    assert_eq!(asked(), 5, "a change invalidates the cache");
 }
 
 #[tokio::test]
-async fn a_call_has_headers_and_meta_of_its_own() {
+async fn call_has_its_own_headers_and_meta() {
     let seen = Tool::new("seen")
         .handler(|headers: Headers| async move { headers.get("x-trace").unwrap_or("none").to_owned() });
     let serving = TestServer::start(&Server::new("seen", "1").tool(seen)).await;

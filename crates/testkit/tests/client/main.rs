@@ -1,6 +1,6 @@
-//! Our client, from the wire: what it sends, and what it makes of what a server sends.
+//! Our client as seen on the wire: the messages it sends, and how it handles those of a server.
 //!
-//! `transcripts` plays the conversations of `transcripts/*.txt` against a scripted server, `calls` uses our own server,
+//! `transcripts` runs the conversations in `transcripts/*.txt` with a scripted server, `calls` uses our own server,
 //! and the servers of `faults` are broken or hostile.
 
 #![allow(

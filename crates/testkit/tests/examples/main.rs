@@ -1,4 +1,4 @@
-//! The examples: what each of them says, and that their twins without macros say the same.
+//! The examples: their responses, and that their counterparts without macros respond the same.
 
 #![allow(
     clippy::unwrap_used,
@@ -6,7 +6,7 @@
     clippy::panic,
     dead_code,
     unreachable_pub,
-    reason = "a test fails by panicking; an example has a `main` that nobody calls here"
+    reason = "a test fails by panicking; an example has a `main` that is not called here"
 )]
 
 mod by_hand;
@@ -55,7 +55,7 @@ fn text(response: &Value) -> &str {
     response["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text in {response}"))
 }
 
-/// Whether two servers show the same lists, in every revision.
+/// Checks that two servers return the same lists in every revision.
 async fn twins(one: Server, other: Server) {
     for revision in revisions() {
         let mut one = RawClient::connect(&one, revision, everything()).await;
@@ -63,7 +63,7 @@ async fn twins(one: Server, other: Server) {
         for list in ["tools/list", "prompts/list", "resources/list", "resources/templates/list"] {
             let (mut ours, mut theirs) =
                 (one.request(list, json!({})).await, other.request(list, json!({})).await);
-            // Only a macro can say in the schema what an argument is when it is not given.
+            // Only a macro writes the default of an argument to the schema.
             for response in [&mut ours, &mut theirs] {
                 for tool in response["result"]["tools"].as_array_mut().into_iter().flatten() {
                     for (_, property) in
@@ -79,7 +79,7 @@ async fn twins(one: Server, other: Server) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calculator_adds_in_twenty_lines() {
+async fn calculator_has_at_most_twenty_lines() {
     let source = include_str!("../../../tsugite/examples/calculator.rs");
     assert!(source.lines().count() <= 20, "{} lines", source.lines().count());
     let server = by_hand::calculator::server();
@@ -97,7 +97,7 @@ async fn calculator_adds_in_twenty_lines() {
 }
 
 #[tokio::test]
-async fn tools_give_values_structures_pictures_and_failures() {
+async fn tools_return_values_structures_images_and_errors() {
     twins(tools::server(), by_hand::tools::server()).await;
     for server in [tools::server(), by_hand::tools::server()] {
         for revision in revisions() {
@@ -187,7 +187,7 @@ async fn arguments_are_completed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn users_are_asked_in_every_revision_that_can() {
+async fn users_are_asked_where_the_revision_allows() {
     twins(elicitation::server(), by_hand::elicitation::server()).await;
     for server in [elicitation::server(), by_hand::elicitation::server()] {
         for revision in revisions() {
@@ -230,7 +230,7 @@ async fn users_are_asked_in_every_revision_that_can() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn models_and_roots_are_asked_for() {
+async fn models_and_roots_are_requested() {
     twins(sampling::server(), by_hand::sampling::server()).await;
     for server in [sampling::server(), by_hand::sampling::server()] {
         for revision in revisions() {
@@ -257,7 +257,7 @@ async fn models_and_roots_are_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tools_come_and_go() {
+async fn tools_are_added_and_removed() {
     twins(dynamic::server(), by_hand::dynamic::server()).await;
     for make in [dynamic::server, by_hand::dynamic::server] {
         for revision in revisions() {
@@ -326,7 +326,7 @@ async fn http_serves_every_revision_at_one_path() {
 }
 
 #[tokio::test]
-async fn an_axum_application_serves_its_own_page_beside_the_server_and_ends_politely() {
+async fn axum_application_serves_pages_and_shuts_down_gracefully() {
     twins(axum_application::server(Default::default()), by_hand::axum::server(Default::default())).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -355,10 +355,10 @@ async fn an_axum_application_serves_its_own_page_beside_the_server_and_ends_poli
 }
 
 #[tokio::test]
-async fn a_host_joins_three_servers() {
+async fn host_joins_three_servers() {
     let serving = TestServer::start(&host::files()).await;
     let url = format!("http://{}/mcp", serving.address);
-    // The fixture stands in for the program itself, which starts itself as a server.
+    // The fixture replaces the example's program, which starts itself as a server.
     let host = host::host(env!("CARGO_BIN_EXE_fixture"), url).await;
     assert!(host.failures().is_empty(), "{:?}", host.failures());
     assert_eq!(host::reply(&host, "add 1 2").await.unwrap(), "3.0");

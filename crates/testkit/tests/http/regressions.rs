@@ -1,4 +1,4 @@
-//! Edges of HTTP: headers that are no text, counts, what comes after an answer, and what does not slip through.
+//! Edge cases of HTTP: non-text headers, stream counts, messages after a response, and bypasses of checks.
 
 use std::sync::{Arc, Mutex};
 
@@ -35,7 +35,7 @@ fn listen() -> Request {
 }
 
 #[tokio::test]
-async fn a_param_header_that_is_no_text_is_refused() {
+async fn non_text_param_header_is_refused() {
     // T-12, HTTP-076.
     let serving = TestServer::start(&server()).await;
     let absent = Request::stateless(call("place", json!({}))).header("Mcp-Param-Region", "\u{e9}");
@@ -43,8 +43,8 @@ async fn a_param_header_that_is_no_text_is_refused() {
 }
 
 #[tokio::test]
-async fn a_second_param_header_that_is_no_text_is_refused() {
-    // T-11 (duplicates refused), trap 29.
+async fn second_non_text_param_header_is_refused() {
+    // T-11: duplicates are refused.
     let serving = TestServer::start(&server()).await;
     let twice = Request::stateless(call("place", json!({"region": "us"})));
     let twice = twice.header("Mcp-Param-Region", "us").header("Mcp-Param-Region", "\u{e9}");
@@ -52,7 +52,7 @@ async fn a_second_param_header_that_is_no_text_is_refused() {
 }
 
 #[tokio::test]
-async fn one_client_does_not_take_the_streams_of_all() {
+async fn one_client_cannot_use_all_streams() {
     // F-25.
     let plain = server().max_subscriptions(2);
     let layered = server().max_subscriptions(2).layer(ConcurrencyLimit::new(8));
@@ -68,8 +68,8 @@ async fn one_client_does_not_take_the_streams_of_all() {
 }
 
 #[tokio::test]
-async fn listening_counts_among_the_streams() {
-    // F-25, and the doc of `Http::most_streams`.
+async fn subscriptions_count_as_streams() {
+    // F-25, and the doc of `Http::max_streams`.
     let serving = TestServer::start(&server().http(Http::new().max_streams(1))).await;
     let mut first = serving.connect().await;
     assert_eq!(first.send(listen()).await.status, 200);
@@ -77,7 +77,7 @@ async fn listening_counts_among_the_streams() {
 }
 
 #[tokio::test]
-async fn a_visit_that_is_done_is_told_to_the_client_that_was_asked() {
+async fn completed_url_elicitation_notifies_its_client() {
     // F-18, ELIC-030.
     let visits: Arc<Mutex<Vec<UrlElicitation>>> = Arc::default();
     let kept = visits.clone();
@@ -97,14 +97,14 @@ async fn a_visit_that_is_done_is_told_to_the_client_that_was_asked() {
         serving.send(Request::post(&call("login", json!({}))).session(&session)).await.error_code(),
         Some(-32042)
     );
-    assert!(visits.lock().unwrap()[0].complete(), "it says that the client was told");
+    assert!(visits.lock().unwrap()[0].complete(), "the client was not notified");
     assert_eq!(serving.send(Request::new("DELETE").session(&session)).await.status, 200);
     let heard = news.next_message().await;
     assert_eq!(heard.map(|heard| heard["method"].clone()), Some(json!("notifications/elicitation/complete")));
 }
 
 #[tokio::test]
-async fn a_stateless_request_does_not_slip_past_its_headers_through_the_old_transport() {
+async fn http_sse_does_not_bypass_stateless_header_checks() {
     // T-10, T-19 on the path of HTTP+SSE.
     let ran = Arc::new(Notify::new());
     let runs = ran.clone();
@@ -121,12 +121,12 @@ async fn a_stateless_request_does_not_slip_past_its_headers_through_the_old_tran
     let answer = serving.send(forged).await;
     if answer.status == 202 {
         let said = stream.next_message().await.unwrap();
-        assert!(said.get("error").is_some(), "it was run: {said}");
+        assert!(said.get("error").is_some(), "the request was run: {said}");
     }
 }
 
 #[tokio::test]
-async fn the_old_transport_takes_nothing_but_json() {
+async fn http_sse_accepts_only_json() {
     // revisions.md 3.2, step 5.
     let serving = TestServer::start(&server().http(Http::new().http_sse())).await;
     let mut stream = serving.connect().await;
@@ -137,7 +137,7 @@ async fn the_old_transport_takes_nothing_but_json() {
 }
 
 #[tokio::test]
-async fn an_answer_with_a_version_that_nobody_serves_is_refused() {
+async fn response_with_an_unserved_version_is_refused() {
     // HTTP-044, T-18.
     let serving = TestServer::start(&server()).await;
     let session = open_session(&serving, "2025-11-25", json!({})).await;
@@ -146,7 +146,7 @@ async fn an_answer_with_a_version_that_nobody_serves_is_refused() {
 }
 
 #[tokio::test]
-async fn a_get_or_delete_with_two_versions_is_refused() {
+async fn get_or_delete_with_two_versions_is_refused() {
     // HTTP-044, T-18.
     let serving = TestServer::start(&server()).await;
     let session = open_session(&serving, "2025-11-25", json!({})).await;
@@ -158,7 +158,7 @@ async fn a_get_or_delete_with_two_versions_is_refused() {
 }
 
 #[tokio::test]
-async fn without_sessions_nothing_can_be_subscribed_to() {
+async fn subscriptions_need_sessions() {
     // row 13.
     let serving = TestServer::start(&server().http(Http::new().sessions(false))).await;
     let subscribe =
@@ -170,7 +170,7 @@ async fn without_sessions_nothing_can_be_subscribed_to() {
 }
 
 #[tokio::test]
-async fn allow_names_only_what_is_served() {
+async fn allow_header_lists_only_served_methods() {
     // RFC 9110, 10.2.1.
     let serving = TestServer::start(&server().http(Http::new().sessions(false))).await;
     let refused = serving.send(Request::new("PUT")).await;
@@ -178,7 +178,7 @@ async fn allow_names_only_what_is_served() {
 }
 
 #[tokio::test]
-async fn a_stream_that_could_not_be_taken_up_again_is_not_cut() {
+async fn streams_that_cannot_resume_are_not_closed_early() {
     let go = Arc::new(Notify::new());
     let gate = go.clone();
     let cuts = Tool::new("cuts").handler(move |cx: Context| {
@@ -202,7 +202,7 @@ async fn a_stream_that_could_not_be_taken_up_again_is_not_cut() {
 }
 
 #[tokio::test]
-async fn health_is_told_whatever_the_host_is_called() {
+async fn health_check_ignores_the_host() {
     let serving = TestServer::start(&server()).await;
     let probe = Request::new("GET").path("/health").replace_header("Host", "10.1.2.3:8080");
     assert_eq!(serving.send(probe).await.status, 200);
@@ -210,13 +210,13 @@ async fn health_is_told_whatever_the_host_is_called() {
 }
 
 #[tokio::test]
-async fn a_page_for_people_is_written_for_the_host_they_asked() {
+async fn landing_page_shows_the_requested_host() {
     let http = Http::new().page("/", |host| format!("<!doctype html><p>{host}"));
     let serving = TestServer::start(&server().http(http)).await;
     let page = serving.send(Request::new("GET").path("/").replace_header("Host", "localhost:7")).await;
     assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
     assert_eq!(page.body, "<!doctype html><p>localhost:7");
-    // A name of somebody else may lead here, and a page of theirs must not read this one.
+    // A foreign name may resolve to this server (DNS rebinding), and its pages must not read this one.
     let foreign = Request::new("GET").path("/").replace_header("Host", "evil.example");
     assert_eq!(serving.send(foreign).await.status, 403);
     assert_eq!(serving.send(Request::new("POST").path("/")).await.status, 405);
@@ -224,14 +224,14 @@ async fn a_page_for_people_is_written_for_the_host_they_asked() {
 }
 
 #[tokio::test]
-async fn a_head_that_is_large_is_refused() {
+async fn large_head_is_refused() {
     let serving = TestServer::start(&server()).await;
     let large = Request::new("GET").header("X-Large", &"x".repeat(100_000));
     assert_eq!(serving.send(large).await.status, 431);
 }
 
 #[tokio::test]
-async fn a_path_must_be_one() {
+async fn path_must_begin_with_a_slash() {
     let error = server().http(Http::new().path("mcp")).http_service().err().unwrap();
     assert!(error.to_string().contains("does not begin with `/`"), "{error}");
 }

@@ -12,7 +12,7 @@ use tsugite_testkit::http::{Request, TestServer, open_session};
 
 #[derive(Form)]
 struct Name {
-    /// Who?
+    /// Your name.
     name: String,
 }
 
@@ -48,7 +48,7 @@ fn call(id: u32, tool: &str) -> Value {
 const LIST: &str = r#"{"jsonrpc":"2.0","id":9,"method":"tools/list"}"#;
 
 #[tokio::test]
-async fn a_session_is_known_to_every_replica_until_it_ends_at_one() {
+async fn session_is_shared_by_all_replicas() {
     let [(_, first), (_, second)] = replicas(&Arc::default()).await;
     let session = open_session(&first, "2025-11-25", json!({})).await;
     let list = || Request::post(&Value::Null).body(LIST).session(&session);
@@ -62,7 +62,7 @@ async fn a_session_is_known_to_every_replica_until_it_ends_at_one() {
 }
 
 #[tokio::test]
-async fn a_question_of_one_replica_is_answered_at_the_other() {
+async fn server_request_can_be_answered_at_another_replica() {
     let [(_, first), (_, second)] = replicas(&Arc::default()).await;
     let session = open_session(&first, "2025-11-25", json!({"elicitation": {}})).await;
     let mut stream = first.connect().await;
@@ -76,7 +76,7 @@ async fn a_question_of_one_replica_is_answered_at_the_other() {
 }
 
 #[tokio::test]
-async fn what_changes_at_one_replica_is_heard_at_the_other() {
+async fn changes_are_announced_at_every_replica() {
     let [(changed, _first), (_, second)] = replicas(&Arc::default()).await;
     let session = open_session(&second, "2025-06-18", json!({})).await;
     let mut stream = second.connect().await;
@@ -86,7 +86,7 @@ async fn what_changes_at_one_replica_is_heard_at_the_other() {
 }
 
 #[tokio::test]
-async fn what_one_replica_says_is_fetched_at_the_other() {
+async fn stream_is_resumed_at_another_replica() {
     let go = Arc::new(Notify::new());
     let [(_, first), (_, second)] = replicas(&go).await;
     let session = open_session(&first, "2025-11-25", json!({})).await;
@@ -97,7 +97,7 @@ async fn what_one_replica_says_is_fetched_at_the_other() {
     let progress = stream.next_event().await.unwrap();
     drop(stream);
     go.notify_one();
-    // The first replica keeps the answer when it has it; the client comes back until then.
+    // The first replica stores the response once it has it; the client resumes until then.
     let answer = loop {
         let resume = Request::get_stream(&session).header("Last-Event-ID", progress.id.as_ref().unwrap());
         let resumed = second.send(resume).await;
@@ -111,7 +111,7 @@ async fn what_one_replica_says_is_fetched_at_the_other() {
 }
 
 #[tokio::test]
-async fn replicas_never_give_two_events_the_same_id() {
+async fn event_ids_are_unique_across_replicas() {
     let go = Arc::new(Notify::new());
     let [(_, first), (_, second)] = replicas(&go).await;
     let session = open_session(&first, "2025-11-25", json!({})).await;
@@ -134,7 +134,7 @@ async fn replicas_never_give_two_events_the_same_id() {
 }
 
 #[tokio::test]
-async fn the_stream_for_news_is_taken_up_again_at_another_replica() {
+async fn get_stream_is_resumed_at_another_replica() {
     let [(changed, first), (_, second)] = replicas(&Arc::default()).await;
     let session = open_session(&first, "2025-11-25", json!({})).await;
     let mut stream = first.connect().await;

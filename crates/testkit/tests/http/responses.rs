@@ -1,4 +1,4 @@
-//! The shape of HTTP: what comes as JSON, what as events, and what a session is.
+//! Responses as JSON or as event streams, and errors of the listener.
 
 use serde_json::json;
 use tsugite::prelude::*;
@@ -17,7 +17,7 @@ fn server() -> Server {
 }
 
 #[tokio::test]
-async fn an_answer_is_json_until_something_is_said_before_it() {
+async fn response_is_json_unless_messages_come_first() {
     let serving = TestServer::start(&server()).await;
     let call = |name: &str| {
         let params = json!({"name": name, "arguments": {}, "_meta": {"progressToken": "t"}});
@@ -42,7 +42,7 @@ async fn an_answer_is_json_until_something_is_said_before_it() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_taken_is_named() {
+async fn error_names_an_address_in_use() {
     let first = tsugite_testkit::fixture::server().bind_http("127.0.0.1:0").await.unwrap();
     let address = first.local_addr().to_string();
     let error = tsugite_testkit::fixture::server().bind_http(&*address).await.map(drop).unwrap_err();

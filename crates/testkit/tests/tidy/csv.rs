@@ -4,7 +4,7 @@ use std::mem::take;
 
 /// The records of a table: fields with commas, quotes or newlines in them are quoted, and a quote in them is doubled.
 ///
-/// Fails naming the line on which something stands where it may not.
+/// An error names the line that is malformed.
 pub(crate) fn records(text: &str) -> Result<Vec<Vec<String>>, String> {
     let (mut records, mut record, mut field) = (Vec::new(), Vec::new(), String::new());
     let (mut quoted, mut closed, mut line) = (false, false, 1);
@@ -21,15 +21,15 @@ pub(crate) fn records(text: &str) -> Result<Vec<Vec<String>>, String> {
                     records.push(take(&mut record));
                 }
             }
-            _ if closed => return Err(format!("line {line}: something follows a closed quote")),
+            _ if closed => return Err(format!("line {line}: text after a closing quote")),
             '"' if field.is_empty() => quoted = true,
-            '"' => return Err(format!("line {line}: a quote inside a field that is not quoted")),
+            '"' => return Err(format!("line {line}: a quote in an unquoted field")),
             _ => field.push(letter),
         }
         line += usize::from(letter == '\n');
     }
     if quoted || !record.is_empty() || !field.is_empty() {
-        return Err(format!("line {line}: the last record has no end"));
+        return Err(format!("line {line}: the last record is not terminated"));
     }
     Ok(records)
 }

@@ -4,7 +4,7 @@
 use crate::source::Source;
 use crate::{assert_none, tree};
 
-/// Calls of `is_stateless()` that may stand outside the era modules: fewer than this.
+/// The limit of `is_stateless()` calls outside the era modules, exclusive.
 const MAX_ERA_CHECKS: usize = 15;
 
 /// The members of multi-round-trip requests and of their results.
@@ -16,7 +16,7 @@ fn outside_core() -> impl Iterator<Item = Source> {
 }
 
 #[test]
-fn eras_are_told_apart_in_their_modules() {
+fn eras_are_compared_only_in_their_modules() {
     let mut found = Vec::new();
     for source in outside_core().filter(|source| !source.path.contains("/era")) {
         found.extend(source.words("is_stateless()").into_iter().map(|at| source.place(at)));

@@ -29,7 +29,7 @@ fn top_level_modules_import_each_other_without_cycles() {
         }
     }
     assert!(graph["transport"].contains_key("server"), "imports are found: {graph:?}");
-    // A module that imports only modules which are gone is on no cycle.
+    // A module that imports only removed modules is on no cycle.
     loop {
         let before = graph.len();
         let remaining: BTreeSet<_> = graph.keys().cloned().collect();
@@ -58,7 +58,7 @@ fn module(source: &Source) -> &str {
     path.split('/').next().unwrap_or_default().trim_end_matches(".rs")
 }
 
-/// Where a file names a top-level module, and which.
+/// The places where a file names a top-level module, with the module.
 fn imports(source: &Source) -> Vec<(usize, String)> {
     let places = source.code.match_indices("crate::").filter(|(at, _)| !source.code[..*at].ends_with('$'));
     let named = places.flat_map(|(at, mark)| {
@@ -78,7 +78,7 @@ fn first_name(path: &str) -> &str {
     &path[..end]
 }
 
-/// The module of a name that stands in `crate::`; none for what comes from elsewhere.
+/// The module of a name in `crate::`; none for names from other crates.
 fn home(name: &str) -> Option<String> {
     let module = match name {
         "Server" => "server",

@@ -1,13 +1,13 @@
-//! Who knows what: the core moves no bytes and owns no clock, only one room of it compares revisions, and every
-//! method has its name from one place.
+//! Layer rules: the core has no I/O and no clock, only one of its modules compares revisions, and every method name is
+//! written in one place.
 
 use crate::source::Source;
 use crate::{assert_none, tree};
 
-/// Where revisions are told apart.
+/// The module that compares revisions.
 const REVISIONS: &str = "crates/core/src/revision/";
 
-/// Places outside of it that name or compare one all the same: the file, the code on that line, and why. None today.
+/// Exceptions that may name or compare a revision elsewhere: the file, the code of the line, and the reason. None now.
 const ALLOWED: [(&str, &str, &str); 0] = [];
 
 fn core() -> Vec<Source> {
@@ -15,7 +15,7 @@ fn core() -> Vec<Source> {
 }
 
 #[test]
-fn the_core_moves_no_bytes_and_owns_no_clock() {
+fn core_has_no_io_and_no_clock() {
     let mut found = Vec::new();
     for source in core() {
         let words = [
@@ -44,7 +44,7 @@ fn the_core_moves_no_bytes_and_owns_no_clock() {
 }
 
 #[test]
-fn revisions_are_told_apart_only_in_the_room_that_knows_them() {
+fn revisions_are_compared_only_in_their_module() {
     let mut found = Vec::new();
     let mut unused: Vec<_> = ALLOWED.iter().collect();
     for source in tree::live_sources() {
@@ -86,7 +86,7 @@ fn revisions_are_told_apart_only_in_the_room_that_knows_them() {
     assert_none(found);
 }
 
-/// A version as it stands on the wire.
+/// A version as written on the wire.
 struct Date;
 
 impl std::str::FromStr for Date {

@@ -1,4 +1,4 @@
-//! Rules of the whole tree that a search can check. Each test names the rule it keeps.
+//! Rules of the whole tree that a text search can check. Each test names the rule it enforces.
 
 #![allow(
     clippy::expect_used,
@@ -17,7 +17,7 @@ mod source;
 mod style;
 mod tree;
 
-/// Fails with everything that was found, one a line.
+/// Fails with a list of everything that was found.
 #[track_caller]
 fn assert_none(found: Vec<String>) {
     assert!(found.is_empty(), "{} found:\n{}", found.len(), found.join("\n"));

@@ -1,7 +1,7 @@
-//! docs/requirements.csv says which requirement is proven by which test. What it says must be true.
+//! Checks docs/requirements.csv, which names the tests that prove each requirement.
 //!
-//! A requirement is there once it is proven, or if it never will be for one of two reasons: it binds only the host, the
-//! application built with the library, or it is something one may do and we do not.
+//! A requirement without a test needs one of two reasons: it binds only the host (the application built with the
+//! library), or it is optional and not implemented.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::{assert_none, csv, tree};
 
 const HEADER: [&str; 7] = ["id", "level", "role", "revisions", "requirement", "test", "reason"];
 
-/// More than this, and a test proves none of them in particular.
+/// The limit of requirements per test: a test with more proves none in particular.
 const MOST_IDS_OF_A_TEST: usize = 5;
 
 struct Row {
@@ -35,7 +35,7 @@ fn rows() -> Vec<Row> {
 }
 
 #[test]
-fn every_requirement_is_well_formed_and_stands_there_once() {
+fn every_requirement_is_well_formed_and_unique() {
     let records = csv::records(&tree::text("docs/requirements.csv").unwrap()).unwrap();
     let one_of = |value: &str, known: &[&str]| known.contains(&value);
     let revisions = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
@@ -68,7 +68,7 @@ fn every_requirement_is_well_formed_and_stands_there_once() {
 }
 
 #[test]
-fn every_requirement_has_a_test_or_one_of_the_two_reasons_to_have_none() {
+fn every_requirement_has_a_test_or_a_reason() {
     let wrong = |row: &Row| match (row.tests.is_empty(), row.reason.as_str()) {
         (false, "") | (true, "host") => None,
         (true, "may") if row.level == "MAY" => None,
@@ -81,7 +81,7 @@ fn every_requirement_has_a_test_or_one_of_the_two_reasons_to_have_none() {
 }
 
 #[test]
-fn every_test_named_for_a_requirement_exists_and_quotes_it() {
+fn every_named_test_exists_and_cites_its_requirement() {
     let mut sources = BTreeMap::new();
     let mut found = Vec::new();
     for row in rows() {
@@ -109,7 +109,7 @@ fn every_test_named_for_a_requirement_exists_and_quotes_it() {
 }
 
 #[test]
-fn no_test_claims_more_requirements_than_it_can_prove() {
+fn requirements_per_test_are_limited() {
     let mut claims = BTreeMap::<String, Vec<String>>::new();
     for row in rows() {
         for test in row.tests {
@@ -120,7 +120,7 @@ fn no_test_claims_more_requirements_than_it_can_prove() {
     assert_none(claims.into_iter().map(|(test, ids)| format!("{test}: {}", ids.join(", "))).collect());
 }
 
-/// Why a transcript does not prove a requirement; it must quote the id in a comment line.
+/// The reason why a transcript does not prove a requirement; it must cite the id in a comment line.
 fn transcript_fault(path: &str, id: &str) -> Option<&'static str> {
     let Some(text) = tree::text(path) else { return Some("there is no such file") };
     let quotes = text.lines().any(|line| line.starts_with('#') && line.contains(id));

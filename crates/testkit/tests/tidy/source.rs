@@ -1,17 +1,17 @@
-//! A Rust file taken apart: what is code, what is said in strings, what is only a comment.
+//! A scanner for Rust files that separates code, strings and comments.
 
 use std::ops::Range;
 
 /// A Rust file.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
-    /// From the root on.
+    /// The path relative to the root.
     pub(crate) path: String,
-    /// As it stands there.
+    /// The original text.
     pub(crate) text: String,
-    /// Of the same length, with blanks for comments and for what stands in strings.
+    /// The text with comments and the content of strings replaced by spaces, of the same length.
     pub(crate) code: String,
-    /// Where each string stands, without its quotes.
+    /// The range of each string, without its quotes.
     pub(crate) strings: Vec<Range<usize>>,
 }
 
@@ -41,17 +41,17 @@ impl Source {
             blank(&mut code[at..end]);
             at = end;
         }
-        let code = String::from_utf8(code).expect("blanks are put for whole characters");
+        let code = String::from_utf8(code).expect("spaces replace whole characters");
         Self { path, text: text.to_owned(), code, strings }
     }
 
-    /// Whether it is built into a crate that people use, and not a test, a bench, an example or a help for tests.
+    /// Whether it is shipped code: not a test, a benchmark, an example or test support.
     pub(crate) fn is_live(&self) -> bool {
         let is_test = self.path.ends_with("/tests.rs") || self.path.contains("/tests/");
         self.path.contains("/src/") && !is_test && !self.path.starts_with("crates/testkit/")
     }
 
-    /// Blanks for everything under `#[cfg(test)]`.
+    /// Replaces everything under `#[cfg(test)]` with spaces.
     pub(crate) fn without_tests(mut self) -> Self {
         const MARK: &str = "#[cfg(test)]";
         while let Some(start) = self.code.find(MARK) {
@@ -60,13 +60,13 @@ impl Source {
             let end = if self.code.as_bytes()[opens] == b'{' { self.closing(opens) } else { opens + 1 };
             let mut code = std::mem::take(&mut self.code).into_bytes();
             blank(&mut code[start..end]);
-            self.code = String::from_utf8(code).expect("blanks are put for whole characters");
+            self.code = String::from_utf8(code).expect("spaces replace whole characters");
             self.strings.retain(|string| string.end <= start || string.start >= end);
         }
         self
     }
 
-    /// Just behind the brace that closes the one at `open`.
+    /// The position after the brace that closes the one at `open`.
     pub(crate) fn closing(&self, open: usize) -> usize {
         let mut depth = 0;
         for (at, byte) in self.code.bytes().enumerate().skip(open) {
@@ -80,13 +80,13 @@ impl Source {
         panic!("{}: a brace is not closed", self.place(open));
     }
 
-    /// Path and line, for a person.
+    /// Path and line, for messages.
     pub(crate) fn place(&self, at: usize) -> String {
         let line = 1 + self.text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();
         format!("{}:{line}", self.path)
     }
 
-    /// Where `needle` stands in the code as words of its own.
+    /// The positions of `needle` as whole words in the code.
     pub(crate) fn words(&self, needle: &str) -> Vec<usize> {
         let in_word =
             |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || *byte == b'_');
@@ -100,7 +100,7 @@ impl Source {
     }
 }
 
-/// Keeps the lines.
+/// Replaces all bytes except newlines with spaces.
 fn blank(bytes: &mut [u8]) {
     bytes.iter_mut().filter(|byte| **byte != b'\n').for_each(|byte| *byte = b' ');
 }
@@ -145,7 +145,7 @@ fn string(text: &[u8]) -> Option<(Range<usize>, usize)> {
     }
 }
 
-/// The length of a character literal at the beginning of `text`; a lifetime is none.
+/// The length of a character literal at the beginning of `text`; none for a lifetime.
 fn character(text: &str) -> Option<usize> {
     let inside = text.strip_prefix('\'')?;
     let first = inside.chars().next()?;
@@ -157,7 +157,7 @@ fn character(text: &str) -> Option<usize> {
 }
 
 #[test]
-fn comments_strings_and_tests_are_told_from_code() {
+fn scanner_removes_comments_strings_and_tests() {
     let text = r###"
         fn a<'x>(_: &'x str) -> char { '"' } // "no string"
         /* b /* "c" */ d */

@@ -1,19 +1,19 @@
-//! Habits of the whole tree.
+//! Style rules of the whole tree.
 
 use crate::{assert_none, tree};
 
-/// Beyond this a file is two rooms.
+/// The limit of lines per file.
 const MOST_LINES: usize = 1000;
 
 #[test]
-fn features_switch_whole_modules_and_nothing_inside_them() {
+fn features_gate_only_whole_modules() {
     let mut found = Vec::new();
     for source in tree::sources("crates") {
         for at in source.words("feature") {
             if !source.code[at + "feature".len()..].trim_start().starts_with('=') {
                 continue;
             }
-            // Past this attribute, and those that follow it, to the item.
+            // Skip this attribute and those that follow it, up to the item.
             let mut rest = source.code[at..].split_once(']').map_or("", |(_, rest)| rest).trim_start();
             while let Some(attribute) = rest.strip_prefix("#[") {
                 rest = attribute.split_once(']').map_or("", |(_, rest)| rest).trim_start();
@@ -37,9 +37,9 @@ fn features_switch_whole_modules_and_nothing_inside_them() {
 }
 
 #[test]
-fn no_type_is_guessed_from_its_shape() {
+fn no_untagged_messages() {
     let mut found = Vec::new();
-    // What users write may be of any shape, and so may the types of tests that stand for it.
+    // Types of users may have any shape, and so may test types that represent them.
     for source in tree::live_sources() {
         found.extend(source.words("untagged").into_iter().map(|at| source.place(at)));
     }
@@ -47,7 +47,7 @@ fn no_type_is_guessed_from_its_shape() {
 }
 
 #[test]
-fn nothing_is_left_for_later_and_no_test_is_skipped() {
+fn no_todos_and_no_skipped_tests() {
     let mut found = Vec::new();
     for source in ["crates", "xtask", "bench", "fuzz"].into_iter().flat_map(tree::sources) {
         for word in ["todo!", "unimplemented!", "#[ignore"] {
@@ -58,7 +58,7 @@ fn nothing_is_left_for_later_and_no_test_is_skipped() {
 }
 
 #[test]
-fn every_file_opens_with_its_reason() {
+fn every_file_opens_with_a_module_comment() {
     let sources = ["crates", "xtask", "bench"].into_iter().flat_map(tree::sources);
     let bare = sources.filter(|source| !source.text.starts_with("//! "));
     assert_none(bare.map(|source| source.path).collect());
@@ -74,9 +74,9 @@ fn no_file_is_longer_than_a_thousand_lines() {
 }
 
 #[test]
-fn no_file_names_a_place_on_somebodys_machine() {
+fn no_file_contains_a_local_path() {
     let homes = ["work", "root", "home"].map(|folder| format!("/{folder}/"));
-    // The path of a URL is nobody's.
+    // The path of a URL is not a local path.
     let in_url = |before: Option<char>| {
         before.is_some_and(|letter| letter.is_alphanumeric() || "/.-_~}".contains(letter))
     };
@@ -98,8 +98,8 @@ fn no_file_names_a_place_on_somebodys_machine() {
 }
 
 #[test]
-fn no_lock_file_says_where_its_packages_lie() {
-    // Whoever installs them may have a registry of their own; what they must be is said by their digests.
+fn lock_files_contain_no_local_paths() {
+    // Registries differ between machines; the digests identify the packages.
     let locks: Vec<_> =
         tree::files("xtask/npm").into_iter().filter(|path| path.ends_with("package-lock.json")).collect();
     assert!(!locks.is_empty());

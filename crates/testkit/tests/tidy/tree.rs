@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 
 use crate::source::Source;
 
-/// Where the workspace begins.
+/// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
     let here = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_else(|_| env!("CARGO_MANIFEST_DIR").to_owned());
     Path::new(&here).ancestors().nth(2).unwrap().to_owned()
 }
 
-/// The paths of all files under `folder`, from the root on, with `/` between their parts.
+/// The paths of all files under `folder`, relative to the root, with `/` as separator.
 ///
-/// Left out are what git ignores, git itself and the data of tests, which others wrote.
+/// Files that git ignores, git itself, and third-party test data are excluded.
 pub(crate) fn files(folder: &str) -> Vec<String> {
     let root = root();
     let ignored = fs::read_to_string(root.join(".gitignore")).unwrap();
@@ -41,7 +41,7 @@ pub(crate) fn files(folder: &str) -> Vec<String> {
     found
 }
 
-/// What stands in a file, if it is text.
+/// The content of a file, if it is text.
 pub(crate) fn text(path: &str) -> Option<String> {
     String::from_utf8(fs::read(root().join(path)).ok()?).ok()
 }

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn output_is_read_from_structured_content_wrapped_or_not() {
+    fn output_is_read_from_wrapped_or_bare_structured_content() {
         assert_eq!(read_output::<i64>(&structured("{\"result\":3}")), Ok(3));
         assert_eq!(read_output::<i64>(&structured("3")), Ok(3));
         let whole: Value = read_output(&structured("{\"result\":3}")).unwrap();

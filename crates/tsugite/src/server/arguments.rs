@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_becomes_what_the_parameter_wants() {
+    fn text_is_converted_to_the_parameter_type() {
         let read = read(&[
             ("page", "7".into()),
             ("path", vec!["a", "b"].into()),
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_spells_something_else_is_named() {
+    fn unconvertible_text_is_named() {
         let error = read(&[("page", "many".into())]).unwrap_err();
         assert!(error.contains("`page`: expected a whole number, not negative"), "{error}");
         let error = read(&[("page", "1".into()), ("kind", "tall".into())]).unwrap_err();

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_value_that_does_not_fit_is_found() {
+    fn invalid_value_is_located() {
         for (text, expected) in [
             (r#"{"count":"x","items":[]}"#, "count"),
             (r#"{"count":300,"items":[]}"#, "count"),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn no_position_is_too_odd() {
+    fn every_position_can_be_located() {
         for text in ["", "{", "[[", r#"{"a"#, r#"{"é":"é"#, "]}", "{\"a\":1}\n\n"] {
             for (line, column) in
                 [(0, 0), (0, 9), (1, 0), (1, 4), (1, 5), (2, 1), (9, 9), (usize::MAX, usize::MAX)]

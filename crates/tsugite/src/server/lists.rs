@@ -366,7 +366,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_over_several_lines_becomes_one_and_says_the_same() {
+    fn multiline_json_becomes_one_equal_line() {
         for (text, line) in
             [("{\r\n \"a\": \"x\\n\"\n}", "{   \"a\": \"x\\n\" }"), ("{\"a\":1}", "{\"a\":1}")]
         {

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn text_sealed_for_something_else_is_as_forged_as_any() {
+    fn text_sealed_for_another_purpose_is_refused() {
         // M-02, M-04
         let sealed = seal(&ring(1));
         let others: [&[&[u8]]; 6] = [
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_at_its_instant() {
+    fn sealed_text_expires_at_its_instant() {
         // M-03
         let sealed = seal(&ring(1));
         let open = |now| ring(1).open(&sealed, BOUND, now, MAX_LEN);
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_too_large_is_not_looked_at() {
+    fn too_large_text_is_refused() {
         let sealed = seal(&ring(1));
         assert!(ring(1).open(&sealed, BOUND, at(0), sealed.len()).is_ok());
         assert_eq!(ring(1).open(&sealed, BOUND, at(0), sealed.len() - 1), Err(SealError::TooLarge));
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_repeats_and_nothing_shows() {
+    fn sealed_texts_differ_and_hide_their_content() {
         let (one, other) = (seal(&ring(1)), seal(&ring(1)));
         let (one, other) = (base64::decode_url(&one).unwrap(), base64::decode_url(&other).unwrap());
         assert_eq!(one[..5], other[..5]);
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn the_layout_does_not_change_unseen() {
+    fn sealed_layout_is_stable() {
         // Replicas of different versions share text; made once with other code from the layout above.
         let sealed = "ATpgrGEAAQIDBAUGBwgJCgsMDQ4PEBESExQVFhe5B42IJD0iT95zeNtjMEOQ-qcPqmiMtDBl9c7cCTIyAeShzA";
         assert_eq!(open(&ring(1), sealed).as_deref(), Ok(PLAIN));

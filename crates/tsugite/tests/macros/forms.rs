@@ -21,7 +21,7 @@ struct Confirm {
 }
 
 #[test]
-fn a_struct_is_a_form() {
+fn struct_becomes_a_form() {
     struct ByHand;
 
     impl Form for ByHand {
@@ -50,7 +50,7 @@ enum Colour {
 #[derive(Debug, PartialEq, Form)]
 #[form(rename_all = "kebab-case")]
 enum Size {
-    /// Fits nobody.
+    /// Too small.
     VerySmall,
     #[form(title = "Fits all")]
     Large,
@@ -85,7 +85,7 @@ struct Everything {
 }
 
 #[test]
-fn everything_that_can_be_said_of_a_field_is_in_the_schema() {
+fn field_attributes_appear_in_the_form_schema() {
     let plain = json!(["red", "dark_blue", "yellow!"]);
     let expected = json!({
         "type": "object",
@@ -104,7 +104,7 @@ fn everything_that_can_be_said_of_a_field_is_in_the_schema() {
                 "default": ["red"],
             },
             "size": {"type": "string", "oneOf": [
-                {"const": "very-small", "title": "Fits nobody."},
+                {"const": "very-small", "title": "Too small."},
                 {"const": "large", "title": "Fits all"},
                 {"const": "other", "title": "other"},
             ]},
@@ -120,7 +120,7 @@ fn everything_that_can_be_said_of_a_field_is_in_the_schema() {
 }
 
 #[test]
-fn what_is_left_out_is_what_it_is_by_default() {
+fn missing_fields_get_their_defaults() {
     let defaults = Everything {
         name: "Ann".to_owned(),
         email: None,
@@ -156,10 +156,10 @@ fn what_is_left_out_is_what_it_is_by_default() {
 }
 
 #[test]
-fn a_choice_can_be_written_by_hand() {
+fn choice_can_be_written_by_hand() {
     let option = |value: &str, title: &str| TitledOption { value: value.to_owned(), title: title.to_owned() };
     let options =
-        vec![option("very-small", "Fits nobody."), option("large", "Fits all"), option("other", "other")];
+        vec![option("very-small", "Too small."), option("large", "Fits all"), option("other", "other")];
     assert_eq!(Size::field(), Field::choice(ChoiceOptions::Titled(options)));
     let name = FieldKind::Text {
         min_length: None,

@@ -122,7 +122,7 @@ fn by_hand() -> Server {
 }
 
 #[tokio::test]
-async fn methods_share_their_value() {
+async fn methods_share_one_value() {
     let reference = json!({"type": "ref/prompt", "name": "explain"});
     // The value lives as long as the server, so each revision goes on where the one before stopped.
     assert_twins(
@@ -156,7 +156,7 @@ where
 }
 
 #[tokio::test]
-async fn a_block_may_be_generic() {
+async fn handler_block_may_be_generic() {
     let show = Tool::new("show").handler(|| async { "7".to_owned() });
     let made = Server::new("test", "1").handlers(Shown(7));
     assert_twins(made, Server::new("test", "1").tool(show), [call("show", json!({}))]).await;

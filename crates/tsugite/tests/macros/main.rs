@@ -1,5 +1,5 @@
-//! Whatever a macro makes can be written by hand: each example has a twin without macros, and no client can tell them
-//! apart.
+//! All code that a macro generates can be written by hand: each example has an equal one without macros, and no client
+//! can tell them apart.
 
 #![allow(
     clippy::indexing_slicing,
@@ -27,7 +27,7 @@ fn call(name: &str, arguments: Value) -> Request {
     ("tools/call", json!({"name": name, "arguments": arguments}))
 }
 
-/// What a server answers, on one revision.
+/// The responses of a server on one revision.
 async fn answers(server: &Server, revision: &str, requests: &[Request]) -> Vec<Value> {
     let mut wire = memory::connect(server).unwrap();
     if revision < "2026" {
@@ -53,12 +53,12 @@ async fn answers(server: &Server, revision: &str, requests: &[Request]) -> Vec<V
     heard
 }
 
-/// What one request gets on the newest revision.
+/// The response to one request on the newest revision.
 async fn answer(server: &Server, request: Request) -> Value {
     answers(server, "2026-07-28", &[request]).await.remove(0)
 }
 
-/// Fails unless both answer alike: the lists, and these requests, none of which is refused.
+/// Fails unless both servers respond the same to lists and to these requests, and none is refused.
 async fn assert_twins(made: Server, by_hand: Server, requests: impl IntoIterator<Item = Request>) {
     let lists = ["tools/list", "resources/list", "resources/templates/list", "prompts/list"];
     let lists = lists.map(|method| (method, json!({})));

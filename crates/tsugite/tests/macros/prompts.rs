@@ -59,7 +59,7 @@ fn complete(name: &str, value: &str) -> Request {
 }
 
 #[tokio::test]
-async fn a_function_is_a_prompt() {
+async fn function_becomes_a_prompt() {
     let by_hand = Prompt::new("review-code")
         .title("Review")
         .description("Reviews code.")

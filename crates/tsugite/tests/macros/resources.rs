@@ -19,7 +19,7 @@ async fn motto() -> &'static str {
     "notes://{owner}/{id}{?format}",
     name = "note",
     title = "Note",
-    description = "A note of somebody.",
+    description = "A note of a user.",
     mime_type = "text/markdown",
     icons = [Icon::new("https://example.com/note.png")],
     tags = ["notes"],
@@ -73,7 +73,7 @@ fn complete(name: &str, value: &str) -> Request {
 }
 
 #[tokio::test]
-async fn a_function_is_a_resource_or_a_family() {
+async fn function_becomes_a_resource_or_a_template() {
     let by_hand = Server::new("test", "1")
         .resource(
             Resource::new("notes://motto")
@@ -87,7 +87,7 @@ async fn a_function_is_a_resource_or_a_family() {
             Resource::template("notes://{owner}/{id}{?format}")
                 .name("note")
                 .title("Note")
-                .description("A note of somebody.")
+                .description("A note of a user.")
                 .mime_type("text/markdown")
                 .icons([Icon::new("https://example.com/note.png")])
                 .tag("notes")

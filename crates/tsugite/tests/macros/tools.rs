@@ -1,4 +1,4 @@
-//! `#[find_tool]`.
+//! `#[tool]`.
 
 use std::io;
 use std::thread::{self, ThreadId};
@@ -33,7 +33,7 @@ struct Add {
 }
 
 #[tokio::test]
-async fn a_function_is_a_tool() {
+async fn function_becomes_a_tool() {
     let by_hand = Tool::new("add")
         .description("Add two numbers.")
         .handler(|Args(Add { a, b }): Args<Add>| async move { a + b });
@@ -51,7 +51,7 @@ async fn a_function_is_a_tool() {
 }
 
 #[tokio::test]
-async fn a_missing_argument_is_named() {
+async fn missing_argument_is_named() {
     let missing = answer(&Server::new("test", "1").tool(add), call("add", json!({"a": 1}))).await;
     assert_eq!(missing["result"]["isError"], true);
     assert_eq!(missing["result"]["content"][0]["text"], "missing argument `b`");
@@ -115,7 +115,7 @@ async fn endless() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_time_limit_ends_a_call() {
+async fn timeout_ends_a_call() {
     let answer = answer(&Server::new("test", "1").tool(endless), call("endless", json!({}))).await;
     assert_eq!(answer["result"]["isError"], true, "{answer}");
 }
@@ -183,7 +183,7 @@ fn half() -> f64 {
 }
 
 #[tokio::test]
-async fn everything_that_can_be_said_of_a_parameter_is_in_its_schema() {
+async fn parameter_attributes_appear_in_the_schema() {
     let by_hand = Tool::new("parameters")
         .description("Of everything that can be said of a parameter.")
         .handler(|Args(it): Args<Parameters>| async move {
@@ -228,7 +228,7 @@ struct N {
 }
 
 #[tokio::test]
-async fn parts_of_a_call_are_known_by_what_they_are_not_by_their_names() {
+async fn extractors_are_recognized_by_type_not_by_name() {
     let by_hand = Tool::new("aliases").handler(
         |cx: Context, State(db): State<Db>, who: Option<Principal>, Args(N { n }): Args<N>| async move {
             cx.progress(1).await;
@@ -255,7 +255,7 @@ struct AddUnit {
 }
 
 #[tokio::test]
-async fn arguments_may_come_in_a_struct_and_alone() {
+async fn arguments_may_be_one_struct() {
     let by_hand = Tool::new("in_a_struct").handler(|Args(it): Args<AddUnit>| async move {
         format!("{} {}", it.a + it.b, it.unit.unwrap_or_default())
     });
@@ -292,7 +292,7 @@ struct Sum {
 }
 
 #[tokio::test]
-async fn a_struct_that_holds_itself_is_defined_at_the_root() {
+async fn recursive_struct_is_defined_at_the_root() {
     let by_hand = Tool::new("sum")
         .handler(|Args(Sum { tree, other }): Args<Sum>| async move { sum::call(tree, other).await });
     let tree = json!({"value": 1, "children": [{"value": 2, "children": []}]});
@@ -372,7 +372,7 @@ struct Fails {
 }
 
 #[tokio::test]
-async fn what_is_returned_is_told_as_by_the_builders() {
+async fn return_types_match_the_builders() {
     let made = Server::new("test", "1")
         .tool(gives_text)
         .tool(gives_number)
@@ -432,7 +432,7 @@ fn blocking(State(served_by): State<ThreadId>, n: i64) -> Result<i64, HandlerErr
 }
 
 #[tokio::test]
-async fn a_function_that_blocks_runs_off_the_threads_that_serve() {
+async fn blocking_function_runs_on_a_blocking_thread() {
     let here = thread::current().id();
     let server = Server::new("test", "1").state(here).tool(where_it_runs).tool(blocking);
     let elsewhere = answer(&server, call("where_it_runs", json!({}))).await;
@@ -468,7 +468,7 @@ mod inner {
 }
 
 #[tokio::test]
-async fn a_tool_can_be_anywhere_and_be_offered_late() {
+async fn tool_can_be_in_a_module_and_added_later() {
     /// Inside.
     #[tool]
     async fn local() -> &'static str {
@@ -514,7 +514,7 @@ async fn validated(Args(pattern): Args<Pattern>) -> String {
 }
 
 #[tokio::test]
-async fn rules_of_attributes_are_checked_or_refused() {
+async fn attribute_rules_are_enforced_or_refused() {
     let server = Server::new("test", "1").tool(bounded).tool(validated);
     for (name, arguments, said) in [
         ("bounded", json!({"bounds": {"count": 10}}), "10"),

@@ -1,6 +1,6 @@
 //! Clients of other projects against servers of other projects, with `tsugite bridge` between them.
 //!
-//! Not every client against every server: [`PAIRS`] says which, and the tests below what they must cover. The scripts are
+//! Not every client runs with every server: [`PAIRS`] lists the pairs, and the tests check their coverage. The scripts are
 //! those that drive the clients against our servers, and those that are the servers for our client.
 
 use std::fs;
@@ -21,7 +21,7 @@ use crate::peers::table::{BridgedServer, Row, Table};
 use crate::process;
 use crate::server::ListeningServer;
 
-/// Lets the client of each pair talk to the server, two pairs at a time: most of the time is somebody's beginning.
+/// Runs the client of each pair with its server, two pairs at a time, since most of the time is startup.
 pub(super) fn run(place: &CliRun<'_>, count: &mut Count) -> Result<(), String> {
     let folder = place.output_dir.join("bridge");
     let table = Mutex::new(Table::new("client of `tsugite bridge`", rows()));
@@ -34,7 +34,7 @@ pub(super) fn run(place: &CliRun<'_>, count: &mut Count) -> Result<(), String> {
             let file = folder.join(row.file());
             let ended = run_pair(place, pair, &row, &file);
             let Ok(mut table) = table.lock() else { return };
-            // What it said before it was stopped counts too.
+            // Reports before a timeout count, too.
             table.read_report(number, &fs::read_to_string(&file).unwrap_or_default());
             if let Err(failure) = ended {
                 table.add_row_failure(number, &failure);
@@ -52,7 +52,7 @@ pub(super) fn run(place: &CliRun<'_>, count: &mut Count) -> Result<(), String> {
 
 fn run_pair(place: &CliRun<'_>, pair: &PeerPair, row: &Row, file: &Path) -> Result<(), String> {
     let trace = file.with_extension("trace.jsonl");
-    // What was said another time is not to be heard if nobody speaks now.
+    // Reports of an earlier run must not count.
     let _ = (fs::remove_file(file), fs::remove_file(&trace));
     let mut server = pair.server.peer.server(place.installed);
     let (server, target) = match pair.server.transport {
@@ -72,7 +72,7 @@ fn run_pair(place: &CliRun<'_>, pair: &PeerPair, row: &Row, file: &Path) -> Resu
     let mut bridge = process::program(&place.program, ["bridge", "--trace"]);
     bridge.arg(&trace);
     match pair.server.revision {
-        // It finds that out by itself.
+        // The bridge detects it.
         NEWEST => {}
         revision => drop(bridge.args(["--rev", revision])),
     }
@@ -80,16 +80,16 @@ fn run_pair(place: &CliRun<'_>, pair: &PeerPair, row: &Row, file: &Path) -> Resu
     if let Some(mut server) = server
         && let Some(status) = server.process.try_wait()?
     {
-        return Err(format!("the server has ended with {status} while the bridge talked to it"));
+        return Err(format!("the server exited with {status} during the run"));
     }
     let spoken = negotiated_revision(&fs::read_to_string(&trace).unwrap_or_default());
     if spoken.as_deref() == Some(pair.server.revision) {
         return Ok(());
     }
-    Err(format!("the bridge and the server have spoken {}", spoken.as_deref().unwrap_or("no revision")))
+    Err(format!("the bridge and the server used {}", spoken.as_deref().unwrap_or("no revision")))
 }
 
-/// Starts the bridge, or lets the client do so, and runs the client.
+/// Starts the bridge, unless the client does, and runs the client.
 fn run_client(
     place: &CliRun<'_>,
     pair: &PeerPair,
@@ -111,14 +111,14 @@ fn run_client(
     run_script(script, row, file)?;
     match bridge.process.try_wait()? {
         None => Ok(()),
-        Some(status) => Err(format!("the bridge has ended with {status} while a client talked to it")),
+        Some(status) => Err(format!("the bridge exited with {status} during the run")),
     }
 }
 
 fn run_script(mut script: Command, row: &Row, file: &Path) -> Result<(), String> {
     script.arg(row.revision).args(row.features());
     let (status, _) = process::output_with_timeout(ROW_TIMEOUT, script, file)?;
-    if status.success() { Ok(()) } else { Err(format!("its script ended with {status}")) }
+    if status.success() { Ok(()) } else { Err(format!("the script exited with {status}")) }
 }
 
 fn command_words(command: &Command) -> impl Iterator<Item = String> {
@@ -126,7 +126,7 @@ fn command_words(command: &Command) -> impl Iterator<Item = String> {
     words.map(|word| word.to_string_lossy().into_owned())
 }
 
-/// The revision a server was asked something in after it was greeted, or else greeted in.
+/// The revision of the last handshake or request in a trace.
 fn negotiated_revision(trace: &str) -> Option<String> {
     let mut greeted = None;
     for line in trace.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
@@ -173,7 +173,7 @@ impl PeerPair {
         }
     }
 
-    /// That a cell must work, or why it cannot.
+    /// `Ok` if a cell must work, or the reason why it cannot.
     fn expected(&self, feature: &str) -> Result<(), &'static str> {
         let oldest = [self.client.revision, self.server.revision].contains(&OLDEST);
         match (self.server.peer, feature) {
@@ -191,27 +191,27 @@ pub(in crate::peers) fn rows() -> Vec<Row> {
     PAIRS.iter().map(PeerPair::row).collect()
 }
 
-/// Who talks to whom. The tests say what must be among them.
+/// The pairs. The tests check their coverage.
 const PAIRS: [PeerPair; 20] = [
-    // Both without sessions.
+    // Both stateless.
     PeerPair::new((Client::TypeScript2, "stdio", NEWEST), (Server::Python, "http", NEWEST)),
     PeerPair::new((Client::TypeScript2, "http", NEWEST), (Server::TypeScript2, "http", NEWEST)),
     PeerPair::new((Client::Python, "http", NEWEST), (Server::TypeScript2, "stdio", NEWEST)),
     PeerPair::new((Client::Python, "stdio", NEWEST), (Server::Python, "stdio", NEWEST)),
-    // The server asks in the middle of a call, which is parked.
+    // The server sends a request during a call, which is suspended.
     PeerPair::new((Client::TypeScript2, "stdio", NEWEST), (Server::TypeScript1, "stdio", NEWEST_HANDSHAKE)),
     PeerPair::new((Client::TypeScript2, "http", NEWEST), (Server::Everything, "http", NEWEST_HANDSHAKE)),
     PeerPair::new((Client::TypeScript2, "http", NEWEST), (Server::Everything, "stdio", NEWEST_HANDSHAKE)),
     PeerPair::new((Client::Python, "stdio", NEWEST), (Server::TypeScript2, "http", NEWEST_HANDSHAKE)),
     PeerPair::new((Client::Python, "http", NEWEST), (Server::Python, "stdio", NEWEST_HANDSHAKE)),
     PeerPair::new((Client::Python, "http", NEWEST), (Server::TypeScript1, "sse", OLDEST)),
-    // The server asks in its answer, and the client is asked in the middle of its call.
+    // The server requires input in its result, and the client gets a request during its call.
     PeerPair::new((Client::TypeScript1, "stdio", NEWEST_HANDSHAKE), (Server::TypeScript2, "stdio", NEWEST)),
     PeerPair::new((Client::TypeScript1, "http", NEWEST_HANDSHAKE), (Server::Python, "stdio", NEWEST)),
     PeerPair::new((Client::TypeScript2, "stdio", NEWEST_HANDSHAKE), (Server::Python, "http", NEWEST)),
     PeerPair::new((Client::Python, "http", NEWEST_HANDSHAKE), (Server::TypeScript2, "http", NEWEST)),
     PeerPair::new((Client::TypeScript1, "sse", OLDEST), (Server::TypeScript2, "http", NEWEST)),
-    // Both with sessions.
+    // Both with a handshake.
     PeerPair::new(
         (Client::TypeScript1, "http", NEWEST_HANDSHAKE),
         (Server::Everything, "stdio", NEWEST_HANDSHAKE),
@@ -234,12 +234,12 @@ const PAIRS: [PeerPair; 20] = [
     ),
 ];
 
-/// Without sessions; and the newest and the oldest with.
+/// The stateless revision, and the newest and the oldest handshake revision.
 const NEWEST: &str = "2026-07-28";
 const NEWEST_HANDSHAKE: &str = "2025-11-25";
 const OLDEST: &str = "2024-11-05";
 
-/// Resources are watched too, and arguments of prompts completed. What changes for good comes last.
+/// The features of a run, including resource subscriptions and completion. Permanent changes come last.
 const FEATURES: [&str; 11] = [
     "list",
     "call",
@@ -254,7 +254,7 @@ const FEATURES: [&str; 11] = [
     "changes",
 ];
 
-/// Each feature has a limit of its own in the script.
+/// The time limit of a script; each feature has its own limit in it.
 const ROW_TIMEOUT: Duration = Duration::from_secs(240);
 
 #[cfg(test)]
@@ -262,7 +262,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_peer_is_there_over_each_transport() {
+    fn every_peer_is_covered_over_each_transport() {
         for transport in ["stdio", "http"] {
             for peer in Client::ALL {
                 let there = |pair: &PeerPair| (pair.client.peer, pair.client.transport) == (peer, transport);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn the_eras_meet_in_every_way_over_every_two_transports() {
+    fn every_pair_of_eras_is_covered_over_all_transports() {
         for (client, server) in [
             (NEWEST, NEWEST),
             (NEWEST, NEWEST_HANDSHAKE),
@@ -295,13 +295,13 @@ mod tests {
     }
 
     #[test]
-    fn every_server_asks_clients_of_the_other_era() {
+    fn elicitation_is_covered_across_eras_for_every_server() {
         let meet = |peer, client, server| {
             let wanted = (peer, client, server);
             PAIRS.iter().any(|pair| (pair.server.peer, pair.client.revision, pair.server.revision) == wanted)
         };
         assert!(Server::ALL.into_iter().all(|peer| meet(peer, NEWEST, NEWEST_HANDSHAKE)));
-        // The other two do not speak it.
+        // The other two do not support it.
         assert!([Server::TypeScript2, Server::Python].into_iter().all(|peer| meet(
             peer,
             NEWEST_HANDSHAKE,
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn each_pair_is_asked_for_all_it_can_do() {
+    fn each_pair_covers_all_its_features() {
         assert_eq!(Table::new("client", rows()).count(), Count { passed: 0, failed: 214, skipped: 0 });
         let mut files: Vec<_> = rows().iter().map(Row::file).collect();
         files.sort();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_tells_the_revision() {
+    fn revision_is_parsed_from_a_trace() {
         let greeting = r#"{"message":{"id":1,"result":{"protocolVersion":"2025-11-25"}}}"#;
         assert_eq!(negotiated_revision(greeting).as_deref(), Some("2025-11-25"));
         assert_eq!(negotiated_revision(r#"{"message":{"method":"tools/call","params":{}}}"#), None);

@@ -1,7 +1,7 @@
-//! `cargo xtask peers binary`: the binary `tsugite` between what other projects have written.
+//! `cargo xtask peers binary`: tests the binary `tsugite` with clients and servers of other projects.
 //!
-//! `serve.rs` lets their clients talk to `tsugite serve`, `verbs.rs` lets the verbs of `tsugite` talk to their
-//! servers, and `bridge.rs` lets their clients talk to their servers, across `tsugite bridge`.
+//! `serve.rs` runs their clients against `tsugite serve`, `verbs.rs` runs the verbs of `tsugite` against their
+//! servers, and `bridge.rs` runs their clients against their servers across `tsugite bridge`.
 
 pub(super) mod bridge;
 pub(super) mod serve;
@@ -25,13 +25,13 @@ pub(crate) fn run(count: &mut Count) -> Result<(), String> {
     combine_results([serve::run(&place, count), verbs::run(&place, count), bridge::run(&place, count)])
 }
 
-/// The newest of either era, and the oldest. Those between are the library's, and tried with it.
+/// The newest revision of each era, and the oldest. The others are tested with the library.
 const REVISIONS: [&str; 3] = ["2026-07-28", "2025-11-25", "2024-11-05"];
 
-/// What all of them need.
+/// The shared parts of a run: the peers, the binary, and a folder.
 struct CliRun<'a> {
     program: PathBuf,
     installed: &'a PeerPackages,
-    /// For what is said.
+    /// The folder for logs.
     output_dir: &'a Path,
 }

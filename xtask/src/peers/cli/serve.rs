@@ -33,11 +33,11 @@ pub(super) fn run(place: &CliRun<'_>, count: &mut Count) -> Result<(), String> {
         script.arg(revision).args(row.features());
         let file = folder.join(row.file());
         let ended = process::output_with_timeout(ROW_TIMEOUT, script, &file);
-        // What it said before it was stopped counts too.
+        // Reports before a timeout count, too.
         table.read_report(number, &fs::read_to_string(&file).unwrap_or_default());
         match ended {
             Ok((status, _)) if status.success() => {}
-            Ok((status, _)) => table.add_row_failure(number, &format!("its script ended with {status}")),
+            Ok((status, _)) => table.add_row_failure(number, &format!("the script exited with {status}")),
             Err(failure) => table.add_row_failure(number, &failure),
         }
     }
@@ -69,7 +69,7 @@ fn row(peer: ClientPeer, transport: &'static str, revision: &'static str) -> Row
     Row { package: peer.package(), transport, revision, bridged_to: None, cells: cells.into() }
 }
 
-/// That a cell must work, or why it cannot.
+/// `Ok` if a cell must work, or the reason why it cannot.
 fn expected(peer: ClientPeer, revision: &str, feature: &str) -> Result<(), &'static str> {
     match (peer, revision, feature) {
         (ClientPeer::TypeScript1, "2026-07-28", _) => Err("1.x does not speak 2026-07-28"),
@@ -80,7 +80,7 @@ fn expected(peer: ClientPeer, revision: &str, feature: &str) -> Result<(), &'sta
 
 const FEATURES: [&str; 6] = ["list", "call", "progress", "elicitation", "resources", "prompts"];
 
-/// Each feature has a limit of its own in the script.
+/// The time limit of a script; each feature has its own limit in it.
 const ROW_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[cfg(test)]
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_client_is_asked_for_all_it_can_do() {
+    fn each_client_covers_all_its_features() {
         let rows = rows();
         assert_eq!(rows.len(), 18);
         assert_eq!(rows.iter().filter(|row| row.features().is_empty()).count(), 2);

@@ -1,6 +1,6 @@
 //! The verbs of `tsugite` against servers of other projects, over stdio, HTTP and HTTP+SSE.
 //!
-//! Each verb is a process of its own, as people run it, and over stdio so is the server each time.
+//! Each verb is its own process, as in use, and over stdio so is the server.
 
 use std::fs;
 use std::path::Path;
@@ -53,7 +53,7 @@ fn run_verbs(place: &CliRun<'_>, peer: ServerPeer, row: &Row, file: &Path) -> Re
     let cells = VerbRun { program: &place.program, peer, row, target, file }.run_all()?;
     match server.process.try_wait()? {
         None => Ok(cells),
-        Some(status) => Err(format!("the server has ended with {status} while tsugite talked to it")),
+        Some(status) => Err(format!("the server exited with {status} during the run")),
     }
 }
 
@@ -67,12 +67,12 @@ struct VerbRun<'a> {
     peer: ServerPeer,
     row: &'a Row,
     target: Target,
-    /// For what is said.
+    /// The file for logs.
     file: &'a Path,
 }
 
 impl VerbRun<'_> {
-    /// Every verb, two at a time: over stdio most of the time is the server's beginning.
+    /// Runs every verb, two at a time, since over stdio most of the time is the start of the server.
     fn run_all(&self) -> Result<Cells, String> {
         let verbs = Mutex::new(self.row.features());
         let next = || verbs.lock().ok().and_then(|mut verbs| verbs.pop());
@@ -127,7 +127,7 @@ impl VerbRun<'_> {
                 let said = self.run_json("call", &["add", "a=40", "b=2"])?;
                 expect_member(&said, "/content/0/text", "42")?;
                 let failed = self.run("call", &["fail"])?;
-                if failed.0 == Some(4) { Ok(()) } else { Err(format!("`fail` ended with {:?}", failed.0)) }
+                if failed.0 == Some(4) { Ok(()) } else { Err(format!("`fail` exited with {:?}", failed.0)) }
             }
             "question" if is_everything => {
                 let said = self.run_text("call", &["trigger-elicitation-request", "--answer", "name=Ada"])?;
@@ -154,7 +154,7 @@ impl VerbRun<'_> {
                 expect_text(&said, "Engineering\n")
             }
             "complete" => expect_text(&self.run_text("complete", &["greet", "who", "A"])?, "Ada\nAlan\n"),
-            _ => Err("nobody knows how to try this".to_owned()),
+            _ => Err("unknown verb".to_owned()),
         }
     }
 
@@ -164,22 +164,22 @@ impl VerbRun<'_> {
         serde_json::from_str(&said).map_err(|error| format!("{error}: {said}"))
     }
 
-    /// Standard output of a run that went well.
+    /// The standard output of a successful run.
     fn run_text(&self, verb: &str, words: &[&str]) -> Result<String, String> {
         let (code, said, errors) = self.run(verb, words)?;
-        if code == Some(0) { Ok(said) } else { Err(format!("it ended with {code:?}: {}", errors.trim())) }
+        if code == Some(0) { Ok(said) } else { Err(format!("exited with {code:?}: {}", errors.trim())) }
     }
 
     fn run(&self, verb: &str, words: &[&str]) -> Result<(Option<i32>, String, String), String> {
         let mut command = process::program(self.program, [verb]);
-        // Nobody's configuration.
+        // No user configuration.
         command.env("HOME", self.file.with_extension("home"));
         if let Target::Url(url) = &self.target {
             command.arg(url);
         }
         command.args(words);
         match self.row.revision {
-            // It finds that out by itself.
+            // `tsugite` detects it.
             "2026-07-28" => {}
             revision => drop(command.args(["--rev", revision])),
         }
@@ -225,7 +225,7 @@ fn row(peer: ServerPeer, transport: &'static str, revision: &'static str) -> Row
     Row { package: peer.package(), transport, revision, bridged_to: None, cells: cells.into() }
 }
 
-/// That a cell must work, or why it cannot.
+/// `Ok` if a cell must work, or the reason why it cannot.
 fn expected(peer: ServerPeer, revision: &str, verb: &str) -> Result<(), &'static str> {
     match (peer, revision, verb) {
         (ServerPeer::TypeScript1 | ServerPeer::Everything, "2026-07-28", _) => {
@@ -236,10 +236,10 @@ fn expected(peer: ServerPeer, revision: &str, verb: &str) -> Result<(), &'static
     }
 }
 
-/// A question is a call whose tool asks something.
+/// The verbs; `question` is a call whose tool asks the user.
 const VERBS: [&str; 7] = ["info", "list", "call", "question", "read", "prompt", "complete"];
 
-/// With the beginning of a server.
+/// The time limit of a verb, including the start of a server.
 const VERB_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_server_is_asked_for_all_it_can_do() {
+    fn each_server_covers_all_its_features() {
         let rows = rows();
         assert_eq!(rows.len(), 24);
         assert_eq!(rows.iter().filter(|row| row.features().is_empty()).count(), 4);

@@ -1,4 +1,4 @@
-//! What the official conformance suite wants to find in a server: `conformance-server --listen 127.0.0.1:PORT`.
+//! The server that the official conformance suite tests: `conformance-server --listen 127.0.0.1:PORT`.
 //!
 //! Names, texts and schemas are the suite's. Tasks and skills are not here: they are extensions.
 

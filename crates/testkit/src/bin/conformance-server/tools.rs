@@ -1,4 +1,4 @@
-//! Tools that ask nobody: contents, failures, logs, progress, schemas, headers, changes.
+//! Tools that send no requests: contents, failures, logs, progress, schemas, headers, changes.
 
 use std::time::Duration;
 
@@ -83,7 +83,7 @@ async fn test_tool_with_logging(cx: Context) -> &'static str {
     "Tool with logging executed successfully"
 }
 
-/// Logs once, for whoever asked for logs with the request.
+/// Logs once, if the request asks for logs.
 #[tool]
 async fn test_logging_tool(cx: Context) -> &'static str {
     cx.log(Level::Info, "Tool execution started").await;
@@ -109,7 +109,7 @@ async fn test_reconnection(cx: Context) -> &'static str {
     "Reconnection test completed successfully"
 }
 
-/// Stands for work, so that what is said meanwhile does not leave together.
+/// Simulates work, so that messages are not sent together.
 async fn simulate_work() {
     tokio::time::sleep(Duration::from_millis(50)).await;
 }
@@ -175,5 +175,5 @@ async fn test_trigger_prompt_change(cx: Context) -> Result<&'static str, Handler
     Ok("The list of prompts has changed")
 }
 
-/// What makes the lists change.
+/// The names of the items that are added and removed.
 const TRANSIENT_NAME: &str = "test_passing";

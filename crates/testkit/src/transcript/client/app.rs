@@ -1,4 +1,4 @@
-//! What an application does with its client, as a transcript writes it, and what it hears of it.
+//! The application side of a client transcript: it runs the actions of `do:` lines and records their outcomes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,13 +17,13 @@ use tsugite::protocol::roots::Root;
 use tsugite::protocol::sampling::CreateMessageResult;
 use tsugite::revision::{Revision, Revisions, RpcError};
 
-/// What came of something: a value, or what kind of failure.
+/// The outcome of an action: a value, or the kind of its error.
 pub(super) type ActionResult = Result<Value, String>;
 
 /// An application.
 pub(super) struct Application {
     client: Arc<Mutex<Option<Client>>>,
-    /// What was begun, in that order.
+    /// The started actions, in order.
     pending: VecDeque<JoinHandle<ActionResult>>,
     listeners: Vec<JoinHandle<()>>,
     event_sender: mpsc::UnboundedSender<String>,
@@ -37,7 +37,7 @@ impl Application {
         Self { client, pending: VecDeque::new(), listeners: Vec::new(), event_sender, events }
     }
 
-    /// Begins to connect, with what the `client:` lines say.
+    /// Starts to connect with the settings of the `client:` lines.
     pub(super) fn connect(
         &mut self,
         connecting: ClientBuilder,
@@ -127,11 +127,11 @@ impl Application {
             }
             "probe" => connecting.probe_timeout(Duration::from_millis(parse(how)?)),
             "rounds" => connecting.max_rounds(parse(how)?),
-            _ => return Err(format!("what is the setting {setting:?}")),
+            _ => return Err(format!("unknown setting {setting:?}")),
         })
     }
 
-    /// Begins what a `do:` line says.
+    /// Starts the action of a `do:` line.
     pub(super) async fn run_action(&mut self, action: &str) -> Result<(), String> {
         let client = self.client()?;
         let (what, how) = split_word(action);
@@ -224,7 +224,7 @@ impl Application {
             }
             "listen" => self.listen(&client, how).await?,
             "unlisten" => {
-                let listening = self.listeners.pop().ok_or("nobody listens")?;
+                let listening = self.listeners.pop().ok_or("no subscription is open")?;
                 listening.abort();
                 let _ = listening.await;
             }
@@ -239,12 +239,12 @@ impl Application {
                     Ok(json!("closed"))
                 });
             }
-            _ => return Err(format!("what is {action:?}")),
+            _ => return Err(format!("unknown action {action:?}")),
         }
         Ok(())
     }
 
-    /// Listens to what words name: `tools`, `prompts`, `resources`, or else a resource.
+    /// Subscribes to `tools`, `prompts`, `resources`, or the resource with this URI.
     async fn listen(&mut self, client: &Client, words: &str) -> Result<(), String> {
         let watch = words.split_whitespace().fold(ChangeFilter::new(), |watch, word| match word {
             "tools" => watch.tools(),
@@ -281,7 +281,7 @@ impl Application {
         self.pending.push_back(tokio::spawn(work));
     }
 
-    /// What came of what was begun first.
+    /// The outcome of the oldest action.
     pub(super) async fn next_outcome(&mut self) -> Result<ActionResult, String> {
         let first = self.pending.front_mut().ok_or("nothing was begun")?;
         let outcome = first.await.map_err(|error| error.to_string());
@@ -289,23 +289,23 @@ impl Application {
         outcome
     }
 
-    /// What it is told next.
+    /// The next event for the application.
     pub(super) async fn next_event(&mut self) -> String {
         self.events.recv().await.unwrap_or_default()
     }
 
-    /// That it was told nothing more, and nothing runs any more.
+    /// Checks that no events are left and no actions run.
     pub(super) fn ensure_finished(&mut self) -> Result<(), String> {
         match (self.events.try_recv(), self.pending.len()) {
-            (Ok(told), _) => Err(format!("the application was also told {told:?}")),
+            (Ok(told), _) => Err(format!("the application also got {told:?}")),
             (_, 0) => Ok(()),
-            (_, left) => Err(format!("{left} of what was begun has no `=` or `!` line")),
+            (_, left) => Err(format!("{left} actions have no `=` or `!` line")),
         }
     }
 
     pub(super) fn client(&self) -> Result<Client, String> {
         let client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
-        client.clone().ok_or_else(|| "nobody is connected".to_owned())
+        client.clone().ok_or_else(|| "no client is connected".to_owned())
     }
 }
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-/// Takes away what every request may carry and the transcript does not speak of: a token for progress, and on 2026-07-28
-/// what a client says of itself; of what is `raw` only params that hold nothing.
+/// Removes members that every request may have and the transcript does not mention: the progress token, and on
+/// 2026-07-28 the client's own `_meta` keys. In `raw` transcripts only empty params are removed.
 pub(super) fn strip_client_meta(message: &mut Value, expected: &Value, raw: bool) {
     let Some(Value::Object(params)) = message.get_mut("params") else { return };
     if let (false, Some(Value::Object(meta))) = (raw, params.get_mut("_meta")) {
@@ -23,7 +23,7 @@ pub(super) fn strip_client_meta(message: &mut Value, expected: &Value, raw: bool
     }
 }
 
-/// What a result of 2026-07-28 cannot be without.
+/// Adds the required members of a result of 2026-07-28.
 pub(super) fn add_required_result_fields(message: &mut Value, method: Option<&str>) {
     let Some(Value::Object(result)) = message.get_mut("result") else { return };
     result.entry("resultType").or_insert(json!("complete"));

@@ -1,12 +1,12 @@
-//! Transcripts of our client: what an application does, what the client must say, and what a scripted server says to it.
+//! Transcripts of our client: actions of an application, messages of the client, and messages of a scripted server.
 //!
-//! As in transcripts of our server, `>` is said to our side and `<` is heard from it.
+//! As in transcripts of our server, `>` is sent to our side and `<` is received from it.
 //!
 //! ```text
 //! # what it shows
 //! on: 2025-06-18 2026-07-28        (or: all, handshake, stateless)
-//! over: stdio                      (where it means something only there; otherwise it is played over http and sse too)
-//! raw                              (the client is not connected beforehand, nothing is added and nothing left out)
+//! over: stdio                      (only where it means something else elsewhere; default: http and sse too)
+//! raw                              (the client is not connected beforehand, nothing is added or ignored)
 //! client: forms {"name":"Kiku"}    (a setting of the client)
 //! do: call ask {"x":1}
 //! < {"id":"$a","method":"tools/call","params":{"name":"ask","arguments":{"x":1}}}
@@ -16,33 +16,37 @@
 //! < (nothing)
 //! ```
 //!
-//! A line that is marked for revisions or transports is there only for them; `do[handshake]: …` too. `jsonrpc` may be
-//! left out. `"$a"` is whatever stands there the first time, and the same from then on; `"$_"` is anything, `"$revision"`
-//! the revision. Unless the transcript is raw, a client is connected first that speaks this one revision, what every
-//! request may carry (a token for progress, and on 2026-07-28 what a client says of itself) is compared only if the line
-//! speaks of it, and results of 2026-07-28 get what they cannot be without, but for those in lines marked with the name
-//! of the revision.
+//! A line marked for revisions or transports applies only there; `do[handshake]: …` too. `jsonrpc` may be left out.
+//! `"$a"` stands for any value the first time and for the same value from then on; `"$_"` stands for any value,
+//! `"$revision"` for the revision of the run. Unless the transcript is raw:
+//!
+//! - a client of this one revision is connected first;
+//! - members that every request may have (a progress token, and the client's `_meta` keys on 2026-07-28) are compared
+//!   only if the line contains them;
+//! - results of 2026-07-28 get their required members, except in lines marked with the name of the revision.
+//!
+//! The lines:
 //!
 //! - `client:` `forms CONTENT|decline|cancel`, `pages open|decline|cancel`, `samples TEXT|no`, `roots URI…`,
 //!   `logs LEVEL`, `changes`, `speaks all|REVISION…`, `probe MILLISECONDS`, `rounds N`.
-//! - `do:` begins `connect`, `list tools|prompts|resources|templates`, `call MCP_NAME ARGUMENTS`,
-//!   `hurry MILLISECONDS MCP_NAME ARGUMENTS` (a call that waits no longer), `check MCP_NAME ARGUMENTS` (one whose result is checked
-//!   against the schema of the tool), `read URI`, `prompt MCP_NAME ARGUMENTS`, `complete PARAMS`, `level LEVEL`, `ping`,
-//!   `subscribe URI`, `unsubscribe URI`, `tell-roots`, `ask MCP_METHOD PARAMS`, `listen tools|prompts|resources|URI…`, `close`;
-//!   and does `unlisten` and `drop` (the call begun last) at once.
-//! - `= VALUE` and `! FAILURE` are what came of what was begun first. `* …` is what the application is told: `progress`,
+//! - `do:` starts `connect`, `list tools|prompts|resources|templates`, `call NAME ARGUMENTS`,
+//!   `hurry MILLISECONDS NAME ARGUMENTS` (a call with this timeout), `check NAME ARGUMENTS` (a call whose result is
+//!   validated with the output schema), `read URI`, `prompt NAME ARGUMENTS`, `complete PARAMS`, `level LEVEL`, `ping`,
+//!   `subscribe URI`, `unsubscribe URI`, `tell-roots`, `ask METHOD PARAMS`, `listen tools|prompts|resources|URI…`,
+//!   `close`; it performs `unlisten` and `drop` (of the last call) at once.
+//! - `= VALUE` and `! FAILURE` are the outcome of the oldest action. `* …` is an event for the application: `progress`,
 //!   `log`, `change`, `form`, `page`, `sample`.
-//! - `< (expect_nothing)` is proven by a fence: another request, whose message must be the next. `< (end)` is the end of a
-//!   child's stdin, `< DELETE` that of a session, `< GET` a stream that is taken up again, `< Name: value` a header of
-//!   what was heard last, over HTTP; `(none)` for one that is not there. On 2026-07-28 a cancellation over HTTP is the
-//!   close of the stream.
-//! - `> 400 {…}` gives the status that goes with a message over HTTP, `> 404` is a status and nothing else.
-//!   `> (break)` ends the child, or every stream over HTTP; `> (noise) …` is a line that is no message, `> (prime 7 20)`
-//!   an event with an id and a time to come back after, and no message.
+//! - `< (nothing)` is proven by a fence: another request, whose message must be the next. `< (end)` is the end of a
+//!   child's stdin, `< DELETE` the end of a session, `< GET` the resumption of a stream, `< Name: value` a header of
+//!   the last received message over HTTP, with `(none)` for a missing one. On 2026-07-28 over HTTP a cancellation is
+//!   the close of the stream.
+//! - `> 400 {…}` sets the status of a message over HTTP, `> 404` is only a status. `> (break)` ends the child, or every
+//!   stream over HTTP; `> (noise) …` is a line that is not a message, `> (prime 7 20)` an event with an id and a
+//!   reconnection time and no message.
 //!
-//! Over HTTP everything is played twice, with answers as JSON and as events. Each message of the client is judged by the
-//! official schema of the revision, and its headers by `scripted_http.rs`. In the end the client is closed, nothing may be left
-//! that was not heard, and a session must have been ended.
+//! Over HTTP everything runs twice, with responses as JSON and as events. Each message of the client is validated with
+//! the official schema of the revision, and its headers by `scripted_http.rs`. At the end the client is closed; no
+//! message may be left, and a session must have been deleted.
 
 mod app;
 mod matching;
@@ -71,7 +75,7 @@ pub struct ClientTranscript {
     condition: Condition,
     raw: bool,
     settings: Vec<String>,
-    /// With the number of the line each stands on.
+    /// The steps, with their line numbers.
     steps: Vec<(usize, Condition, ClientStep)>,
 }
 
@@ -93,7 +97,7 @@ enum ClientStep {
 }
 
 impl ClientTranscript {
-    /// Reads a transcript. Fails naming the line that is wrong.
+    /// Parses a transcript. An error names the line it is about.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut transcript =
             Self { condition: Condition::always(), raw: false, settings: Vec::new(), steps: Vec::new() };
@@ -134,7 +138,7 @@ impl ClientTranscript {
         Ok(())
     }
 
-    /// Where it is played: each revision it is for, over each transport that carries it; `true` for answers as events.
+    /// The runs of it: each of its revisions over each transport that carries them; `true` for responses as events.
     pub fn run_configs(&self) -> Vec<(RunConfig, bool)> {
         let transports = [
             (Transport::Stdio, false),
@@ -148,7 +152,7 @@ impl ClientTranscript {
         all.filter(|(place, _)| place.0.supports(place.1) && self.condition.matches(*place)).collect()
     }
 
-    /// Plays it; `program` is the server for stdio. Fails saying which line went otherwise.
+    /// Runs it; `program` is the server for stdio. An error names the line that failed.
     pub async fn run(&self, place: RunConfig, events: bool, program: &str) -> Result<(), String> {
         let mut play = ClientRun::new(place, self.raw);
         let (mut wire, connecting) = ScriptedServer::new(place.0, events, program).await?;
@@ -177,7 +181,7 @@ impl ClientTranscript {
         // A client that stays silent must fail the test, not hang it.
         match tokio::time::timeout(RUN_TIMEOUT, steps).await {
             Ok(result) => result.map_err(|error| format!("{at}: {error}")),
-            Err(_) => Err(format!("{at}: silence")),
+            Err(_) => Err(format!("{at}: no message")),
         }
     }
 }
@@ -216,7 +220,7 @@ fn parse_step(kind: &str, text: &str) -> Result<ClientStep, String> {
     })
 }
 
-/// A transcript that is being played.
+/// A transcript while it runs.
 struct ClientRun {
     app: Application,
     config: RunConfig,
@@ -224,12 +228,12 @@ struct ClientRun {
     bindings: Bindings,
     /// The requests of the client, by id.
     client_requests: HashMap<String, String>,
-    /// Those of the server.
+    /// The requests of the server, by id.
     server_requests: HashMap<String, String>,
     ids: HashSet<String>,
     tokens: HashSet<String>,
     headers: Headers,
-    /// The revision that was agreed on.
+    /// The negotiated revision.
     revision: Revision,
     ended: bool,
     fences: usize,
@@ -255,7 +259,7 @@ impl ClientRun {
         }
     }
 
-    /// The handshake, where there is one.
+    /// Makes the handshake, if the revision has one.
     async fn handshake(&mut self, wire: &mut ScriptedServer, logs: bool) -> Result<(), String> {
         if !self.config.1.is_stateless() {
             let hello = json!({"id": "$hello", "method": "initialize", "params": {
@@ -287,7 +291,7 @@ impl ClientRun {
     async fn next_outcome(&mut self, wire: &mut ScriptedServer) -> Result<ActionResult, String> {
         tokio::select! {
             outcome = self.app.next_outcome() => outcome,
-            () = wire.drive() => Err("nobody listens".to_owned()),
+            () = wire.drive() => Err("the server has stopped".to_owned()),
         }
     }
 
@@ -346,12 +350,12 @@ impl ClientRun {
             }
             ClientStep::ExpectEvent(expected) => match self.app.next_event().await {
                 told if told == *expected => Ok(()),
-                told => Err(format!("expected to be told {expected:?}\n   was told {told:?}")),
+                told => Err(format!("expected the event {expected:?}\n   got {told:?}")),
             },
         }
     }
 
-    /// What the client does next. Up to 2025-11-25 a stream that is closed means nothing.
+    /// The next action of the client. Up to 2025-11-25 a closed stream is ignored.
     async fn next_action(&mut self, wire: &mut ScriptedServer) -> Result<ClientAction, String> {
         loop {
             match wire.next().await? {
@@ -379,7 +383,7 @@ impl ClientRun {
             members.entry("jsonrpc").or_insert(json!("2.0"));
         }
         strip_client_meta(&mut heard, &expected, self.raw);
-        // Why something is cancelled is for a log.
+        // The reason of a cancellation is only for logs.
         if heard.get("method") == Some(&json!("notifications/cancelled"))
             && let Some(params) = heard.get_mut("params").and_then(Value::as_object_mut)
         {
@@ -394,10 +398,10 @@ impl ClientRun {
         }
     }
 
-    /// What is true of every message of a client, whatever the transcript says.
+    /// Checks the rules for every message of a client, whatever the transcript expects.
     fn validate(&mut self, message: &Value) -> Result<(), String> {
         if message.get("jsonrpc") != Some(&json!("2.0")) {
-            return Err(format!("a message without its version: {message}"));
+            return Err(format!("a message without `jsonrpc`: {message}"));
         }
         let Some(method) = message.get("method").and_then(Value::as_str) else {
             return self.validate_response(message);
@@ -412,20 +416,20 @@ impl ClientRun {
         let revision = named.unwrap_or(self.revision);
         if let Some(id) = message.get("id") {
             if !(id.is_i64() || id.is_string()) || !self.ids.insert(id.to_string()) {
-                return Err(format!("an id that is used twice, or is none: {message}"));
+                return Err(format!("an invalid id, or one that is used twice: {message}"));
             }
             self.client_requests.insert(id.to_string(), method.to_owned());
             if let Some(token) = message.pointer("/params/_meta/progressToken")
                 && !self.tokens.insert(token.to_string())
             {
-                return Err(format!("a token for progress that is used twice: {message}"));
+                return Err(format!("a progress token that is used twice: {message}"));
             }
             match (revision.is_stateless(), claims) {
                 (true, Some(claims))
                     if claims.get(META_CLIENT_CAPABILITIES).is_some()
                         && claims.get(META_CLIENT_INFO).is_some() => {}
                 (false, None) => {}
-                _ => return Err(format!("what the client says of itself is no {revision}: {message}")),
+                _ => return Err(format!("the protocol version in `_meta` is not {revision}: {message}")),
             }
         }
         if method == FENCE { Ok(()) } else { spec_schema::validate_message(revision, message) }
@@ -433,7 +437,10 @@ impl ClientRun {
 
     fn validate_response(&mut self, message: &Value) -> Result<(), String> {
         let id = message.get("id").map(Value::to_string).unwrap_or_default();
-        let method = self.server_requests.remove(&id).ok_or_else(|| format!("nobody asked for {message}"))?;
+        let method = self
+            .server_requests
+            .remove(&id)
+            .ok_or_else(|| format!("a response without a request: {message}"))?;
         match message.get("result") {
             Some(result) => spec_schema::validate_client_result(self.revision, &method, result),
             None if message.get("error").is_some() => Ok(()),
@@ -441,7 +448,7 @@ impl ClientRun {
         }
     }
 
-    /// Says something; `as_it_is` without what 2026-07-28 adds.
+    /// Sends a message; with `as_it_is` without the members that 2026-07-28 requires.
     async fn send(
         &mut self,
         wire: &mut ScriptedServer,
@@ -477,7 +484,7 @@ impl ClientRun {
         wire.send(&message, status).await
     }
 
-    /// That the client says nothing: what it is asked now is answered next, or what it is made to ask is heard next.
+    /// Checks that the client sends nothing: the next message must answer, or be, a request sent now.
     async fn expect_nothing(&mut self, wire: &mut ScriptedServer) -> Result<(), String> {
         if !self.revision.is_stateless() {
             self.fences += 1;
@@ -485,7 +492,7 @@ impl ClientRun {
             self.send(wire, &json!({"id": id, "method": "ping"}), None, true).await?;
             return self.receive(wire, &json!({"id": id, "result": {}})).await;
         }
-        // The second leaves after all that was said before the first was answered has been heard.
+        // The second is sent after everything before the first response was received.
         for _ in 0..2 {
             let client = self.app.client()?;
             let asking = tokio::spawn(async move { client.request_raw(FENCE, None).await.map(drop) });
@@ -502,7 +509,7 @@ impl ClientRun {
         Ok(())
     }
 
-    /// The client is closed, and nothing is left.
+    /// Closes the client and checks that no message is left.
     async fn finish(&mut self, wire: &mut ScriptedServer) -> Result<(), String> {
         let client = self.app.client();
         self.app.ensure_finished()?;
@@ -518,7 +525,7 @@ impl ClientRun {
                 ClientAction::Eof => left = false,
                 ClientAction::HttpMethod(method, _) if method == "DELETE" => left = false,
                 ClientAction::StreamClosed(_) => {}
-                heard => return Err(format!("in the end nobody had heard {heard:?}")),
+                heard => return Err(format!("an unexpected message at the end: {heard:?}")),
             }
         }
         closing.await.map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! A scripted server on a socket: what a client posts is heard in the order it arrives, and what the script says goes
-//! where the specification wants it.
+//! A scripted server on a socket: it receives POSTs in the order they arrive, and sends messages of the script on the
+//! stream that the specification requires.
 //!
 //! An answer goes to the POST that asked, as JSON, or as an event if something was said on its stream before or all
 //! answers are events in this run. Progress goes to the stream of the request with its token, what belongs to a
@@ -25,20 +25,20 @@ pub(super) struct ScriptedHttpServer {
     pub(super) address: SocketAddr,
     accept_task: JoinHandle<()>,
     incoming: mpsc::UnboundedReceiver<ConnectionEvent>,
-    /// Whether every answer is an event.
+    /// Whether every response is an event.
     sse_responses: bool,
-    /// Whether only HTTP+SSE is spoken.
+    /// Whether it serves only HTTP+SSE.
     http_sse_only: bool,
     session_count: usize,
     session: Option<String>,
     revision: Option<Revision>,
     open_requests: Vec<OpenRequest>,
     get_stream: Option<ResponseWriter>,
-    /// What has come and was not heard yet.
+    /// The received actions that were not consumed yet.
     received: VecDeque<Result<ClientAction, String>>,
 }
 
-/// A request of the client that has no answer yet.
+/// A request of the client without a response yet.
 struct OpenRequest {
     number: usize,
     id: Value,
@@ -52,7 +52,7 @@ type ResponseWriter = mpsc::UnboundedSender<ResponsePart>;
 
 enum ResponsePart {
     Bytes(String),
-    /// The response is whole.
+    /// The response is complete.
     End,
 }
 
@@ -63,7 +63,7 @@ enum ConnectionEvent {
         body: String,
         writer: ResponseWriter,
     },
-    /// The client has closed the connection before its response was whole.
+    /// The client closed the connection before its response was complete.
     Closed {
         number: usize,
     },
@@ -103,7 +103,7 @@ impl ScriptedHttpServer {
         })
     }
 
-    /// What the client says next.
+    /// The next action of the client.
     pub(super) async fn next(&mut self) -> Result<ClientAction, String> {
         loop {
             match self.received.pop_front() {
@@ -113,10 +113,10 @@ impl ScriptedHttpServer {
         }
     }
 
-    /// Waits until something comes and does what is due at once, such as opening a stream.
+    /// Waits for the next event and handles it at once if no script line is needed, such as opening a stream.
     pub(super) async fn receive_next(&mut self) {
         let heard = match self.incoming.recv().await {
-            None => Err("nobody listens".to_owned()),
+            None => Err("the server has stopped".to_owned()),
             Some(ConnectionEvent::Closed { number }) => {
                 match self.open_requests.iter().position(|open| open.number == number) {
                     Some(at) => Ok(Some(ClientAction::StreamClosed(self.open_requests.remove(at).id))),
@@ -162,7 +162,7 @@ impl ScriptedHttpServer {
                 self.session = None;
                 Ok(Some(ClientAction::HttpMethod("DELETE".to_owned(), head.headers)))
             }
-            other => Err(format!("nobody expects {other}")),
+            other => Err(format!("unexpected method {other}")),
         }
     }
 
@@ -202,7 +202,7 @@ impl ScriptedHttpServer {
         Ok(ClientAction::Message(message, head.headers))
     }
 
-    /// The headers that mirror a message, as its revision wants them.
+    /// Checks the headers that repeat a message, as its revision requires.
     fn check_headers(&self, message: &Value, headers: &Headers) -> Result<(), String> {
         let text = |pointer: &str| message.pointer(pointer).and_then(Value::as_str);
         let method = text("/method").unwrap_or_default();
@@ -228,7 +228,7 @@ impl ScriptedHttpServer {
             return expect_header(headers, "mcp-session-id", None);
         }
         if self.revision.is_none() {
-            return Err(format!("posted although nothing is agreed on: {message}"));
+            return Err(format!("posted before a revision was negotiated: {message}"));
         }
         self.check_session_headers(headers)
     }
@@ -245,7 +245,7 @@ impl ScriptedHttpServer {
         }
     }
 
-    /// Says a message, with a status if it is not the usual one.
+    /// Sends a message, with a status if it is not the usual one.
     pub(super) fn send(&mut self, message: &Value, status: Option<u16>) -> Result<(), String> {
         let first =
             message.as_array().and_then(|all| all.iter().find(|one| is_response(one))).unwrap_or(message);
@@ -255,7 +255,7 @@ impl ScriptedHttpServer {
         }
         let asked = self.open_requests.iter().position(|open| Some(&open.id) == first.get("id"));
         let Some(at) = asked else {
-            // To something that was never asked, or whose stream is gone: it comes wherever it can.
+            // A response to an unknown request, or one whose stream is closed, goes to any open stream.
             let writer = self.stream_for(message)?;
             return send_event(&writer, message);
         };
@@ -289,7 +289,7 @@ impl ScriptedHttpServer {
         Ok(())
     }
 
-    /// Answers the request that waits longest with a status and nothing else.
+    /// Answers the oldest pending request with only a status.
     pub(super) fn reject(&mut self, status: u16) -> Result<(), String> {
         if self.open_requests.is_empty() {
             return Err("nothing was asked".to_owned());
@@ -304,14 +304,14 @@ impl ScriptedHttpServer {
         Ok(())
     }
 
-    /// An event without a message, on the stream of the last request.
+    /// Sends an event without a message on the stream of the last request.
     pub(super) fn send_priming_event(&mut self, id: &str, retry: &str) -> Result<(), String> {
         let writer = self.stream_for(&Value::Null)?;
         let text = format!("id: {id}\nretry: {retry}\ndata: \n\n");
-        writer.send(ResponsePart::Bytes(encode_chunk(&text))).map_err(|_| "nobody reads".to_owned())
+        writer.send(ResponsePart::Bytes(encode_chunk(&text))).map_err(|_| "the stream is closed".to_owned())
     }
 
-    /// Ends every stream in the middle.
+    /// Breaks every stream.
     pub(super) fn end_streams(&mut self) {
         for open in self.open_requests.drain(..) {
             if open.is_streaming {
@@ -382,7 +382,7 @@ fn send_response(writer: &ResponseWriter, status: &str, headers: &str, body: &st
 fn send_event(writer: &ResponseWriter, message: &Value) -> Result<(), String> {
     let sent =
         writer.send(ResponsePart::Bytes(encode_chunk(&format!("event: message\ndata: {message}\n\n"))));
-    sent.map_err(|_| format!("nobody reads {message}"))
+    sent.map_err(|_| format!("the stream is closed before {message}"))
 }
 
 fn encode_chunk(text: &str) -> String {
@@ -413,7 +413,7 @@ async fn serve_connection(socket: TcpStream, first: usize, events: mpsc::Unbound
                     None => return,
                 },
                 more = socket.fill_buf() => {
-                    // Nobody asks for two things at once, so this is the end.
+                    // There is no pipelining, so this is the end.
                     let _ = more;
                     let _ = events.send(ConnectionEvent::Closed { number });
                     return;

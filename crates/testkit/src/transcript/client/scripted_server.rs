@@ -1,4 +1,4 @@
-//! What carries the lines of a client's transcript: the pipes of a child, or sockets.
+//! The transports of a client transcript: the pipes of a child process, or sockets.
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
@@ -9,21 +9,21 @@ use tsugite::client::{Client, ClientBuilder, Command};
 use super::scripted_http::ScriptedHttpServer;
 use crate::transcript::Transport;
 
-/// The server's end.
+/// The server side of the connection.
 pub(super) enum ScriptedServer {
     Pipe(Box<PipeServer>),
     Http(Box<ScriptedHttpServer>),
 }
 
-/// What the client did.
+/// An action of the client.
 #[derive(Debug)]
 pub(super) enum ClientAction {
     Message(Value, Headers),
-    /// A request of HTTP without a message.
+    /// An HTTP request without a message.
     HttpMethod(String, Headers),
     /// The stream of this request was closed.
     StreamClosed(Value),
-    /// Nothing more will come.
+    /// The end of the input.
     Eof,
 }
 
@@ -42,14 +42,14 @@ impl Headers {
     }
 }
 
-/// A child whose strings are held here; see `src/bin/scripted-server.rs`.
+/// A child that forwards to a socket here; see `src/bin/scripted-server.rs`.
 pub(super) struct PipeServer {
     listener: TcpListener,
     child: Option<(Lines<BufReader<OwnedReadHalf>>, OwnedWriteHalf)>,
 }
 
 impl ScriptedServer {
-    /// A server that waits for a client, and a client that knows where.
+    /// Starts to listen and returns a client builder with the address.
     pub(super) async fn new(
         transport: Transport,
         events: bool,
@@ -71,7 +71,7 @@ impl ScriptedServer {
         }
     }
 
-    /// What the client does next.
+    /// The next action of the client.
     pub(super) async fn next(&mut self) -> Result<ClientAction, String> {
         let pipe = match self {
             ScriptedServer::Http(posts) => return posts.next().await,
@@ -79,7 +79,7 @@ impl ScriptedServer {
         };
         let Some(line) = pipe.accept_child().await?.0.next_line().await.map_err(|error| error.to_string())?
         else {
-            // Whoever hears no more says no more: the child ends.
+            // The child exits when its stdin ends.
             pipe.child = None;
             return Ok(ClientAction::Eof);
         };
@@ -87,7 +87,7 @@ impl ScriptedServer {
         Ok(ClientAction::Message(message, Headers::default()))
     }
 
-    /// Does what is due meanwhile, without end.
+    /// Handles events in the background, forever.
     pub(super) async fn drive(&mut self) {
         match self {
             ScriptedServer::Http(posts) => loop {
@@ -104,7 +104,7 @@ impl ScriptedServer {
         }
     }
 
-    /// Something that is no message, in the way of those that are.
+    /// Sends a line that is not a message.
     pub(super) async fn send_noise(&mut self, line: &str) -> Result<(), String> {
         match self {
             ScriptedServer::Http(_) => Err("what is no message has no place over HTTP".to_owned()),
@@ -112,7 +112,7 @@ impl ScriptedServer {
         }
     }
 
-    /// The child ends, or every stream does.
+    /// Ends the child, or every stream.
     pub(super) async fn disconnect(&mut self) -> Result<(), String> {
         match self {
             ScriptedServer::Http(posts) => posts.end_streams(),
@@ -133,7 +133,7 @@ impl ScriptedServer {
 }
 
 impl PipeServer {
-    /// The child that runs, or the next one to be started.
+    /// The running child, or the next one that is started.
     async fn accept_child(
         &mut self,
     ) -> Result<&mut (Lines<BufReader<OwnedReadHalf>>, OwnedWriteHalf), String> {
@@ -144,7 +144,7 @@ impl PipeServer {
             let (read, write) = socket.into_split();
             self.child = Some((BufReader::new(read).lines(), write));
         }
-        self.child.as_mut().ok_or_else(|| "nobody is there".to_owned())
+        self.child.as_mut().ok_or_else(|| "no child is connected".to_owned())
     }
 
     async fn write_line(&mut self, line: &str) -> Result<(), String> {

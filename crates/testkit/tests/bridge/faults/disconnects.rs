@@ -1,4 +1,4 @@
-//! What is left when a client, or the bridge, is gone: nothing.
+//! Clients that disconnect and bridges that close: they leave no calls and no tasks.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tsugite_testkit::raw_client::RawClient;
 
 use super::{HANDSHAKE, Mute, STATELESS, can_be_asked, overheard, within};
 
-/// A server whose tool asks, and the news that the call is over.
+/// A server whose tool asks the user, and a receiver that resolves when the call ends.
 fn asks() -> (Server, oneshot::Receiver<()>) {
     let (held, over) = oneshot::channel::<()>();
     let held = Arc::new(Mutex::new(Some(held)));
@@ -29,7 +29,7 @@ fn asks() -> (Server, oneshot::Receiver<()>) {
     (Server::new("asks", "1").tool(tool), over)
 }
 
-/// Lets everybody else do what there is to do.
+/// Lets all other tasks run until they wait.
 pub(crate) async fn settle() {
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
@@ -39,7 +39,7 @@ pub(crate) fn tasks() -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_parked_call_ends_with_the_bridge() {
+async fn dropping_the_bridge_ends_suspended_calls() {
     let (server, over) = asks();
     let bridge = Bridge::to(Client::in_process(&server).revision(HANDSHAKE));
     let mut peer = RawClient::connect(&bridge.server(), STATELESS, can_be_asked()).await;
@@ -47,13 +47,13 @@ async fn a_parked_call_ends_with_the_bridge() {
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
     drop((peer, bridge));
     let ended = tokio::time::timeout(Duration::from_secs(60), over).await;
-    assert!(ended.is_ok(), "the call goes on");
+    assert!(ended.is_ok(), "the call still runs");
     settle().await;
     assert_eq!(tasks(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn progress_of_a_parked_call_is_heard_when_its_client_is_back() {
+async fn progress_of_a_suspended_call_arrives_after_resumption() {
     let tool = Tool::new("work").handler(|context: Context| async move {
         context.progress(1).total(3).await;
         let form = FormSchema::new().required_field("name", String::field());
@@ -74,7 +74,7 @@ async fn progress_of_a_parked_call_is_heard_when_its_client_is_back() {
     let questions = asked["result"]["inputRequests"].as_object().unwrap().keys().cloned();
     let answer = json!({"action": "accept", "content": {"name": "Ada"}});
     let answers: serde_json::Map<_, _> = questions.map(|question| (question, answer.clone())).collect();
-    // It is away for longer than it takes to get on.
+    // The client stays away until the call has made progress.
     settle().await;
     call["requestState"] = asked["result"]["requestState"].clone();
     call["inputResponses"] = answers.into();
@@ -92,7 +92,7 @@ async fn progress_of_a_parked_call_is_heard_when_its_client_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_parked_call_ends_when_the_bridge_is_closed() {
+async fn closing_the_bridge_ends_suspended_calls() {
     let (server, over) = asks();
     let bridge = Bridge::to(Client::in_process(&server).revision(HANDSHAKE));
     let mut peer = RawClient::connect(&bridge.server(), STATELESS, can_be_asked()).await;
@@ -100,19 +100,19 @@ async fn a_parked_call_ends_when_the_bridge_is_closed() {
     bridge.close().await;
     bridge.close().await;
     let ended = tokio::time::timeout(Duration::from_secs(60), over).await;
-    assert!(ended.is_ok(), "the call goes on");
+    assert!(ended.is_ok(), "the call still runs");
     let state = &asked["result"]["requestState"];
     let again = within(peer.request_once("tools/call", json!({"name": "ask", "requestState": state}))).await;
     assert!(again.get("error").is_some(), "{again}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bridge_that_is_closed_opens_nothing() {
+async fn closed_bridge_opens_no_connections() {
     for near in [HANDSHAKE, STATELESS] {
         let (far, sent) = overheard(Client::in_process(&Server::new("s", "1")).revision(HANDSHAKE));
         let bridge = Bridge::to(far);
         let server = bridge.server();
-        // It is in use before.
+        // The bridge is used before it is closed.
         let mut before = RawClient::connect(&server, near, json!({})).await;
         within(before.request("tools/list", json!({}))).await;
         bridge.close().await;
@@ -129,14 +129,14 @@ async fn a_bridge_that_is_closed_opens_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_left_of_clients_that_are_gone() {
+async fn disconnected_clients_leave_no_tasks() {
     for (near, far) in
         [(HANDSHAKE, HANDSHAKE), (HANDSHAKE, STATELESS), (STATELESS, HANDSHAKE), (STATELESS, STATELESS)]
     {
         for mute in ["", "subscriptions/listen", "tools/call", "ping"] {
             let (server, _over) = asks();
             let server = server.tool(Tool::new("one").handler(async || 1)).layer(Mute(mute));
-            // What nobody comes back for is over soon.
+            // Suspended calls expire soon.
             let bridge = Bridge::to(Client::in_process(&server).revision(far))
                 .max_suspended_calls(8)
                 .suspended_call_ttl(Duration::from_millis(500));
@@ -166,12 +166,12 @@ async fn nothing_is_left_of_clients_that_are_gone() {
             bridge.close().await;
             drop((bridge, server));
             settle().await;
-            assert_eq!(tasks(), 0, "{near} to {far}, no {mute}: after the end");
+            assert_eq!(tasks(), 0, "{near} to {far}, no {mute}: after closing");
         }
     }
 }
 
-/// A bridge whose server has been asked for its changes and does not answer.
+/// A bridge whose server got a subscription and does not respond.
 async fn opening(near: Revision, far: Revision) -> (Bridge, RawClient) {
     let ask = if far.is_stateless() { "subscriptions/listen" } else { "resources/subscribe" };
     let server = Server::new("mute", "1")
@@ -193,7 +193,7 @@ async fn opening(near: Revision, far: Revision) -> (Bridge, RawClient) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn closing_while_a_subscription_is_opened_is_no_fault() {
+async fn closing_while_a_subscription_opens_logs_no_warning() {
     for (near, far) in [(HANDSHAKE, STATELESS), (STATELESS, STATELESS), (STATELESS, HANDSHAKE)] {
         let warnings = Warnings::capture();
         let (bridge, _peer) = opening(near, far).await;
@@ -204,7 +204,7 @@ async fn closing_while_a_subscription_is_opened_is_no_fault() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_subscription_that_does_not_open_is_a_fault() {
+async fn failed_subscription_is_logged() {
     for (near, far) in [(HANDSHAKE, STATELESS), (STATELESS, STATELESS), (STATELESS, HANDSHAKE)] {
         let warnings = Warnings::capture();
         let (bridge, _peer) = opening(near, far).await;

@@ -1,4 +1,4 @@
-//! Servers that are there and say nothing.
+//! Servers that are connected and do not respond.
 
 use serde_json::json;
 use tsugite::bridge::Bridge;
@@ -12,7 +12,7 @@ fn fine() -> Server {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_nothing_to_a_list_is_left_out_of_it() {
+async fn list_omits_a_server_that_does_not_respond() {
     for (near, far) in [(HANDSHAKE, HANDSHAKE), (HANDSHAKE, STATELESS), (STATELESS, HANDSHAKE)] {
         let mute = fine().layer(Mute("tools/list"));
         let bridge = Bridge::to_many()
@@ -27,7 +27,7 @@ async fn a_server_that_says_nothing_to_a_list_is_left_out_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_says_nothing_to_a_log_level_holds_up_nobody() {
+async fn unanswered_log_level_does_not_block_the_client() {
     let mute = fine().layer(Mute("logging/setLevel"));
     let bridge = Bridge::to_many()
         .target("mute", Client::in_process(&mute).revision(HANDSHAKE))
@@ -40,7 +40,7 @@ async fn a_server_that_says_nothing_to_a_log_level_holds_up_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_to_a_server_that_does_not_open_fails_after_a_while() {
+async fn call_to_a_hanging_server_times_out() {
     let mute = fine().layer(Mute("initialize"));
     let bridge = Bridge::to_many()
         .target("mute", Client::in_process(&mute).revision(HANDSHAKE))
@@ -53,7 +53,7 @@ async fn a_call_to_a_server_that_does_not_open_fails_after_a_while() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_nobody_listens_on_any_more_is_free_for_the_next() {
+async fn connection_is_reused_after_its_listener_leaves() {
     let bridge = Bridge::to(Client::in_process(&fine()).revision(HANDSHAKE)).max_connections(1);
     let server = bridge.server();
     let mut first = RawClient::connect(&server, STATELESS, json!({})).await;
@@ -62,7 +62,7 @@ async fn a_connection_that_nobody_listens_on_any_more_is_free_for_the_next() {
     assert_eq!(within(first.next()).await["method"], "notifications/subscriptions/acknowledged");
     let mut second = RawClient::connect(&server, STATELESS, can_be_asked()).await;
     let list = second.send_request("tools/list", json!({}));
-    // It waits now; there is nothing else to do.
+    // The second client waits now; no other task can run.
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     first.notify("notifications/cancelled", json!({"requestId": listening}));
     assert_eq!(names(&within(second.wait_for_response(list)).await), ["one"]);

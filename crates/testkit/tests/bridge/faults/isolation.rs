@@ -1,4 +1,4 @@
-//! What belongs to one client does not reach another.
+//! Messages and names of one client do not reach another.
 
 use serde_json::{Value, json};
 use tsugite::bridge::Bridge;
@@ -10,7 +10,7 @@ use super::shell::{Pipe, spawn};
 use super::{HANDSHAKE, STATELESS, can_be_asked, overheard, text, within};
 
 #[tokio::test(start_paused = true)]
-async fn a_client_without_a_name_is_not_given_that_of_another() {
+async fn unnamed_client_does_not_get_the_name_of_another() {
     let server = Server::new("s", "1").tool(Tool::new("one").handler(async || "1"));
     let (far, sent) = overheard(Client::in_process(&server).revision(STATELESS));
     let bridge = Bridge::to(far);
@@ -29,9 +29,9 @@ async fn a_client_without_a_name_is_not_given_that_of_another() {
     assert_eq!(names, [&json!("alice"), &Value::Null]);
 }
 
-/// The script asks about the first call after it was given up, when it hears the second.
+/// The script sends a request about the cancelled first call when it reads the second.
 #[tokio::test]
-async fn a_question_about_a_call_that_was_given_up_is_asked_of_nobody() {
+async fn server_request_of_a_cancelled_call_is_not_forwarded() {
     let heard = Pipe::new();
     let far = spawn(&format!(
         r#"hello; hear
@@ -53,9 +53,9 @@ async fn a_question_about_a_call_that_was_given_up_is_asked_of_nobody() {
     bridge.close().await;
 }
 
-/// The script asks when a list is read while a call runs.
+/// The script sends a request when it reads `tools/list` while a call runs.
 #[tokio::test]
-async fn a_question_is_asked_of_the_call_and_not_of_a_list() {
+async fn server_request_goes_to_the_call_not_to_a_list() {
     let heard = Pipe::new();
     let far = spawn(&format!(
         r#"hello; hear; echo yes > {heard}; hear; ask 9; hear
@@ -80,9 +80,9 @@ async fn a_question_is_asked_of_the_call_and_not_of_a_list() {
     bridge.close().await;
 }
 
-/// One server asks and tells as soon as it is greeted; the other is greeted after that.
+/// One server sends a request and a notification right after its handshake; the other connects after that.
 #[tokio::test]
-async fn nothing_comes_before_the_answer_to_initialize() {
+async fn initialize_response_comes_first() {
     let told = Pipe::new();
     let eager = spawn(&format!(
         r#"hello

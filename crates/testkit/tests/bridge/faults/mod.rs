@@ -1,6 +1,6 @@
-//! The bridge between peers that hang, come late, go away, or mean no good.
+//! The bridge between peers that hang, connect late, disconnect, or are hostile.
 //!
-//! No test waits for time to pass: where time matters the clock is paused.
+//! No test sleeps: where time matters the clock is paused.
 
 mod disconnects;
 mod hanging_servers;
@@ -25,15 +25,15 @@ use tsugite::server::layer::{BoxError, LayerRequest, LayerResponse, Next};
 
 /// The revision of servers and clients with a handshake.
 const HANDSHAKE: Revision = Revision::V2025_11_25;
-/// And of those without.
+/// The revision of servers and clients without a handshake.
 const STATELESS: Revision = Revision::NEWEST;
 
 /// Fails the test instead of hanging.
 async fn within<F: IntoFuture>(work: F) -> F::Output {
-    tokio::time::timeout(Duration::from_secs(60), work.into_future()).await.expect("it hangs")
+    tokio::time::timeout(Duration::from_secs(60), work.into_future()).await.expect("the test hangs")
 }
 
-/// What a client that can be asked anything says of itself.
+/// All client capabilities.
 fn can_be_asked() -> Value {
     json!({"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}})
 }
@@ -49,7 +49,7 @@ fn names(response: &Value) -> Vec<&str> {
     tools.iter().filter_map(|tool| tool["name"].as_str()).collect()
 }
 
-/// Notes what is sent to a server.
+/// Records the messages sent to a server.
 fn overheard(server: ClientBuilder) -> (ClientBuilder, Arc<Mutex<Vec<Value>>>) {
     let heard = Arc::<Mutex<Vec<Value>>>::default();
     let noted = heard.clone();
@@ -61,7 +61,7 @@ fn overheard(server: ClientBuilder) -> (ClientBuilder, Arc<Mutex<Vec<Value>>>) {
     (server, heard)
 }
 
-/// Makes a server say nothing to one method.
+/// A layer that never responds to one method.
 #[derive(Clone)]
 struct Mute(&'static str);
 

@@ -1,4 +1,4 @@
-//! Clients that do what few do.
+//! Unusual clients: repeated handshakes, batches, and unknown cursors.
 
 use serde_json::{Value, json};
 use tsugite::bridge::Bridge;
@@ -26,9 +26,9 @@ fn hello(revision: Revision) -> Value {
     })
 }
 
-/// Whoever greets again begins again: a server allows that, and so does a bridge to it.
+/// A second handshake starts over: a server allows that, and so does a bridge to it.
 #[tokio::test(start_paused = true)]
-async fn a_second_greeting_takes_the_place_of_the_first() {
+async fn second_initialize_replaces_the_first_session() {
     for at_once in [false, true] {
         let (far, sent) = overheard(Client::in_process(&one()).revision(HANDSHAKE));
         let bridge = Bridge::to(far);
@@ -60,7 +60,7 @@ async fn a_second_greeting_takes_the_place_of_the_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_batch_is_answered_as_one() {
+async fn batch_gets_one_response_array() {
     for far in [HANDSHAKE, STATELESS] {
         let bridge = Bridge::to(Client::in_process(&one()).revision(far));
         let mut wire = memory::connect(&bridge.server()).unwrap();
@@ -82,7 +82,7 @@ async fn a_batch_is_answered_as_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cursor_that_nobody_gave_out_is_refused_among_several_servers() {
+async fn unknown_cursor_is_refused_with_several_servers() {
     for near in [HANDSHAKE, STATELESS] {
         let bridge = Bridge::to_many().target("a", Client::in_process(&one()).revision(HANDSHAKE));
         let mut peer = RawClient::connect(&bridge.server(), near, json!({})).await;

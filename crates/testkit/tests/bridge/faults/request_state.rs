@@ -1,4 +1,4 @@
-//! `requestState`: whose it is, and what becomes of one that is nobody's.
+//! `requestState`: it is bound to its caller and call, and an unknown one is refused.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use tsugite_testkit::raw_client::RawClient;
 
 use super::{HANDSHAKE, STATELESS, can_be_asked, text, within};
 
-/// A server whose tool asks for a name, and how often it was called.
+/// A server whose tool asks for a name, and the number of its calls.
 fn greeter() -> (Server, Arc<AtomicUsize>) {
     let called = Arc::<AtomicUsize>::default();
     let count = called.clone();
@@ -29,7 +29,7 @@ fn greeter() -> (Server, Arc<AtomicUsize>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_question_crosses_two_bridges() {
+async fn elicitation_crosses_two_bridges() {
     let (server, called) = greeter();
     let inner = Bridge::to(Client::in_process(&server).revision(HANDSHAKE));
     let outer = Bridge::to(Client::in_process(&inner.server()).revision(STATELESS));
@@ -41,7 +41,7 @@ async fn a_question_crosses_two_bridges() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_that_is_nobodys_runs_nothing() {
+async fn unknown_request_state_runs_nothing() {
     let (server, called) = greeter();
     let bridge = Bridge::to(Client::in_process(&server).revision(HANDSHAKE));
     let mut peer = RawClient::connect(&bridge.server(), STATELESS, can_be_asked()).await;
@@ -54,7 +54,7 @@ async fn a_state_that_is_nobodys_runs_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_state_opens_for_its_caller_its_method_and_its_arguments_and_once() {
+async fn request_state_is_bound_to_one_call_and_used_once() {
     let (server, called) = greeter();
     let bridge = Bridge::to(Client::in_process(&server).revision(HANDSHAKE));
     let server = bridge.server();
@@ -93,7 +93,7 @@ async fn a_state_opens_for_its_caller_its_method_and_its_arguments_and_once() {
         let answer = within(other.request_once("tools/call", back.clone())).await;
         assert_eq!(answer["error"]["code"], -32602, "{answer}");
     }
-    // None of that has done it any harm, and where it is brought back from does not matter.
+    // The state is still valid, and may come back on another connection.
     let mut again = RawClient::connect_as(&server, ada(), STATELESS, can_be_asked()).await;
     assert_eq!(text(&within(again.request_once("tools/call", back.clone())).await), "Hello, Ada");
     let replayed = within(peer.request_once("tools/call", back)).await;

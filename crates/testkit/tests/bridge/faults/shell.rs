@@ -1,4 +1,4 @@
-//! Servers that are a few lines of shell.
+//! Servers written as shell scripts.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use tsugite::client::{Client, ClientBuilder, Command};
 
 use super::{HANDSHAKE, within};
 
-/// What every script may use. `hear` reads a line into `$line`, `say` writes one. The first call after `hello` has the
+/// Functions for the scripts. `hear` reads a line into `$line`, `say` writes one. The first call after `hello` has the
 /// id 2.
 const WORDS: &str = r#"
 say() { printf '%s\n' "$1"; }
@@ -21,13 +21,13 @@ hello() { hear; welcome; hear; }
 drain() { while hear; do :; done; }
 "#;
 
-/// A server that is a script and wants a handshake.
+/// A server that is a script with a handshake.
 pub(crate) fn spawn(script: &str) -> ClientBuilder {
     let command = Command::new("/bin/sh").args(["-c", &format!("{WORDS}\n{script}")]);
     Client::spawn(command).revision(HANDSHAKE)
 }
 
-/// A pipe with a name, by which a script says that it has come so far.
+/// A named pipe through which a script reports its progress.
 pub(crate) struct Pipe(PathBuf);
 
 impl Pipe {
@@ -44,7 +44,7 @@ impl Pipe {
     pub(crate) async fn hear(&self) -> String {
         let path = self.0.clone();
         let reading = tokio::task::spawn_blocking(move || std::fs::read_to_string(path).unwrap());
-        // Whoever reads from a pipe that nobody writes to could not be stopped otherwise.
+        // Without a writer, a blocking read of the pipe could not be stopped.
         let unblocked = Unblock(&self.0);
         let heard = within(reading).await.unwrap();
         std::mem::forget(unblocked);

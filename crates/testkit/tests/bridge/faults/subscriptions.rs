@@ -1,4 +1,4 @@
-//! Subscriptions: how many, for how long, and through what.
+//! Subscriptions: their number, their duration, and their renewal.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn growing() -> Server {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_time_limit_for_calls_ends_no_stream_of_changes() {
+async fn call_timeout_does_not_end_a_subscription() {
     for far in [HANDSHAKE, STATELESS] {
         let server = growing();
         let bridge = Bridge::to(Client::in_process(&server).revision(far)).timeout(Duration::from_secs(5));
@@ -30,7 +30,7 @@ async fn a_time_limit_for_calls_ends_no_stream_of_changes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn streams_of_changes_are_counted() {
+async fn subscriptions_are_limited() {
     for far in [HANDSHAKE, STATELESS] {
         let bridge = Bridge::to(Client::in_process(&growing()).revision(far));
         let server = bridge.server().max_subscriptions(2);
@@ -43,7 +43,7 @@ async fn streams_of_changes_are_counted() {
         let many = json!({"notifications": {"resourceSubscriptions": ["a:1", "a:2", "a:3"]}});
         let many = within(peer.request("subscriptions/listen", many)).await;
         assert_eq!(many["error"]["code"], -32602, "{far}: {many}");
-        // One that is over counts no more.
+        // A closed subscription no longer counts.
         peer.notify("notifications/cancelled", json!({"requestId": first}));
         tokio::time::sleep(Duration::from_secs(1)).await;
         let before = peer.notifications.len();
@@ -59,7 +59,7 @@ async fn streams_of_changes_are_counted() {
 }
 
 #[tokio::test]
-async fn a_server_that_comes_back_is_told_again_what_is_watched() {
+async fn restarted_server_gets_its_subscriptions_again() {
     let (first, told) = (Pipe::new(), Pipe::new());
     let far = spawn(&format!(
         r#"if rm {first} 2>/dev/null; then
@@ -87,7 +87,7 @@ async fn a_server_that_comes_back_is_told_again_what_is_watched() {
 }
 
 #[tokio::test]
-async fn a_flood_of_changes_is_not_kept_for_whoever_does_not_read() {
+async fn unread_change_notifications_are_limited() {
     let done = Pipe::new();
     let far = spawn(&format!(
         r#"hello; hear; i=0
@@ -102,20 +102,20 @@ async fn a_flood_of_changes_is_not_kept_for_whoever_does_not_read() {
     let mut peer = RawClient::connect(&server, HANDSHAKE, json!({})).await;
     peer.notify("notifications/roots/list_changed", json!({}));
     done.hear().await;
-    // What has waited comes in two loads: what fitted, and what was kept for later.
+    // The waiting messages come in two parts: those that fitted, and those kept for later.
     for _ in 0..2 {
         within(peer.request("ping", json!({}))).await;
     }
     let kept: usize = peer.notifications.iter().map(|told| told.to_string().len()).sum();
-    assert!(peer.notifications.len() < FLOOD, "all of it was kept, {kept} bytes");
+    assert!(peer.notifications.len() < FLOOD, "all notifications were kept, {kept} bytes");
     bridge.close().await;
 }
 
-/// More than a client is told that does not read.
+/// More notifications than are kept for a client that does not read.
 const FLOOD: usize = 20_000;
 
 #[tokio::test]
-async fn a_resource_without_a_scheme_is_found_among_several_servers() {
+async fn resource_without_a_scheme_is_found_among_several_servers() {
     let far = spawn(
         r#"hello
         hear; say '{"jsonrpc":"2.0","id":2,"result":{"resources":[{"uri":"plain.txt","name":"plain"}]}}'
@@ -134,7 +134,7 @@ async fn a_resource_without_a_scheme_is_found_among_several_servers() {
 
 /// The second server cannot be started at first.
 #[tokio::test]
-async fn whoever_listens_hears_of_a_server_that_comes_later() {
+async fn subscribers_are_notified_of_a_late_server() {
     for near in [HANDSHAKE, STATELESS] {
         let first = Pipe::new();
         let late = spawn(&format!("if rm {first} 2>/dev/null; then exit 1; fi; hello; drain"));
@@ -152,9 +152,9 @@ async fn whoever_listens_hears_of_a_server_that_comes_later() {
     }
 }
 
-/// A server of 2026-07-28 tells only what it was asked for, which it cannot be before it is there.
+/// A server of 2026-07-28 sends only subscribed changes, so it must be subscribed to once it is connected.
 #[tokio::test]
-async fn a_server_that_comes_later_is_asked_for_its_changes() {
+async fn late_server_is_subscribed_to() {
     for near in [HANDSHAKE, STATELESS] {
         let (first, asked) = (Pipe::new(), Pipe::new());
         let late = spawn(&format!(

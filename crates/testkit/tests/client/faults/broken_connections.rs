@@ -1,4 +1,4 @@
-//! Connections that break at every point of an answer.
+//! Connections that break at every point of a response.
 
 use serde_json::json;
 use tsugite::client::{Client, ErrorKind};
@@ -7,7 +7,7 @@ use tsugite::prelude::Revision;
 use super::raw::{Asked, Raw, Then, Wire};
 use super::{HANDSHAKE, call, kind, within};
 
-/// Where an answer breaks off: what is written of it before.
+/// The parts of a response that are written before the connection breaks.
 const POINTS: [&str; 9] = [
     // Before the head, and in the middle of it.
     "",
@@ -24,14 +24,14 @@ const POINTS: [&str; 9] = [
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":1}}\n\n",
 ];
 
-/// Breaks an answer off, in one way or the other.
+/// Writes part of a response and breaks the connection, with a reset or an orderly close.
 fn breaks(wire: &mut Wire, point: &str, reset: bool) -> Then {
     wire.write(point);
     if reset { Then::Reset } else { Then::Close }
 }
 
 #[tokio::test]
-async fn a_call_whose_answer_breaks_off_may_have_run_and_is_sent_once() {
+async fn call_with_a_truncated_response_is_not_repeated() {
     for point in POINTS {
         for reset in [false, true] {
             let raw = Raw::after_hello(move |asked, wire| match asked.body["params"]["name"].as_str() {
@@ -51,7 +51,7 @@ async fn a_call_whose_answer_breaks_off_may_have_run_and_is_sent_once() {
                     client.revision()
                 );
                 assert_eq!(raw.calls(), before + 1, "{point:?}");
-                // The next finds a server that works.
+                // The next call succeeds.
                 assert_eq!(call(&client, "works").await.unwrap(), "yes", "{point:?}");
                 assert_eq!(raw.count(|asked| asked.method() == "initialize"), 1, "{point:?}");
             }
@@ -60,7 +60,7 @@ async fn a_call_whose_answer_breaks_off_may_have_run_and_is_sent_once() {
 }
 
 #[tokio::test]
-async fn what_does_no_harm_is_asked_again_when_its_answer_breaks_off() {
+async fn safe_request_is_retried_after_a_truncated_response() {
     for point in POINTS {
         let raw = Raw::after_hello(move |asked, wire| {
             let first = asked.body["params"]["cursor"].is_null() && asked.id() % 2 == 0;
@@ -77,7 +77,7 @@ async fn what_does_no_harm_is_asked_again_when_its_answer_breaks_off() {
 }
 
 #[tokio::test]
-async fn what_does_no_harm_is_not_asked_for_ever() {
+async fn retries_of_safe_requests_are_limited() {
     let raw = Raw::after_hello(|_, wire| breaks(wire, "", false));
     let client = within(raw.client()).await.unwrap();
     assert!(within(client.list_tools()).await.unwrap_err().is_connection_lost());
@@ -85,7 +85,7 @@ async fn what_does_no_harm_is_not_asked_for_ever() {
 }
 
 #[tokio::test]
-async fn a_tool_that_says_it_does_no_harm_is_called_again_and_others_are_not() {
+async fn only_read_only_or_idempotent_tools_are_retried() {
     let list = json!({"tools": [
         {"name": "reads", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}},
         {"name": "repeats", "inputSchema": {"type": "object"}, "annotations": {"idempotentHint": true}},
@@ -124,20 +124,20 @@ async fn a_tool_that_says_it_does_no_harm_is_called_again_and_others_are_not() {
     ));
     assert_eq!(raw.count(of("unknown")), 1);
     assert_eq!(call(&client, "unknown").await.unwrap(), "again");
-    // The caller may know better.
+    // The caller may allow a retry.
     let again = within(client.call::<String>("unknown", ()).idempotent()).await;
     assert_eq!((again.unwrap(), raw.count(of("unknown"))), ("again".to_owned(), 4));
 }
 
 #[tokio::test]
-async fn a_stream_that_breaks_after_an_id_is_taken_up_again() {
+async fn broken_stream_with_an_event_id_is_resumed() {
     let raw = Raw::start(|asked, wire| {
         if asked.is_call() {
             wire.stream();
-            // Nothing to read in it but the id, and how soon to come back.
+            // An event with only an id and a retry time.
             wire.write("retry: 10\nid: a-1\ndata:\n\n");
             wire.event(Some("a-2"), &json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}));
-            // What was not finished has not been seen.
+            // An incomplete event does not count as received.
             wire.write("id: a-3\ndata: {\"half\"");
             return Then::Close;
         }
@@ -169,7 +169,7 @@ async fn a_stream_that_breaks_after_an_id_is_taken_up_again() {
 }
 
 #[tokio::test]
-async fn a_stream_that_cannot_be_taken_up_again_leaves_a_call_that_may_have_run() {
+async fn failed_resumption_reports_that_the_call_may_have_run() {
     for refusal in ["", "404", "405", "401", "500", "200 application/json", "302", "garbage"] {
         let raw = Raw::start(move |asked, wire| {
             if asked.is_call() {
@@ -197,7 +197,7 @@ async fn a_stream_that_cannot_be_taken_up_again_leaves_a_call_that_may_have_run(
 }
 
 #[tokio::test]
-async fn a_modern_stream_that_breaks_is_not_taken_up_again() {
+async fn broken_stateless_stream_is_not_resumed() {
     let raw = Raw::start(|asked, wire| {
         wire.stream();
         wire.write("retry: 1\n");
@@ -210,7 +210,7 @@ async fn a_modern_stream_that_breaks_is_not_taken_up_again() {
 }
 
 #[tokio::test]
-async fn a_handshake_that_breaks_off_is_an_error_and_leaves_no_request_behind() {
+async fn broken_handshake_is_an_error_without_fallback() {
     for point in POINTS {
         let raw = Raw::start(move |_, wire| breaks(wire, point, false));
         for connecting in [raw.client(), Client::connect(raw.url())] {
@@ -220,13 +220,13 @@ async fn a_handshake_that_breaks_off_is_an_error_and_leaves_no_request_behind() 
                 "{point:?}: {error}"
             );
         }
-        // A broken connection says nothing of the server's era: nobody tried another.
+        // A broken connection does not decide the era of the server: the other era is not tried.
         assert_eq!(raw.seen().len(), 2, "{point:?}: {:?}", raw.seen());
     }
 }
 
 #[tokio::test]
-async fn what_is_no_http_and_what_is_no_message_is_an_error() {
+async fn invalid_http_and_invalid_messages_are_errors() {
     let answers = [
         "\r\n\r\n",
         "garbage\r\n\r\n",
@@ -260,7 +260,7 @@ async fn what_is_no_http_and_what_is_no_message_is_an_error() {
 }
 
 #[tokio::test]
-async fn an_idle_connection_that_the_server_closes_is_not_missed() {
+async fn closed_idle_connection_is_replaced() {
     for (revision, reset) in
         [(HANDSHAKE, false), (HANDSHAKE, true), (Revision::NEWEST, false), (Revision::NEWEST, true)]
     {
@@ -272,7 +272,7 @@ async fn an_idle_connection_that_the_server_closes_is_not_missed() {
         for ended in 1..20 {
             assert_eq!(call(&client, "t").await.unwrap(), "yes", "{revision} {reset}");
             raw.ended(ended).await;
-            // Idle is what had time to notice.
+            // The connection counts as idle once the close was noticed.
             for _ in 0..10 {
                 tokio::task::yield_now().await;
             }
@@ -282,7 +282,7 @@ async fn an_idle_connection_that_the_server_closes_is_not_missed() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_as_such() {
+async fn unreachable_server_is_a_connect_error() {
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for connecting in [
         Client::connect(format!("http://{gone}/mcp")),

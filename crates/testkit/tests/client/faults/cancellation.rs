@@ -1,4 +1,4 @@
-//! Calls that nobody waits for any more: the server is told the way its revision wants it, and of nothing else.
+//! Dropped and timed out calls: the server is told as its revision requires, and nothing else is cancelled.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn is_cancellation(asked: &Asked) -> bool {
     asked.method() == "notifications/cancelled"
 }
 
-/// Answers nothing but what a test is not about.
+/// A server that answers everything except calls.
 fn silent() -> Raw {
     Raw::after_hello(|_, wire| {
         wire.closed();
@@ -26,7 +26,7 @@ fn begin(client: &Client) -> Running<tsugite::client::Result<String>> {
 }
 
 #[tokio::test]
-async fn a_child_is_told_which_call_is_dropped() {
+async fn dropped_call_is_cancelled_at_the_child() {
     let clients: [(ClientBuilder, i64); 2] = [(spawn("hello; drain"), 3), (spawn_modern("drain"), 2)];
     for (client, id) in clients {
         let client = within(client).await.unwrap();
@@ -45,7 +45,7 @@ async fn a_child_is_told_which_call_is_dropped() {
 }
 
 #[tokio::test]
-async fn a_child_is_told_of_a_call_whose_time_is_over() {
+async fn timed_out_call_is_cancelled_at_the_child() {
     // LIFE-023
     let client = within(spawn("hello; drain")).await.unwrap();
     let late = within(client.call::<String>("t", ()).timeout(Duration::from_millis(50))).await;
@@ -54,7 +54,7 @@ async fn a_child_is_told_of_a_call_whose_time_is_over() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_answered_is_not_cancelled() {
+async fn answered_call_is_not_cancelled() {
     // CANC-003, CANC-004
     let clients =
         [(spawn("hello; hear; answer 2 yes; drain"), 3), (spawn_modern("hear; answer 1 yes; drain"), 2)];
@@ -70,7 +70,7 @@ async fn a_call_that_was_answered_is_not_cancelled() {
 }
 
 #[tokio::test]
-async fn over_http_a_handshake_server_is_told_and_keeps_the_session() {
+async fn http_handshake_cancellation_is_sent_and_keeps_the_session() {
     let raw = silent();
     let client = within(raw.client()).await.unwrap();
     let running = begin(&client);
@@ -80,7 +80,7 @@ async fn over_http_a_handshake_server_is_told_and_keeps_the_session() {
     let told = raw.seen().into_iter().find(is_cancellation).unwrap();
     assert_eq!(told.body["params"]["requestId"], json!(2));
     assert_eq!(told.header("mcp-session-id"), Some("one"));
-    // The same for one whose time is over.
+    // The same for a call that timed out.
     let late = within(client.call::<String>("t", ()).timeout(Duration::from_millis(50))).await;
     assert!(late.unwrap_err().is_timeout());
     raw.saw(2, is_cancellation).await;
@@ -88,8 +88,8 @@ async fn over_http_a_handshake_server_is_told_and_keeps_the_session() {
 }
 
 #[tokio::test]
-async fn over_http_a_modern_server_sees_the_connection_close_and_hears_nothing() {
-    // While it waits for the head, and while it reads a stream.
+async fn http_stateless_cancellation_only_closes_the_connection() {
+    // While the client waits for the head, and while it reads a stream.
     for streams in [false, true] {
         let raw = Raw::start(move |_, wire| {
             if streams {
@@ -107,12 +107,12 @@ async fn over_http_a_modern_server_sees_the_connection_close_and_hears_nothing()
         let late = within(client.call::<String>("t", ()).timeout(Duration::from_millis(50))).await;
         assert!(late.unwrap_err().is_timeout());
         raw.ended(2).await;
-        assert_eq!(raw.seen().len(), 2, "nothing but the two calls");
+        assert_eq!(raw.seen().len(), 2, "only the two calls are sent");
     }
 }
 
 #[tokio::test]
-async fn a_handshake_is_never_cancelled() {
+async fn handshake_is_never_cancelled() {
     // CANC-005
     let raw = Raw::start(|asked, wire| {
         if asked.header("x-answer").is_some() {
@@ -129,11 +129,11 @@ async fn a_handshake_is_never_cancelled() {
         let late = Client::connect(raw.url()).revision(revision).timeout(Duration::from_millis(50));
         within(late).await.unwrap_err();
     }
-    // Whoever comes later is heard later.
+    // A later request arrives later.
     let client = within(raw.client().header("x-answer", "1")).await.unwrap();
     within(client.close()).await;
     assert_eq!(raw.count(is_cancellation), 0);
-    // And through pipes.
+    // The same over pipes.
     let file = super::shell::Path::new();
     let script = format!("while hear; do echo \"$line\" >> {}; done", file.0.display());
     let late = spawn(&script).timeout(Duration::from_millis(300));
@@ -142,7 +142,7 @@ async fn a_handshake_is_never_cancelled() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_dropped_half_way_asks_for_no_more_pages() {
+async fn dropped_list_requests_no_more_pages() {
     let raw = Raw::after_hello(|asked, wire| {
         let cursor = asked.body["params"]["cursor"].as_str().unwrap_or("0").parse::<u64>().unwrap() + 1;
         wire.json(
@@ -161,7 +161,7 @@ async fn a_list_that_is_dropped_half_way_asks_for_no_more_pages() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_closed_ends_its_session_and_its_calls() {
+async fn closing_the_client_ends_its_session_and_calls() {
     let raw = silent();
     let client = within(raw.client()).await.unwrap();
     let running = begin(&client);

@@ -1,4 +1,4 @@
-//! Children that end when they should not.
+//! Child processes that exit unexpectedly.
 
 use tsugite::client::{ChangeFilter, Client, ConnectStep, ErrorKind};
 use tsugite_testkit::log::Warnings;
@@ -6,7 +6,7 @@ use tsugite_testkit::log::Warnings;
 use super::shell::{Path, noted, sh, spawn, spawn_modern};
 use super::{Running, call, kind, until, within};
 
-/// How a child ends, and what is to be read of it.
+/// How a child exits, and the words that the error must contain.
 const ENDS: [(&str, &str); 3] = [
     ("exit 0", "ended with code 0"),
     ("exit 7", "ended with code 7"),
@@ -14,13 +14,13 @@ const ENDS: [(&str, &str); 3] = [
 ];
 
 #[tokio::test]
-async fn a_child_that_ends_in_the_middle_of_a_call_says_how_and_the_call_is_not_repeated() {
+async fn child_exit_during_a_call_is_reported_without_retry() {
     for (end, words) in ENDS {
         for script in [
             format!("hello; hear; {end}"),
-            // Half an answer is none.
+            // Half a response does not count.
             format!("hello; hear; printf '{{\"jsonrpc\":\"2.0\",\"id\":2,'; {end}"),
-            // Neither is an answer to another call, nor progress.
+            // Neither does a response to another call, nor progress.
             format!(
                 r#"hello; hear; answer 9 no; say '{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":2,"progress":1}}}}'; {end}"#
             ),
@@ -38,13 +38,13 @@ async fn a_child_that_ends_in_the_middle_of_a_call_says_how_and_the_call_is_not_
 }
 
 #[tokio::test]
-async fn a_last_answer_without_the_end_of_its_line_is_heard() {
+async fn last_response_without_a_newline_is_read() {
     let client = within(spawn(r#"hello; hear; printf '%s' "$(answer 2 last)""#)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "last");
 }
 
 #[tokio::test]
-async fn a_child_that_ends_during_the_handshake_says_how_and_what_it_wrote() {
+async fn child_exit_during_the_handshake_reports_code_and_stderr() {
     for (end, words) in ENDS {
         for script in [
             format!("echo why >&2; {end}"),
@@ -62,7 +62,7 @@ async fn a_child_that_ends_during_the_handshake_says_how_and_what_it_wrote() {
 }
 
 #[tokio::test]
-async fn a_child_that_ends_after_the_handshake_is_started_again_by_the_next_call() {
+async fn next_call_restarts_an_exited_child() {
     let file = super::shell::Path::new();
     // The first of them ends at once, the second answers.
     let script = format!(
@@ -71,7 +71,7 @@ async fn a_child_that_ends_after_the_handshake_is_started_again_by_the_next_call
     );
     let client = within(spawn(&script)).await.unwrap();
     let first = client.process_id();
-    // It was not asked yet when it ended, so asking the next does no harm; or it was, and only the caller can know.
+    // If the call was not sent before the exit it is retried; otherwise it fails, as it may have run.
     let mut outcome = call(&client, "t").await;
     if let Err(error) = &outcome {
         assert!(error.is_connection_lost() && error.to_string().contains("ended with code 3"), "{error}");
@@ -83,18 +83,18 @@ async fn a_child_that_ends_after_the_handshake_is_started_again_by_the_next_call
 }
 
 #[tokio::test]
-async fn what_does_no_harm_is_asked_again_of_a_new_child_and_not_without_end() {
+async fn safe_request_is_retried_on_a_new_child_within_limits() {
     let file = super::shell::Path::new();
     let script = format!("echo started >> {}; hello; hear; exit 1", file.0.display());
     let client = within(spawn(&script)).await.unwrap();
     assert!(matches!(kind(within(client.list_tools()).await), ErrorKind::ConnectionLost { .. }));
-    assert_eq!(file.text().lines().count(), 3, "once, and twice more");
+    assert_eq!(file.text().lines().count(), 3, "the first attempt and two retries");
     assert!(matches!(kind(call(&client, "t").await), ErrorKind::ConnectionLost { may_have_run: true, .. }));
     assert_eq!(file.text().lines().count(), 4, "a tool is called once");
 }
 
 #[tokio::test]
-async fn a_child_that_ends_in_the_middle_of_a_stream_of_changes_loses_every_call() {
+async fn child_exit_fails_every_pending_call() {
     let script = r#"hello; hear; hear; hear; say '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'; kill -TERM $$"#;
     let client = within(spawn(script)).await.unwrap();
     let calls = (0..3).map(|_| call(&client, "t"));
@@ -109,7 +109,7 @@ async fn a_child_that_ends_in_the_middle_of_a_stream_of_changes_loses_every_call
 }
 
 #[tokio::test]
-async fn a_probe_that_ends_its_child_is_followed_by_a_handshake_with_a_new_one() {
+async fn probe_that_kills_its_child_falls_back_to_handshake() {
     let file = super::shell::Path::new();
     let script = format!(
         r#"echo started >> {0}; hear; case "$line" in *discover*) exit 1;; esac; welcome; hear; hear; answer 2 yes; drain"#,
@@ -118,7 +118,7 @@ async fn a_probe_that_ends_its_child_is_followed_by_a_handshake_with_a_new_one()
     let client = within(Client::spawn(sh(&script))).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "yes");
     assert_eq!(file.text().lines().count(), 2);
-    // One that ends whatever it is asked is not started for ever.
+    // A child that always exits is not restarted forever.
     let file = super::shell::Path::new();
     let script = format!("echo started >> {}; hear; exit 1", file.0.display());
     assert!(matches!(kind(within(Client::spawn(sh(&script))).await), ErrorKind::Connect { .. }));
@@ -126,7 +126,7 @@ async fn a_probe_that_ends_its_child_is_followed_by_a_handshake_with_a_new_one()
 }
 
 #[tokio::test]
-async fn a_modern_child_that_ends_in_the_middle_of_a_call_loses_it() {
+async fn stateless_child_exit_fails_the_call() {
     let client = within(spawn_modern("hear; exit 4")).await.unwrap();
     match kind(call(&client, "t").await) {
         ErrorKind::ConnectionLost { may_have_run: true, reason } => {
@@ -137,7 +137,7 @@ async fn a_modern_child_that_ends_in_the_middle_of_a_call_loses_it() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_started_is_told_at_once() {
+async fn spawn_failure_is_reported_at_once() {
     match kind(within(Client::spawn(["/no/such/program"])).await) {
         ErrorKind::Connect { step: ConnectStep::Spawn, reason } => {
             assert!(reason.contains("/no/such/program"), "{reason}")
@@ -147,7 +147,7 @@ async fn what_cannot_be_started_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn closing_while_a_resource_is_watched_again_is_no_fault() {
+async fn closing_during_resubscription_logs_no_warning() {
     let first = Path::new();
     let client = within(spawn(&format!(
         r#"if [ ! -e {0} ]; then

@@ -1,4 +1,4 @@
-//! Servers that send their clients elsewhere, or want credentials for everything.
+//! Servers that redirect their clients or require credentials.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -11,11 +11,11 @@ use tsugite::client::{Authorizer, Challenge, Client, ClientError, ConnectStep, E
 use super::raw::{Asked, Raw, Then, hello};
 use super::{call, kind, until, within};
 
-/// What must not be seen anywhere.
+/// A secret that must not appear anywhere.
 const SECRET: &str = "hunter2-is-the-secret";
 
 #[tokio::test]
-async fn a_redirect_to_another_server_is_not_followed() {
+async fn redirect_to_another_server_is_not_followed() {
     let other = Raw::start(|asked, wire| {
         wire.json(&asked.answer("stolen"));
         Then::Keep
@@ -52,7 +52,7 @@ async fn a_redirect_to_another_server_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_the_same_server_keeps_the_message_and_its_credentials() {
+async fn redirect_on_the_same_server_keeps_message_and_credentials() {
     for status in [301, 302, 307, 308] {
         let raw = Raw::after_hello(move |asked, wire| {
             match asked.path.as_str() {
@@ -70,7 +70,7 @@ async fn a_redirect_to_the_same_server_keeps_the_message_and_its_credentials() {
 }
 
 #[tokio::test]
-async fn an_endpoint_on_another_server_is_refused() {
+async fn endpoint_on_another_server_is_refused() {
     let other = Raw::start(|_, _| Then::Close);
     let address = other.address;
     for endpoint in [
@@ -94,7 +94,7 @@ async fn an_endpoint_on_another_server_is_refused() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_never_comes_is_waited_for_in_vain_and_not_for_ever() {
+async fn missing_endpoint_event_times_out() {
     for said in [
         "",
         ": comment\n\n",
@@ -113,13 +113,13 @@ async fn an_endpoint_that_never_comes_is_waited_for_in_vain_and_not_for_ever() {
             matches!(kind(within(connecting).await), ErrorKind::Connect { step: ConnectStep::Handshake, .. }),
             "{said}"
         );
-        // It lets go of the stream.
+        // The client closes the stream.
         raw.ended(1).await;
     }
 }
 
 #[tokio::test]
-async fn an_old_stream_that_breaks_loses_its_calls_and_is_opened_again() {
+async fn broken_http_sse_stream_fails_its_calls_and_reopens() {
     let raw = Raw::start(|asked, wire| {
         if asked.verb == "POST" {
             let path = asked.path.clone();
@@ -137,7 +137,7 @@ async fn an_old_stream_that_breaks_loses_its_calls_and_is_opened_again() {
             let Some(at) = mail.iter().position(|(to, _)| *to == session) else {
                 drop(mail);
                 std::thread::yield_now();
-                // A client that is gone is noticed by what is written.
+                // Writing notices a client that has disconnected.
                 if !wire.write(":\n\n") {
                     return Then::Close;
                 }
@@ -166,14 +166,14 @@ async fn an_old_stream_that_breaks_loses_its_calls_and_is_opened_again() {
 }
 
 #[tokio::test]
-async fn https_fails_where_the_encryption_does() {
+async fn https_fails_if_tls_fails() {
     let raw = Raw::start(|_, wire| {
         wire.write("HTTP/1.1 400 Bad Request\r\n\r\n");
         Then::Close
     });
     let url = format!("https://{}/mcp?key={SECRET}", raw.address);
     let error = within(Client::connect(url).bearer(SECRET)).await.unwrap_err();
-    // Without the feature it is a mistake of whoever built it; with it, of the server.
+    // Without the feature it is a configuration error; with it, the server's fault.
     match error.kind() {
         ErrorKind::Config(what) => assert!(what.contains("feature `tls`"), "{what}"),
         ErrorKind::Connect { step: ConnectStep::Tls, .. } => {}
@@ -184,7 +184,7 @@ async fn https_fails_where_the_encryption_does() {
 }
 
 #[tokio::test]
-async fn a_refused_credential_without_an_authorizer_is_told_with_its_challenge() {
+async fn unauthorized_without_an_authorizer_reports_the_challenge() {
     for status in [401, 403] {
         let raw = Raw::after_hello(move |_, wire| {
             wire.status(
@@ -214,23 +214,23 @@ async fn a_refused_credential_without_an_authorizer_is_told_with_its_challenge()
             }
         }
         assert_eq!(raw.calls(), 2);
-        // The same from the first request on.
+        // The same for the first request.
         let raw = Raw::start(move |_, wire| {
             wire.status(status, "", "");
             Then::Keep
         });
         for connecting in [raw.client(), Client::connect(raw.url()), Client::connect(raw.url()).http_sse()] {
-            // One that does not speak of credentials may be about something else, and says so itself.
+            // Without a challenge the status may mean something else, so the body is reported.
             match (status, kind(within(connecting).await)) {
                 (401, ErrorKind::Unauthorized(_)) | (403, ErrorKind::Status { status: 403, .. }) => {}
                 (_, other) => panic!("{other:?}"),
             }
         }
-        assert_eq!(raw.seen().len(), 3, "an auth wall says nothing of the era");
+        assert_eq!(raw.seen().len(), 3, "an authorization error does not decide the era");
     }
 }
 
-/// Says yes to every challenge, and has a new token each time.
+/// Accepts every challenge with a new token.
 struct Willing(Arc<Mutex<Vec<Challenge>>>);
 
 impl Authorizer for Willing {
@@ -249,7 +249,7 @@ impl Authorizer for Willing {
 }
 
 #[tokio::test]
-async fn an_authorizer_is_asked_and_what_it_gives_is_sent() {
+async fn authorizer_is_called_and_its_token_is_sent() {
     let raw = Raw::after_hello(|asked, wire| {
         match asked.header("authorization") {
             Some(token) if token == format!("Bearer {SECRET}-1") => wire.json(&asked.answer("in")),
@@ -267,12 +267,12 @@ async fn an_authorizer_is_asked_and_what_it_gives_is_sent() {
     let all: Vec<_> = raw.seen().into_iter().filter(Asked::is_call).collect();
     assert_eq!(all.len(), 3);
     assert_eq!(all[0].body, all[1].body, "the same message with other credentials");
-    // Credentials go with everything.
+    // Credentials are sent with every request.
     assert!(raw.seen().iter().all(|asked| asked.header("authorization").is_some()));
 }
 
 #[tokio::test]
-async fn an_authorizer_that_never_gives_up_is_asked_twice_for_one_request() {
+async fn authorizer_is_called_at_most_twice_per_request() {
     for status in [401, 403] {
         let raw = Raw::after_hello(move |_, wire| {
             wire.status(status, "", "");
@@ -288,8 +288,8 @@ async fn an_authorizer_that_never_gives_up_is_asked_twice_for_one_request() {
 }
 
 #[tokio::test]
-async fn secrets_stand_in_no_error() {
-    // A server that is gone, silent, mad, or busy.
+async fn errors_contain_no_secrets() {
+    // A server that is unreachable, silent, broken, or busy.
     let ways: [fn(&Asked, &mut super::raw::Wire) -> Then; 5] = [
         |_, _| Then::Close,
         |_, wire| {
@@ -337,7 +337,7 @@ async fn secrets_stand_in_no_error() {
 }
 
 #[tokio::test]
-async fn a_session_id_is_sent_back_as_it_came_and_shown_nowhere() {
+async fn session_id_is_sent_unchanged_and_never_shown() {
     let raw = Raw::start(|asked, wire| {
         if asked.method() == "initialize" {
             wire.json_with(&format!("mcp-session-id: {SECRET}\r\n"), &super::raw::welcome(asked));

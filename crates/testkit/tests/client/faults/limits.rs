@@ -1,4 +1,4 @@
-//! Servers that never stop: what they send is bounded, and so is what is sent to them.
+//! Servers that never stop: what the client reads from them and sends to them is limited.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,9 +11,9 @@ use super::raw::{Asked, Raw, Then, hello};
 use super::shell::spawn;
 use super::{call, kind, until, within, without_growing};
 
-/// So short that it is over at once.
+/// So short that it expires at once.
 const SHORT: Duration = Duration::from_millis(300);
-/// Of a stream whose pieces have a length.
+/// The head of a chunked event stream.
 const CHUNKED: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
@@ -22,7 +22,7 @@ fn note(method: &str, params: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_head_without_end_is_given_up() {
+async fn endless_response_head_is_refused() {
     let raw = Raw::after_hello(|asked, wire| {
         wire.write("HTTP/1.1 200 OK\r\n");
         match asked.body["params"]["name"].as_str() {
@@ -36,14 +36,14 @@ async fn a_head_without_end_is_given_up() {
         let error = without_growing(call(&client, name)).await.unwrap_err();
         assert!(error.may_have_run(), "{name}: {error}");
     }
-    // Interim answers may come as long as there is time.
+    // Interim responses are read until the timeout.
     let outcome = within(client.call::<String>("interim", ()).timeout(SHORT)).await;
     assert!(outcome.is_err());
     assert_eq!(raw.calls(), 3);
 }
 
 #[tokio::test]
-async fn a_body_without_end_is_too_large() {
+async fn endless_response_body_is_too_large() {
     let raw = Raw::after_hello(|_, wire| {
         wire.write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n[");
         wire.for_ever("[".repeat(1 << 16))
@@ -56,7 +56,7 @@ async fn a_body_without_end_is_too_large() {
 }
 
 #[tokio::test]
-async fn an_event_without_end_is_too_large() {
+async fn endless_event_is_too_large() {
     let lines = ["data: ", "data: x\n", ": comment ", "id: ", "event: ", "x"];
     for line in lines {
         let raw = Raw::after_hello(move |_, wire| {
@@ -77,13 +77,13 @@ async fn an_event_without_end_is_too_large() {
 }
 
 #[tokio::test]
-async fn what_is_no_sign_of_life_does_not_keep_a_call_alive() {
+async fn only_real_progress_extends_the_timeout() {
     let pieces: [fn(&Asked) -> String; 5] = [
         |_| ": comment\n\n".into(),
         |_| "id: 1\ndata:\n\n".into(),
         |_| "data: no message\n\n".into(),
         |_| format!("data: {}\n\n", note("notifications/message", json!({"level": "info", "data": "x"}))),
-        // Progress that stands, falls, or is somebody else's.
+        // Progress that stays the same, falls, or belongs to another call.
         |asked| {
             let all = [(asked.id(), 1.0), (asked.id(), 0.5), (asked.id() + 7, 2.0)];
             all.map(|(token, progress)| {
@@ -113,7 +113,7 @@ async fn what_is_no_sign_of_life_does_not_keep_a_call_alive() {
 }
 
 #[tokio::test]
-async fn progress_without_end_ends_with_the_time_in_all() {
+async fn endless_progress_ends_at_the_total_timeout() {
     let raw = Raw::after_hello(|asked, wire| {
         wire.stream();
         for step in 0.. {
@@ -143,7 +143,7 @@ async fn progress_without_end_ends_with_the_time_in_all() {
 }
 
 #[tokio::test]
-async fn notifications_of_a_child_without_end_stop_nobody() {
+async fn endless_notifications_of_a_child_do_not_block_calls() {
     for note in [
         r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#,
         r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"x"}}"#,
@@ -152,7 +152,7 @@ async fn notifications_of_a_child_without_end_stop_nobody() {
         r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}"#,
         r#"{"jsonrpc":"2.0","id":77,"result":{}}"#,
     ] {
-        // They come while the call waits, and after its answer.
+        // They come while the call is pending, and after its response.
         let client = within(spawn(&format!(
             "hello; hear; (yes '{note}' | head -n 20000); answer 2 yes; yes '{note}'"
         )))
@@ -165,11 +165,11 @@ async fn notifications_of_a_child_without_end_stop_nobody() {
 }
 
 #[tokio::test]
-async fn pages_without_end_and_pages_in_circles_are_given_up() {
+async fn endless_and_cyclic_pages_are_refused() {
     let raw = Raw::after_hello(|asked, wire| {
         let cursor = asked.body["params"]["cursor"].as_str().unwrap_or("0").to_owned();
         let next = match asked.method() {
-            // New ones for ever.
+            // An endless list of new pages.
             "tools/list" => (cursor.parse::<u64>().unwrap() + 1).to_string(),
             // Two that name each other.
             "prompts/list" => if cursor == "b" { "a" } else { "b" }.to_owned(),
@@ -192,7 +192,7 @@ async fn pages_without_end_and_pages_in_circles_are_given_up() {
         assert!(of("prompts/list") - before.1 <= 3);
         assert!(matches!(kind(within(client.list_resources()).await), ErrorKind::TooLarge(_)));
         assert!(of("resources/list") - before.2 <= 2);
-        // As a stream: everything that came, then the error, and nothing after it.
+        // As a stream: all items, then the error, and nothing after it.
         let mut prompts = client.list_prompts();
         let mut heard = Vec::new();
         while let Some(prompt) = within(prompts.next()).await {
@@ -204,7 +204,7 @@ async fn pages_without_end_and_pages_in_circles_are_given_up() {
 }
 
 #[tokio::test]
-async fn rounds_without_end_are_given_up() {
+async fn endless_rounds_are_refused() {
     let form = json!({"method": "elicitation/create", "params": {"mode": "form", "message": "again?", "requestedSchema": {"type": "object", "properties": {}}}});
     let raw = Raw::start(move |asked, wire| {
         let state = asked.body["params"]["requestState"].as_str().unwrap_or("0").parse::<u64>().unwrap() + 1;
@@ -222,7 +222,7 @@ async fn rounds_without_end_are_given_up() {
         async { FormResponse::accept_defaults() }
     });
     let client = within(client).await.unwrap();
-    // With a question each time, and with nothing but "come back".
+    // With an input request each time, and with only a state.
     for name in ["asks", "waits"] {
         let before = raw.calls();
         assert!(matches!(kind(call(&client, name).await), ErrorKind::InputRequired(_)));
@@ -232,11 +232,11 @@ async fn rounds_without_end_are_given_up() {
 }
 
 #[tokio::test]
-async fn redirects_without_end_are_given_up() {
+async fn endless_redirects_are_refused() {
     let raw = Raw::after_hello(|asked, wire| {
         let status = asked.body["params"]["arguments"]["status"].as_u64().unwrap() as u16;
         let number: u64 = asked.path.rsplit('/').next().unwrap().parse().unwrap_or(0);
-        // To itself, or ever further.
+        // To itself, or to a new path each time.
         let next = if status == 307 { "/mcp".to_owned() } else { format!("/mcp/{}", number + 1) };
         wire.status(status, &format!("location: {next}\r\n"), "");
         Then::Keep
@@ -251,7 +251,7 @@ async fn redirects_without_end_are_given_up() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_busy_for_ever_is_given_up() {
+async fn retries_of_a_busy_server_are_limited() {
     let raw = Raw::after_hello(|asked, wire| {
         let arguments = &asked.body["params"]["arguments"];
         let after = arguments["after"].as_str().map(|after| format!("retry-after: {after}\r\n"));
@@ -273,10 +273,10 @@ async fn a_server_that_is_busy_for_ever_is_given_up() {
             }
             let sent = raw.calls() - before;
             assert!(sent <= 4, "{after}: {sent}");
-            assert!(sent == 1 || !absurd.contains(after), "nobody waits so long, nor guesses: {after}");
+            assert!(sent == 1 || !absurd.contains(after), "an absurd Retry-After is not waited for: {after}");
         }
     }
-    // Whoever names no time is asked again later and later, and not for ever.
+    // Without `Retry-After` the client retries with backoff, up to a limit.
     let (before, start) = (raw.calls(), Instant::now());
     let outcome = within(client.call::<String>("t", json!({"status": 503}))).await;
     assert!(matches!(kind(outcome), ErrorKind::Status { status: 503, .. }));
@@ -285,7 +285,7 @@ async fn a_server_that_is_busy_for_ever_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_stream_of_its_own_that_closes_at_once_is_opened_later_and_later() {
+async fn get_stream_that_closes_at_once_reopens_with_backoff() {
     let raw = Raw::start(|asked, wire| {
         if asked.verb != "GET" {
             return hello(asked, wire).unwrap();
@@ -297,12 +297,12 @@ async fn a_stream_of_its_own_that_closes_at_once_is_opened_later_and_later() {
     let start = Instant::now();
     let _client = within(raw.client()).await.unwrap();
     raw.saw(5, |asked| asked.verb == "GET").await;
-    // Each time it waits twice as long, and begins with more than nothing.
+    // The backoff doubles each time, and does not start at zero.
     assert!(start.elapsed() >= Duration::from_millis(15 * 50), "four pauses in {:?}", start.elapsed());
 }
 
 #[tokio::test]
-async fn a_stream_of_its_own_with_one_event_each_time_does_not_make_the_client_spin() {
+async fn get_stream_with_one_event_each_time_has_backoff() {
     let raw = Raw::start(|asked, wire| {
         if asked.verb != "GET" {
             return hello(asked, wire).unwrap();
@@ -315,11 +315,11 @@ async fn a_stream_of_its_own_with_one_event_each_time_does_not_make_the_client_s
     let start = Instant::now();
     let _client = within(raw.client()).await.unwrap();
     raw.saw(11, |asked| asked.verb == "GET").await;
-    assert!(start.elapsed() >= Duration::from_millis(500), "ten times in {:?}", start.elapsed());
+    assert!(start.elapsed() >= Duration::from_millis(500), "ten streams in {:?}", start.elapsed());
 }
 
 #[tokio::test]
-async fn a_call_whose_stream_breaks_again_and_again_does_not_make_the_client_spin() {
+async fn repeatedly_broken_call_stream_is_resumed_with_backoff() {
     let raw = Raw::start(|asked, wire| {
         if asked.is_call() || asked.header("last-event-id").is_some() {
             wire.stream();
@@ -339,7 +339,7 @@ async fn a_call_whose_stream_breaks_again_and_again_does_not_make_the_client_spi
 }
 
 #[tokio::test]
-async fn a_stream_that_wants_to_be_left_alone_for_ever_ends_with_the_call() {
+async fn long_retry_hint_is_limited_by_the_call_timeout() {
     let raw = Raw::start(|asked, wire| {
         if asked.is_call() {
             wire.stream();
@@ -359,8 +359,8 @@ async fn a_stream_that_wants_to_be_left_alone_for_ever_ends_with_the_call() {
 }
 
 #[tokio::test]
-async fn what_is_asked_over_http_without_end_is_answered_a_little_at_a_time() {
-    // Questions and pings without end, and every answer to them is left hanging.
+async fn responses_to_endless_http_requests_have_limited_concurrency() {
+    // Endless requests and pings, and the server never answers the responses to them.
     for question in ["ping", "roots/list", "no/such"] {
         let raw = Raw::start(move |asked, wire| {
             if asked.verb == "GET" {
@@ -392,7 +392,7 @@ async fn what_is_asked_over_http_without_end_is_answered_a_little_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_server_that_answers_a_notification_never_holds_nobody_up() {
+async fn unanswered_notification_does_not_block_the_client() {
     let raw = Raw::start(|asked, wire| {
         if asked.method() == "notifications/initialized" {
             wire.closed();
@@ -401,7 +401,7 @@ async fn a_server_that_answers_a_notification_never_holds_nobody_up() {
         hello(asked, wire).unwrap()
     });
     assert!(kind(within(raw.client().timeout(SHORT)).await).is_slow());
-    // Likewise for what the old transport sends and waits for.
+    // The same for the POSTs of HTTP+SSE.
     let raw = Raw::start(|_, wire| {
         wire.closed();
         Then::Close

@@ -1,7 +1,7 @@
-//! Our client against servers that are broken or hostile: children that are a few lines of shell, and sockets on which
+//! Our client against broken and hostile servers: child processes written as shell scripts, and sockets on which
 //! HTTP is written by hand.
 //!
-//! No test waits for time to pass: limits that must expire are short, and the test waits for what follows.
+//! No test sleeps: timeouts that must expire are short, and the test waits for the effect.
 
 mod broken_connections;
 mod cancellation;
@@ -27,15 +27,15 @@ use tsugite::prelude::Revision;
 /// The revision of the tests that need a handshake.
 const HANDSHAKE: Revision = Revision::V2025_11_25;
 
-/// Longer than any machine needs, so that only a mistake takes this long.
+/// Longer than any machine needs, so that only a bug takes this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Fails the test instead of hanging.
 async fn within<F: IntoFuture>(work: F) -> F::Output {
-    tokio::time::timeout(PATIENCE, work.into_future()).await.expect("it hangs")
+    tokio::time::timeout(PATIENCE, work.into_future()).await.expect("the test hangs")
 }
 
-/// Looks again and again, and lets everybody else work meanwhile.
+/// Polls the condition until it holds, and yields to other tasks meanwhile.
 async fn until(mut is_so: impl FnMut() -> bool) {
     within(async {
         while !is_so() {
@@ -50,12 +50,12 @@ async fn call(client: &Client, tool: &str) -> Result<String, ClientError> {
     within(client.call::<String>(tool, serde_json::json!({}))).await
 }
 
-/// Why it failed.
+/// The kind of the error.
 fn kind<T: std::fmt::Debug>(outcome: Result<T, ClientError>) -> ErrorKind {
     outcome.expect_err("it went well").into_kind()
 }
 
-/// Runs something at the same time, and stops it when this is dropped.
+/// A task that is aborted on drop.
 struct Running<T>(tokio::task::JoinHandle<T>);
 
 impl<T: Send + 'static> Running<T> {
@@ -74,14 +74,14 @@ impl<T> Drop for Running<T> {
     }
 }
 
-/// The most memory this process has had at a time, and what it has now, in KiB; 0 where nobody knows.
+/// A memory figure of this process from `/proc`, in KiB; 0 where it is unknown.
 fn memory(field: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Runs `work` and fails if this process has grown by more than any honest answer of these tests would make it.
+/// Runs `work` and fails if the memory of this process grows by 192 MiB or more.
 async fn without_growing<T>(work: impl Future<Output = T>) -> T {
     let before = memory("VmRSS");
     let outcome = work.await;

@@ -1,4 +1,4 @@
-//! Children that leave a pipe alone, close one, or fill one.
+//! Child processes that ignore, close, or fill a pipe.
 
 use std::time::Duration;
 
@@ -9,17 +9,17 @@ use tsugite::prelude::Revision;
 use super::shell::{noted, spawn};
 use super::{call, kind, until, within, without_growing};
 
-/// So short that it is over at once.
+/// So short that it expires at once.
 const SHORT: Duration = Duration::from_millis(200);
 
 #[tokio::test]
-async fn a_child_that_never_reads_its_input_holds_nobody_up_for_ever() {
+async fn child_that_never_reads_does_not_block_forever() {
     for (client, hello) in [
         (quick("hello; stay").revision(super::HANDSHAKE), true),
         (quick("stay").revision(Revision::NEWEST), false),
     ] {
         let client = within(client.timeout(SHORT)).await.unwrap();
-        // More than a pipe and the buffer before it hold.
+        // More than a pipe and the buffer before it can hold.
         let big = "x".repeat(4 << 20);
         for _ in 0..3 {
             let error = within(client.call::<String>("t", json!({"big": big}))).await.unwrap_err();
@@ -37,14 +37,14 @@ async fn a_child_that_never_reads_its_input_holds_nobody_up_for_ever() {
     );
 }
 
-/// A client of a script that is not given much time to end.
+/// A client of a script, with a short shutdown timeout.
 fn quick(script: &str) -> ClientBuilder {
     Client::spawn(super::shell::sh(script).shutdown_grace(Duration::from_millis(50)))
 }
 
 #[tokio::test]
-async fn what_waits_for_a_child_that_never_reads_is_bounded() {
-    // It asks without end, in every way that is answered, and reads no answer.
+async fn output_queue_of_a_child_that_never_reads_is_limited() {
+    // The child sends endless requests of every kind and reads no response.
     let asks = [
         r#"{"jsonrpc":"2.0","id":'$n',"method":"ping"}"#,
         r#"{"jsonrpc":"2.0","id":'$n',"method":"roots/list"}"#,
@@ -52,7 +52,7 @@ async fn what_waits_for_a_child_that_never_reads_is_bounded() {
         r#"{"jsonrpc":"2.0","id":'$n',"method":"no/such"}"#,
     ];
     for ask in asks {
-        // A process that says it much faster than a shell could: the same thousand lines again and again.
+        // A process that writes much faster than a shell: the same thousand lines again and again.
         let script = format!(
             "hello; hear; n=0; while [ $n -lt 1000 ]; do n=$((n+1)); say '{ask}'; done > \"$FILE\"; \
              for i in 1 2 3 4 5 6 7 8 9 10; do cat \"$FILE\" \"$FILE\" \"$FILE\" \"$FILE\" \"$FILE\"; done; \
@@ -64,12 +64,12 @@ async fn what_waits_for_a_child_that_never_reads_is_bounded() {
         let client = within(client).await.unwrap();
         let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
         assert_eq!(without_growing(call(&client, "t")).await.unwrap(), "done");
-        assert!(tasks() < 200, "{} tasks wait to answer {ask}", tasks());
+        assert!(tasks() < 200, "{} tasks wait to respond to {ask}", tasks());
     }
 }
 
 #[tokio::test]
-async fn a_child_that_closes_its_output_and_lives_is_lost_and_ended_by_the_next_call() {
+async fn child_that_closes_stdout_is_replaced_by_the_next_call() {
     let file = super::shell::Path::new();
     let script = format!(
         "echo started >> {0}; hello; hear; [ $(wc -l < {0}) = 1 ] && exec 1>&- sleep 600; answer 2 second; drain",
@@ -88,10 +88,10 @@ async fn a_child_that_closes_its_output_and_lives_is_lost_and_ended_by_the_next_
 }
 
 #[tokio::test]
-async fn a_child_that_closes_its_input_and_lives_is_lost() {
+async fn child_that_closes_stdin_loses_its_connection() {
     let client = within(spawn("hello; exec 0<&-; echo closed >&2; stay")).await.unwrap();
     noted(&client, "closed").await;
-    // Nothing can be said to it any more; to wait for an answer would be in vain.
+    // Nothing can be sent any more, so waiting for a response would be useless.
     match kind(call(&client, "t").await) {
         ErrorKind::ConnectionLost { reason, .. } => assert!(reason.contains("closed its input"), "{reason}"),
         other => panic!("{other:?}"),
@@ -99,7 +99,7 @@ async fn a_child_that_closes_its_input_and_lives_is_lost() {
 }
 
 #[tokio::test]
-async fn fifty_megabytes_of_errors_are_read_and_only_the_last_are_kept() {
+async fn only_the_end_of_long_stderr_is_kept() {
     let script = r#"hello; hear; head -c 50000000 /dev/zero | tr '\0' 'e' >&2; echo >&2; echo the last >&2; answer 2 yes; drain"#;
     let client = within(spawn(script)).await.unwrap();
     assert_eq!(without_growing(call(&client, "t")).await.unwrap(), "yes");
@@ -108,8 +108,8 @@ async fn fifty_megabytes_of_errors_are_read_and_only_the_last_are_kept() {
 }
 
 #[tokio::test]
-async fn a_child_that_fills_its_pipe_before_it_reads_is_no_deadlock() {
-    // It reads the call only when all it has to say has been read; the call is larger than a pipe.
+async fn child_that_writes_before_reading_causes_no_deadlock() {
+    // The child reads the call only after all of its output is read; the call is larger than a pipe.
     let script = r#"hello; head -c 3000000 /dev/zero | tr '\0' '\n'; hear; answer 2 yes; drain"#;
     let client = within(spawn(script)).await.unwrap();
     let text = within(client.call::<String>("t", json!({"big": "x".repeat(1 << 20)}))).await.unwrap();

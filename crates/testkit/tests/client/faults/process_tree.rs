@@ -1,4 +1,4 @@
-//! What is left of a child in the process table: nothing, however it and its family behave.
+//! Child processes and their descendants: none is left in the process table, however they behave.
 
 use std::fs;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use tsugite::client::{Client, ClientBuilder};
 use super::shell::sh;
 use super::{HANDSHAKE, call, until, within};
 
-/// Families that do not want to go.
+/// Process trees that resist termination.
 const FAMILIES: [(&str, usize); 6] = [
     // One process.
     ("trap '' TERM HUP INT; hello; hear; while :; do read -r line; done", 1),
-    // With a child, and a grandchild.
+    // With a child and a grandchild.
     ("(trap '' TERM; while :; do sleep 600; done) & hello; hear; drain; wait", 3),
-    // One whose parent is gone.
+    // One whose parent has exited.
     ("(sh -c 'sleep 600 & sleep 600' &); hello; hear; drain", 4),
-    // In a session of its own, twice.
+    // In its own session, twice.
     (
         "setsid sh -c 'setsid sleep 600 & trap \"\" TERM HUP; while :; do sleep 600; done' & hello; hear; drain",
         4,
@@ -28,7 +28,7 @@ const FAMILIES: [(&str, usize); 6] = [
 ];
 
 #[tokio::test]
-async fn nothing_is_left_after_a_close() {
+async fn close_leaves_no_processes() {
     for (script, size) in FAMILIES {
         let family = Family::new();
         let client = within(family.spawn(script)).await.unwrap();
@@ -37,7 +37,7 @@ async fn nothing_is_left_after_a_close() {
         within(client.close()).await;
         assert!(!is_in_table(id), "the child itself: {script}");
         for id in all {
-            // They were killed; those that are not our children take a moment to die.
+            // All were killed; processes that are not our children take a moment to die.
             until(|| is_dead(id)).await;
         }
         assert!(call(&client, "t").await.unwrap_err().to_string().contains("closed"));
@@ -45,7 +45,7 @@ async fn nothing_is_left_after_a_close() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_after_the_client_is_dropped() {
+async fn drop_leaves_no_processes() {
     for (script, size) in FAMILIES {
         let family = Family::new();
         let client = within(family.spawn(script)).await.unwrap();
@@ -53,17 +53,17 @@ async fn nothing_is_left_after_the_client_is_dropped() {
         let id = client.process_id().unwrap();
         let all = family.all(size).await;
         drop(client);
-        assert!(!is_dead(id), "a clone holds it");
+        assert!(!is_dead(id), "a clone keeps it alive");
         drop(clone);
         gone(id, &all).await;
     }
 }
 
 #[tokio::test]
-async fn nothing_is_left_after_a_handshake_that_nobody_waits_for() {
+async fn dropped_handshake_leaves_no_processes() {
     for (script, size) in FAMILIES {
         let family = Family::new();
-        // It says nothing, so nothing ever comes of it.
+        // The child never responds, so the handshake never ends.
         let script = script.replace("hello;", "");
         let connecting = super::Running::new(family.spawn(&script).into_future());
         let all = family.all(size).await;
@@ -75,7 +75,7 @@ async fn nothing_is_left_after_a_handshake_that_nobody_waits_for() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_after_a_handshake_that_failed() {
+async fn failed_handshake_leaves_no_processes() {
     let all = FAMILIES.map(async |(script, size)| {
         let family = Family::new();
         let script = script.replace("hello;", "");
@@ -91,19 +91,19 @@ async fn nothing_is_left_after_a_handshake_that_failed() {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_child_that_ended_by_itself() {
+async fn exited_child_leaves_no_processes() {
     let family = Family::new();
     let client = within(family.spawn("sleep 600 & hello; hear; exit 3")).await.unwrap();
     let id = client.process_id().unwrap();
     let all = family.all(2).await;
     assert!(call(&client, "t").await.unwrap_err().is_connection_lost());
-    // Nobody has closed the client, nor called again.
+    // The client was neither closed nor used again.
     gone(id, &all).await;
     drop(client);
 }
 
 #[test]
-fn nothing_is_left_when_the_runtime_ends_first() {
+fn runtime_shutdown_leaves_no_processes() {
     let family = Family::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (script, size) = FAMILIES[1];
@@ -116,12 +116,12 @@ fn nothing_is_left_when_the_runtime_ends_first() {
     drop(client);
     let end = std::time::Instant::now() + super::PATIENCE;
     while !all.iter().all(|id| is_dead(*id)) {
-        assert!(std::time::Instant::now() < end, "they still run");
+        assert!(std::time::Instant::now() < end, "some processes still run");
         std::thread::yield_now();
     }
 }
 
-/// Processes that can be told from all others.
+/// A process tree that is recognized by a unique mark.
 struct Family(String);
 
 impl Family {
@@ -131,12 +131,12 @@ impl Family {
     }
 
     fn spawn(&self, script: &str) -> ClientBuilder {
-        // Long enough for those that go by themselves, short for those that do not.
+        // Long enough for processes that exit by themselves, short for those that do not.
         let command = sh(script).env("FAMILY", &self.0).shutdown_grace(Duration::from_millis(300));
         Client::spawn(command).revision(HANDSHAKE)
     }
 
-    /// Waits until there are this many, and gives their numbers.
+    /// Waits until there are `size` processes and returns their ids.
     async fn all(&self, size: usize) -> Vec<u32> {
         let mut all = Vec::new();
         until(|| {
@@ -159,7 +159,7 @@ impl Family {
     }
 }
 
-/// Waits until a child is reaped, and all of its family is dead.
+/// Waits until a child is reaped and all of its descendants are dead.
 async fn gone(child: u32, all: &[u32]) {
     until(|| !is_in_table(child)).await;
     for id in all {
@@ -171,7 +171,7 @@ pub(crate) fn is_in_table(id: u32) -> bool {
     fs::exists(format!("/proc/{id}")).unwrap()
 }
 
-/// Whether a process has ended. Those that are not our children are reaped by somebody else, sooner or later.
+/// Whether a process has exited. A process that is not our child is reaped by its own parent.
 fn is_dead(id: u32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{id}/stat")) else { return true };
     let state = stat.rsplit(')').next().unwrap_or_default().trim_start().chars().next();

@@ -1,4 +1,4 @@
-//! Servers that write HTTP by hand, on threads of their own.
+//! Servers that write HTTP by hand, on their own threads.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,23 +12,23 @@ use tsugite::prelude::Revision;
 
 use super::{HANDSHAKE, until};
 
-/// A server. What it does with a request is a closure's affair.
+/// A server that handles each request with a closure.
 pub(crate) struct Raw {
     pub(crate) address: SocketAddr,
     seen: Arc<Mutex<Vec<Asked>>>,
-    /// Connections that are over.
+    /// The number of closed connections.
     ended: Arc<AtomicUsize>,
 }
 
-/// One request, as it came.
+/// One request as it was received.
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
-    /// Of HTTP.
+    /// The HTTP method.
     pub(crate) verb: String,
     pub(crate) path: String,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Value,
-    /// Which connection it came on, counted from 0.
+    /// The number of its connection, from 0.
     pub(crate) connection: usize,
 }
 
@@ -37,7 +37,7 @@ impl Asked {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
-    /// The method of JSON-RPC.
+    /// The JSON-RPC method.
     pub(crate) fn method(&self) -> &str {
         self.body["method"].as_str().unwrap_or_default()
     }
@@ -50,7 +50,7 @@ impl Asked {
         self.body["id"].as_i64().unwrap_or_default()
     }
 
-    /// The answer to a call of a tool.
+    /// A response to a tool call.
     pub(crate) fn answer(&self, text: &str) -> Value {
         let result = json!({"content": [{"type": "text", "text": text}], "resultType": "complete"});
         self.result(result)
@@ -61,17 +61,17 @@ impl Asked {
     }
 }
 
-/// What becomes of the connection.
+/// The next state of the connection.
 pub(crate) enum Then {
-    /// The next request may come on it.
+    /// It stays open for the next request.
     Keep,
     Close,
-    /// With a reset instead of an end.
+    /// It is reset.
     Reset,
 }
 
 impl Raw {
-    /// Serves until the process ends; every connection has its thread.
+    /// Serves until the process ends, with a thread for each connection.
     pub(crate) fn start(serve: impl Fn(&Asked, &mut Wire) -> Then + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -85,7 +85,7 @@ impl Raw {
                 let connection = count.fetch_add(1, Ordering::Relaxed);
                 let (runtime, ended) = (runtime.clone(), Arc::clone(&over));
                 std::thread::spawn(move || {
-                    // A client that goes away is no failure of its server.
+                    // A disconnected client is not an error of the server.
                     let _ = converse(socket.unwrap(), connection, &seen, &runtime, &*serve);
                     ended.fetch_add(1, Ordering::SeqCst);
                 });
@@ -94,7 +94,7 @@ impl Raw {
         Self { address, seen, ended }
     }
 
-    /// The same, with the handshake done and everything else but calls answered as an ordinary server would.
+    /// The same, but only calls reach the closure; all other requests are answered as by an ordinary server.
     pub(crate) fn after_hello(serve: impl Fn(&Asked, &mut Wire) -> Then + Send + Sync + 'static) -> Self {
         Self::start(move |asked, wire| match hello(asked, wire) {
             Some(then) => then,
@@ -106,12 +106,12 @@ impl Raw {
         format!("http://{}/mcp", self.address)
     }
 
-    /// A client that shakes hands.
+    /// A client with a handshake.
     pub(crate) fn client(&self) -> ClientBuilder {
         Client::connect(self.url()).revision(HANDSHAKE)
     }
 
-    /// A client that does not.
+    /// A stateless client.
     pub(crate) fn modern(&self) -> ClientBuilder {
         Client::connect(self.url()).revision(Revision::NEWEST)
     }
@@ -120,28 +120,28 @@ impl Raw {
         self.seen.lock().unwrap().clone()
     }
 
-    /// How often something was asked.
+    /// The number of requests that match.
     pub(crate) fn count(&self, is_it: impl Fn(&Asked) -> bool) -> usize {
         self.seen.lock().unwrap().iter().filter(|asked| is_it(asked)).count()
     }
 
-    /// How often a tool was called.
+    /// The number of tool calls.
     pub(crate) fn calls(&self) -> usize {
         self.count(Asked::is_call)
     }
 
-    /// Waits until this many connections are over.
+    /// Waits until this many connections are closed.
     pub(crate) async fn ended(&self, most: usize) {
         until(|| self.ended.load(Ordering::SeqCst) >= most).await;
     }
 
-    /// Waits until this many of these have come.
+    /// Waits until this many requests match.
     pub(crate) async fn saw(&self, most: usize, is_it: impl Fn(&Asked) -> bool) {
         until(|| self.count(&is_it) >= most).await;
     }
 }
 
-/// Does what an ordinary server of 2025-11-25 does before and beside calls: no stream of its own, one session.
+/// Answers everything except calls like an ordinary server of 2025-11-25: no GET stream, one session.
 pub(crate) fn hello(asked: &Asked, wire: &mut Wire) -> Option<Then> {
     match (asked.verb.as_str(), asked.method()) {
         ("POST", "initialize") => wire.json_with("mcp-session-id: one\r\n", &welcome(asked)),
@@ -211,20 +211,20 @@ fn read(reader: &mut BufReader<TcpStream>, connection: usize) -> std::io::Result
     Ok(Some(Asked { verb, path, headers, body, connection }))
 }
 
-/// The client's end of a connection.
+/// The writing half of a connection to the client.
 pub(crate) struct Wire {
     socket: TcpStream,
     broken: bool,
 }
 
 impl Wire {
-    /// Writes these bytes. False when nobody reads them any more.
+    /// Writes bytes. Returns false once the client has closed the connection.
     pub(crate) fn write(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.broken |= self.socket.write_all(bytes.as_ref()).is_err();
         !self.broken
     }
 
-    /// Writes the same again and again, until nobody reads it.
+    /// Writes the same bytes until the client closes the connection.
     pub(crate) fn for_ever(&mut self, bytes: impl AsRef<[u8]>) -> Then {
         while self.write(bytes.as_ref()) {}
         Then::Close
@@ -243,7 +243,7 @@ impl Wire {
         self.status(200, &format!("content-type: application/json\r\n{headers}"), &message.to_string());
     }
 
-    /// Begins a stream of events, which ends with the connection.
+    /// Starts a stream of events that ends with the connection.
     pub(crate) fn stream(&mut self) {
         self.write("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n");
     }
@@ -253,7 +253,7 @@ impl Wire {
         self.write(format!("{id}data: {message}\n\n"))
     }
 
-    /// Waits until the client closes the connection, which it does not use for anything else.
+    /// Waits until the client closes the connection; it must send nothing else on it.
     pub(crate) fn closed(&mut self) {
         let mut rest = [0; 64];
         while !matches!(self.socket.read(&mut rest), Ok(0) | Err(_)) {}

@@ -1,4 +1,4 @@
-//! Answers that come late, twice, in another order, to nobody, or with ids that are not quite right.
+//! Responses that come late, twice, in another order, without a request, or with slightly wrong ids.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::shell::{noted, spawn, spawn_modern};
 use super::{call, kind, within};
 
 #[tokio::test]
-async fn answers_find_their_calls_in_any_order() {
+async fn responses_are_matched_in_any_order() {
     // JRPC-047
     let script = "hello; hear; hear; hear; answer 4 three; answer 2 one; answer 3 two; drain";
     let client = within(spawn(script)).await.unwrap();
@@ -22,7 +22,7 @@ async fn answers_find_their_calls_in_any_order() {
 }
 
 #[tokio::test]
-async fn an_answer_to_nobody_is_passed_over() {
+async fn response_without_a_request_is_ignored() {
     let script = |id: u32| {
         format!(
             r#"
@@ -40,7 +40,7 @@ async fn an_answer_to_nobody_is_passed_over() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_both_or_neither_is_passed_over() {
+async fn response_with_both_or_no_outcome_is_ignored() {
     let script = r#"
         hello; hear
         say '{"jsonrpc":"2.0","id":2,"result":{"content":[]},"error":{"code":1,"message":"both"}}'
@@ -52,7 +52,7 @@ async fn an_answer_that_is_both_or_neither_is_passed_over() {
 }
 
 #[tokio::test]
-async fn the_first_of_two_answers_counts_and_the_second_harms_nobody() {
+async fn second_response_to_a_call_is_ignored() {
     let script = "hello; hear; answer 2 first; answer 2 second; hear; answer 2 third; answer 3 right; drain";
     let client = within(spawn(script)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "first");
@@ -60,19 +60,19 @@ async fn the_first_of_two_answers_counts_and_the_second_harms_nobody() {
 }
 
 #[tokio::test]
-async fn an_answer_after_the_time_limit_is_passed_over_and_the_next_call_is_answered() {
+async fn response_after_the_timeout_is_ignored() {
     // CANC-010
     let script = "hello; hear; hear; answer 2 late; hear; answer 2 later; answer 3 right; drain";
     let client = within(spawn(script)).await.unwrap();
     let late = within(client.call::<String>("t", ()).timeout(Duration::from_millis(50))).await.unwrap_err();
     assert!(late.is_timeout() && late.may_have_run(), "{late}");
-    // What it hears second is the cancellation.
+    // The second line that the child reads is the cancellation.
     noted(&client, "notifications/cancelled").await;
     assert_eq!(call(&client, "t").await.unwrap(), "right");
 }
 
 #[tokio::test]
-async fn an_answer_to_a_cancelled_call_is_passed_over() {
+async fn response_to_a_cancelled_call_is_ignored() {
     // CANC-010
     let script = "hello; hear; hear; answer 2 unwanted; hear; answer 3 right; drain";
     let client = within(spawn(script)).await.unwrap();
@@ -83,7 +83,7 @@ async fn an_answer_to_a_cancelled_call_is_passed_over() {
 }
 
 #[tokio::test]
-async fn an_answer_of_the_wrong_shape_is_an_error_of_its_own() {
+async fn malformed_result_has_its_own_error_kind() {
     for result in ["{}", "[]", "null", "7", r#"{"content":7}"#, r#"{"content":[{"type":"text"}]}"#] {
         let script = format!(
             r#"hello; hear; say '{{"jsonrpc":"2.0","id":2,"result":{result}}}'; hear; answer 3 yes; drain"#
@@ -98,7 +98,7 @@ async fn an_answer_of_the_wrong_shape_is_an_error_of_its_own() {
 }
 
 #[tokio::test]
-async fn an_answer_over_http_is_believed_only_with_the_id_of_its_call() {
+async fn http_response_must_have_the_id_of_its_call() {
     let wrong = [json!("2"), json!("x"), json!(77), json!(2.5), json!(true)];
     let raw = Raw::after_hello(move |asked, wire| {
         let mut answer = asked.answer("wrong");
@@ -117,11 +117,11 @@ async fn an_answer_over_http_is_believed_only_with_the_id_of_its_call() {
             assert!(outcome.is_err(), "{which}: {outcome:?}");
         }
     }
-    assert_eq!(raw.calls(), 10, "none of them was sent again");
+    assert_eq!(raw.calls(), 10, "no call was sent again");
 }
 
 #[tokio::test]
-async fn events_that_answer_somebody_else_are_passed_over() {
+async fn events_for_other_requests_are_ignored() {
     let raw = Raw::after_hello(|asked, wire| {
         wire.stream();
         for id in [json!(asked.id().to_string()), json!(999), json!(null), json!(1.5)] {

@@ -1,4 +1,4 @@
-//! Questions that a server should not have asked, or not like that.
+//! Requests that a server must not send, or must send differently.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use super::{HANDSHAKE, call, kind, until, within};
 
 const FORM: &str = r#"{"message":"sure?","requestedSchema":{"type":"object","properties":{}}}"#;
 
-/// What a child has heard that is an answer, by the id it asked with.
+/// The responses that a child has read, with the ids of its requests.
 fn answers(client: &Client) -> Vec<(Value, Value)> {
     let said = client.stderr();
     let messages = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -22,7 +22,7 @@ fn answers(client: &Client) -> Vec<(Value, Value)> {
         .collect()
 }
 
-/// A client whose user is asked, and counts how often. Nobody is answered before there is a permit.
+/// A client whose form handler counts its calls and waits for a permit.
 fn asked(script: &str, count: &Arc<AtomicUsize>, go: &Arc<tokio::sync::Semaphore>) -> ClientBuilder {
     let (count, go) = (Arc::clone(count), Arc::clone(go));
     spawn(script).on_elicit_form(move |_| {
@@ -36,7 +36,7 @@ fn asked(script: &str, count: &Arc<AtomicUsize>, go: &Arc<tokio::sync::Semaphore
 }
 
 #[tokio::test]
-async fn a_second_question_with_the_id_of_an_open_one_is_refused_and_the_first_is_answered() {
+async fn server_request_with_an_id_in_use_is_refused() {
     let ask = format!(r#"say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'"#);
     let script = format!("hello; hear; {ask}; {ask}; hear; answer 2 yes; drain");
     let (count, go) = (Arc::default(), Arc::new(tokio::sync::Semaphore::new(0)));
@@ -50,7 +50,7 @@ async fn a_second_question_with_the_id_of_an_open_one_is_refused_and_the_first_i
 }
 
 #[tokio::test]
-async fn a_question_that_is_taken_back_is_not_answered_and_the_clock_runs_again() {
+async fn cancelled_server_request_gets_no_response_and_restarts_the_clock() {
     let script = format!(
         r#"hello; hear
         say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'
@@ -64,18 +64,18 @@ async fn a_question_that_is_taken_back_is_not_answered_and_the_clock_runs_again(
     let (count, go) = (Arc::default(), Arc::new(tokio::sync::Semaphore::new(0)));
     let client =
         within(asked(&script, &count, &go).timeout(std::time::Duration::from_millis(500))).await.unwrap();
-    // Nobody answers any more, so nobody waits for that.
+    // The request is cancelled, so the call no longer waits for it.
     assert!(call(&client, "t").await.unwrap_err().is_timeout());
     noted(&client, r#""id":"p""#).await;
     go.add_permits(1);
     noted(&client, "notifications/cancelled").await;
     assert!(answers(&client).iter().all(|(id, _)| id == "p"), "{:?}", answers(&client));
-    assert_eq!(go.available_permits(), 1, "whoever was asked is no longer");
+    assert_eq!(go.available_permits(), 1, "the handler was not dropped");
 }
 
 #[tokio::test]
-async fn of_a_thousand_questions_at_once_some_are_asked_and_all_are_answered() {
-    // One process writes them all, so that they come at once.
+async fn excess_server_requests_are_refused() {
+    // One process writes them all, so that they arrive at once.
     let line = format!(r#"{{"jsonrpc":"2.0","id":%d,"method":"elicitation/create","params":{FORM}}}"#);
     let script = format!(
         "hello; hear; printf '{line}\\n' $(seq 1000); n=0; while [ $n -lt 1000 ]; do n=$((n+1)); read -r line; printf '%s\\n' \"${{line%%,\\\"message*}}\" | cut -c 1-60 >&2; done; answer 2 yes; drain"
@@ -93,7 +93,7 @@ async fn of_a_thousand_questions_at_once_some_are_asked_and_all_are_answered() {
 }
 
 #[tokio::test]
-async fn what_was_not_offered_is_refused_and_nobody_is_asked() {
+async fn undeclared_server_requests_are_refused() {
     let script = r#"
         hello; hear
         say '{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}'
@@ -115,11 +115,11 @@ async fn what_was_not_offered_is_refused_and_nobody_is_asked() {
 }
 
 #[tokio::test]
-async fn a_question_before_the_handshake_is_done_does_not_disturb_it() {
+async fn server_request_before_the_handshake_does_not_disturb_it() {
     let ask = format!(
         r#"say '{{"jsonrpc":"2.0","id":"early","method":"elicitation/create","params":{FORM}}}'; say '{{"jsonrpc":"2.0","id":1,"method":"ping"}}'"#
     );
-    // Before anything was said, after `initialize_request` came, and after it was answered. Answers and other lines may mix.
+    // Before anything was sent, after `initialize` arrived, and after its response. Responses and other lines may mix.
     for script in [
         format!("{ask}; hear; hear; hear; welcome; hear; hear; answer 2 yes; drain"),
         format!("hear; {ask}; hear; hear; welcome; hear; hear; answer 2 yes; drain"),
@@ -134,7 +134,7 @@ async fn a_question_before_the_handshake_is_done_does_not_disturb_it() {
 }
 
 #[tokio::test]
-async fn a_modern_server_that_asks_is_not_heard() {
+async fn requests_of_stateless_servers_are_ignored() {
     let script = format!(
         r#"hear
         say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'
@@ -154,7 +154,7 @@ async fn a_modern_server_that_asks_is_not_heard() {
     assert_eq!(call(&client, "t").await.unwrap(), "second");
     assert_eq!(answers(&client), []);
     assert_eq!(count.load(Ordering::SeqCst), 0);
-    // Nor over HTTP.
+    // The same over HTTP.
     let raw = Raw::start(|asked, wire| {
         wire.stream();
         for method in ["ping", "roots/list", "elicitation/create"] {
@@ -171,7 +171,7 @@ async fn a_modern_server_that_asks_is_not_heard() {
 }
 
 #[tokio::test]
-async fn a_question_inside_a_result_that_is_none_of_the_three_is_not_followed() {
+async fn invalid_input_requests_are_not_followed() {
     let raw = Raw::start(|asked, wire| {
         let method = asked.body["params"]["arguments"]["method"].clone();
         let asked_for = json!({"q": {"method": method, "params": {"name": "x"}}});
@@ -190,11 +190,11 @@ async fn a_question_inside_a_result_that_is_none_of_the_three_is_not_followed() 
             "{method}"
         );
     }
-    assert_eq!(raw.calls(), 7, "none was sent again");
+    assert_eq!(raw.calls(), 7, "no call was sent again");
 }
 
 #[tokio::test]
-async fn a_question_on_the_stream_of_a_call_is_answered_beside_it() {
+async fn server_request_on_a_call_stream_is_answered_separately() {
     let answered = Arc::new(tokio::sync::Semaphore::new(0));
     let go = Arc::clone(&answered);
     let raw = Raw::start(move |asked, wire| {
@@ -208,7 +208,7 @@ async fn a_question_on_the_stream_of_a_call_is_answered_beside_it() {
             return Then::Close;
         }
         if asked.body["id"] == "q" {
-            // A server that refuses an answer harms nobody but itself.
+            // A server that refuses a response affects only itself.
             wire.status(500, "", "");
             go.add_permits(1);
             return Then::Keep;
@@ -220,7 +220,7 @@ async fn a_question_on_the_stream_of_a_call_is_answered_beside_it() {
 }
 
 #[tokio::test]
-async fn a_child_that_ends_while_its_question_is_open_leaves_nobody_waiting() {
+async fn child_exit_ends_its_open_requests() {
     let script = format!(
         r#"hello; hear; say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'; hear; exit 1"#
     );
@@ -231,15 +231,15 @@ async fn a_child_that_ends_while_its_question_is_open_leaves_nobody_waiting() {
         super::Running::new(async move { call(&client, "t").await })
     };
     until(|| count.load(Ordering::SeqCst) == 1).await;
-    // Anything it reads lets it go.
+    // The child exits on any input.
     within(client.notify_roots_changed()).await.unwrap();
     assert!(matches!(kind(calling.end().await), ErrorKind::ConnectionLost { may_have_run: true, .. }));
-    // The person who was asked is no longer: what they would say goes nowhere.
+    // The handler was dropped: its response would have no receiver.
     until(|| Arc::strong_count(&go) == 2).await;
 }
 
 #[tokio::test]
-async fn a_form_that_cannot_be_filled_in_is_refused() {
+async fn invalid_form_is_refused() {
     for form in [
         r#"{"message":7,"requestedSchema":{"type":"object","properties":{}}}"#,
         r#"{"message":"m","requestedSchema":{"type":"array"}}"#,
@@ -258,7 +258,7 @@ async fn a_form_that_cannot_be_filled_in_is_refused() {
 }
 
 #[tokio::test]
-async fn a_modern_server_cannot_answer_a_call_by_cancelling_it() {
+async fn stateless_server_cannot_end_a_call_by_cancelling() {
     let script = r#"hear
         say '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'
         answer 1 yes; drain"#;

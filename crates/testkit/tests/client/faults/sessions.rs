@@ -1,4 +1,4 @@
-//! Sessions that end before the client does.
+//! Sessions that end before the client closes them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,12 +9,12 @@ use tsugite::client::ErrorKind;
 use super::raw::{Asked, Raw, Then, Wire, hello, welcome};
 use super::{call, kind, within};
 
-/// A server that forgets every session after so many calls in it, and names each anew.
+/// A server that forgets each session after `most` calls and gives each a new id.
 fn forgetful(most: usize, forgotten: impl Fn(&Asked, &mut Wire) + Send + Sync + 'static) -> Raw {
     let (sessions, calls) = (AtomicUsize::new(0), AtomicUsize::new(0));
     Raw::start(move |asked, wire| {
         if asked.method() == "initialize" {
-            assert_eq!(asked.header("mcp-session-id"), None, "an old session in a new one");
+            assert_eq!(asked.header("mcp-session-id"), None, "a handshake with an old session id");
             let number = sessions.fetch_add(1, Ordering::SeqCst) + 1;
             calls.store(0, Ordering::SeqCst);
             wire.json_with(&format!("mcp-session-id: s{number}\r\n"), &welcome(asked));
@@ -45,16 +45,16 @@ fn is_hello(asked: &Asked) -> bool {
 }
 
 #[tokio::test]
-async fn a_session_that_is_gone_is_followed_by_another_and_nobody_notices() {
+async fn lost_session_is_replaced_transparently() {
     let refusals: [fn(&Asked, &mut Wire); 4] = [
         |_, wire| wire.status(404, "", ""),
         |asked, wire| {
             let error = json!({"jsonrpc": "2.0", "id": asked.body["id"], "error": {"code": -32001, "message": "Session not found"}});
             wire.status(404, "content-type: application/json\r\n", &error.to_string());
         },
-        // With a body that is cut, and one that is no message.
+        // With a truncated body, and one that is not a message.
         |_, wire| wire.status(404, "content-type: text/html\r\n", "<html>"),
-        // Servers in the field.
+        // Responses of servers in use.
         |_, wire| {
             let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"}}"#;
             wire.status(400, "content-type: application/json\r\n", error);
@@ -63,7 +63,7 @@ async fn a_session_that_is_gone_is_followed_by_another_and_nobody_notices() {
     for refusal in refusals {
         let raw = forgetful(1, refusal);
         let client = within(raw.client()).await.unwrap();
-        // A call that was refused has not run, whatever it would have done.
+        // A refused call has not run, so any call may be repeated.
         for number in 1..4 {
             assert_eq!(call(&client, "harms").await.unwrap(), format!("s{number}"));
         }
@@ -74,7 +74,7 @@ async fn a_session_that_is_gone_is_followed_by_another_and_nobody_notices() {
 }
 
 #[tokio::test]
-async fn a_server_that_forgets_at_once_is_not_asked_for_ever() {
+async fn session_renewals_are_limited() {
     let raw = forgetful(0, |_, wire| wire.status(404, "", ""));
     let client = within(raw.client()).await.unwrap();
     for _ in 0..2 {
@@ -89,8 +89,8 @@ async fn a_server_that_forgets_at_once_is_not_asked_for_ever() {
 }
 
 #[tokio::test]
-async fn a_server_that_was_started_again_is_met_anew() {
-    // Two lives of one server, on one port: the second knows nothing of the first.
+async fn restarted_server_gets_a_new_session() {
+    // A server that is restarted on the same port and has lost its sessions.
     let life = Arc::new(AtomicUsize::new(1));
     let now = Arc::clone(&life);
     let raw = Raw::start(move |asked, wire| {
@@ -108,7 +108,7 @@ async fn a_server_that_was_started_again_is_met_anew() {
     let client = within(raw.client()).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "life-1");
     life.store(2, Ordering::SeqCst);
-    // Whoever comes at the same time shares the new session.
+    // Concurrent calls share the new session.
     let all = futures_util::future::join_all((0..8).map(|_| call(&client, "t"))).await;
     assert!(all.into_iter().all(|text| text.unwrap() == "life-2"));
     assert_eq!(raw.count(is_hello), 2);
@@ -118,7 +118,7 @@ async fn a_server_that_was_started_again_is_met_anew() {
 }
 
 #[tokio::test]
-async fn a_404_without_a_session_is_a_404() {
+async fn not_found_without_a_session_stays_404() {
     let raw = Raw::start(|asked, wire| {
         match asked.method() {
             // A server without sessions.
@@ -134,7 +134,7 @@ async fn a_404_without_a_session_is_a_404() {
         other => panic!("{other:?}"),
     }
     assert_eq!((raw.calls(), raw.count(is_hello)), (1, 1));
-    // Nor is it one on the newest revision, whatever the server says.
+    // The same on the newest revision, whatever the server sends.
     let raw = Raw::start(|_, wire| {
         wire.status(404, "mcp-session-id: x\r\n", "");
         Then::Keep
@@ -146,7 +146,7 @@ async fn a_404_without_a_session_is_a_404() {
 }
 
 #[tokio::test]
-async fn a_refusal_with_a_body_that_never_ends_is_still_a_refusal() {
+async fn error_status_with_an_endless_body_is_reported() {
     let raw = Raw::after_hello(|asked, wire| {
         let status = asked.body["params"]["arguments"]["status"].as_u64().unwrap();
         wire.write(format!(

@@ -1,4 +1,4 @@
-//! Servers that are a few lines of shell.
+//! Servers written as shell scripts.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use tsugite::client::{Client, ClientBuilder, Command};
 
 use super::{HANDSHAKE, until};
 
-/// What every script may use. `hear` reads a line into `$line`, and notes it on the standard error; `say` writes one.
+/// Functions for the scripts. `hear` reads a line into `$line` and copies it to standard error; `say` writes one.
 /// The first call after `hello` has the id 2.
 const WORDS: &str = r#"
 say() { printf '%s\n' "$1"; }
@@ -15,7 +15,7 @@ hear() { IFS= read -r line && printf '%s\n' "$line" >&2; }
 answer() { say '{"jsonrpc":"2.0","id":'"$1"',"result":{"content":[{"type":"text","text":"'"$2"'"}]}}'; }
 welcome() { say '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"s","version":"1"}}}'; }
 hello() { hear; welcome; hear; }
-# Stays without reading, and without a child of its own that somebody would have to wait for.
+# Stays alive without reading and without starting a child process.
 stay() { exec sleep 600; }
 # Reads whatever comes until nothing more does.
 drain() { while hear; do :; done; }
@@ -26,22 +26,22 @@ pub(crate) fn sh(script: &str) -> Command {
     Command::new("/bin/sh").args(["-c", &format!("{WORDS}\n{script}")])
 }
 
-/// A client of a script that wants a handshake.
+/// A client of a script with a handshake.
 pub(crate) fn spawn(script: &str) -> ClientBuilder {
     Client::spawn(sh(script)).revision(HANDSHAKE)
 }
 
-/// A client of a script that wants none.
+/// A client of a script without a handshake.
 pub(crate) fn spawn_modern(script: &str) -> ClientBuilder {
     Client::spawn(sh(script)).revision(tsugite::prelude::Revision::NEWEST)
 }
 
-/// Waits until the script has noted this.
+/// Waits until the standard error of the script contains `text`.
 pub(crate) async fn noted(client: &Client, text: &str) {
     until(|| client.stderr().contains(text)).await;
 }
 
-/// A path for one test, gone with it.
+/// A temporary file path, removed on drop.
 pub(crate) struct Path(pub(crate) PathBuf);
 
 impl Path {

@@ -1,4 +1,4 @@
-//! What a child writes that is no message.
+//! Output of a child that is not a message.
 
 use tsugite::client::{ConnectStep, ErrorKind};
 
@@ -6,7 +6,7 @@ use super::shell::{spawn, spawn_modern};
 use super::{call, within, without_growing};
 
 #[tokio::test]
-async fn noise_before_and_between_messages_is_passed_over() {
+async fn noise_between_messages_is_skipped() {
     let noise = [
         "echo 'Server running on stdio'",
         "echo; echo '   '; printf '\\r\\n'",
@@ -15,7 +15,7 @@ async fn noise_before_and_between_messages_is_passed_over() {
         "printf '\\377\\376{}\\n'; printf '\\000\\n'; printf '\\001\\033[31m\\n'",
         "printf '{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{\"a\":\"\\377\"}}\\n'",
         "printf '{\"jsonrpc\":\"2.0\",\"id\":2\\000,\"result\":{}}\\n'",
-        // Messages of another protocol, and those that are none.
+        // Messages of another protocol, and invalid messages.
         r#"echo '{"jsonrpc":"1.0","id":2,"result":{}}'; echo '{"id":2,"result":{}}'"#,
         r#"echo '{"jsonrpc":"2.0"}'; echo '{"jsonrpc":"2.0","id":2}'; echo '{"jsonrpc":"2.0","result":{}}'"#,
         r#"echo '{"jsonrpc":"2.0","id":2,"error":{"code":"x","message":1}}'"#,
@@ -34,21 +34,21 @@ async fn noise_before_and_between_messages_is_passed_over() {
 }
 
 #[tokio::test]
-async fn a_byte_order_mark_spoils_no_more_than_its_line() {
+async fn byte_order_mark_spoils_only_its_line() {
     let script = r#"printf '\357\273\277\n'; hello; hear; printf '\357\273\277\n'; answer 2 yes; drain"#;
     let client = within(spawn(script)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "yes");
 }
 
 #[tokio::test]
-async fn nesting_without_end_is_passed_over() {
+async fn endless_nesting_is_skipped() {
     let deep = "head -c 200000 /dev/zero | tr '\\0' '['";
     let script = format!(
         r#"hello; hear; printf '{{"jsonrpc":"2.0","id":2,"result":'; {deep}; echo; {deep}; echo; answer 2 yes; drain"#
     );
     let client = within(spawn(&script)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "yes");
-    // The same where it closes again, and could be read.
+    // The same with balanced brackets, which could be parsed.
     let deep = "head -c 100000 /dev/zero | tr '\\0' '['; head -c 100000 /dev/zero | tr '\\0' ']'";
     let script = format!(
         r#"hello; hear; printf '{{"jsonrpc":"2.0","id":2,"result":{{"content":'; {deep}; echo '}}}}'; answer 2 yes; drain"#
@@ -58,17 +58,17 @@ async fn nesting_without_end_is_passed_over() {
 }
 
 #[tokio::test]
-async fn a_line_of_two_gibibytes_is_skipped_without_being_kept() {
+async fn line_of_two_gibibytes_is_skipped_without_buffering() {
     let script = r#"hello; hear; head -c 2147483648 /dev/zero | tr '\0' 'x'; echo; answer 2 yes; drain"#;
     let client = within(spawn(script).max_message_bytes(1 << 20)).await.unwrap();
-    // A busy machine needs longer for so much than a call usually has.
+    // A busy machine needs longer for this much than the default timeout.
     let call = client.call::<String>("t", ()).timeout(std::time::Duration::from_secs(600));
     assert_eq!(without_growing(call.into_future()).await.unwrap(), "yes");
 }
 
 #[tokio::test]
-async fn a_message_over_the_limit_is_skipped_and_one_at_the_limit_is_heard() {
-    // Blanks between tokens are part of the line.
+async fn message_over_the_size_limit_is_skipped() {
+    // Whitespace between tokens counts toward the limit.
     let script = r#"
         hello; hear; printf '%-4097s\n' "$(answer 2 long)"; printf '%-4096s\n' "$(answer 2 fits)"; drain"#;
     let client = within(spawn(script).max_message_bytes(4096)).await.unwrap();
@@ -76,7 +76,7 @@ async fn a_message_over_the_limit_is_skipped_and_one_at_the_limit_is_heard() {
 }
 
 #[tokio::test]
-async fn an_endless_line_ends_in_the_time_limit() {
+async fn endless_line_times_out() {
     for hello in ["hello", ":"] {
         let script = format!("{hello}; hear; tr '\\0' 'x' < /dev/zero");
         let client = match hello {
@@ -91,7 +91,7 @@ async fn an_endless_line_ends_in_the_time_limit() {
 }
 
 #[tokio::test]
-async fn a_handshake_whose_answer_never_ends_fails_in_its_time() {
+async fn endless_handshake_response_times_out() {
     let script = "hear; tr '\\0' 'x' < /dev/zero";
     let connecting = spawn(script).max_message_bytes(1 << 16).timeout(std::time::Duration::from_millis(200));
     let error = without_growing(within(connecting)).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! How long a call waits, by a clock that only these tests move. The server is in this process.
+//! Timeouts of calls, with a paused clock. The server is in this process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use super::{HANDSHAKE, kind};
 const SECOND: Duration = Duration::from_secs(1);
 const REVISIONS: [Revision; 2] = [HANDSHAKE, Revision::NEWEST];
 
-/// Tools that take their time.
+/// A server with slow tools.
 fn server() -> Server {
     let silent = Tool::new("silent").handler(async || std::future::pending::<String>().await);
     let rises = Tool::new("rises").handler(|cx: Context| async move {
@@ -38,7 +38,7 @@ fn server() -> Server {
 }
 
 #[tokio::test(start_paused = true)]
-async fn thirty_seconds_of_silence_are_enough() {
+async fn call_times_out_after_thirty_seconds_of_silence() {
     for revision in REVISIONS {
         let client = Client::in_process(&server()).revision(revision).await.unwrap();
         let start = Instant::now();
@@ -47,7 +47,7 @@ async fn thirty_seconds_of_silence_are_enough() {
             other => panic!("{other:?}"),
         }
         assert_eq!(start.elapsed().as_secs(), 30);
-        // Unless it, or the client, says otherwise.
+        // Unless the call or the client sets another timeout.
         let start = Instant::now();
         assert!(
             client.call::<String>("silent", json!({})).timeout(7 * SECOND).await.unwrap_err().is_timeout()
@@ -61,7 +61,7 @@ async fn thirty_seconds_of_silence_are_enough() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn rising_progress_gives_more_time_and_ten_minutes_are_the_most() {
+async fn progress_extends_the_timeout_up_to_ten_minutes() {
     // LIFE-025, LIFE-026
     for revision in REVISIONS {
         let client = Client::in_process(&server()).revision(revision).await.unwrap();
@@ -82,11 +82,11 @@ async fn rising_progress_gives_more_time_and_ten_minutes_are_the_most() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_clock_stands_while_somebody_fills_in_a_form() {
+async fn timeout_pauses_during_elicitation() {
     for revision in REVISIONS {
         let asks = Tool::new("asks").handler(|cx: Context| async move {
             cx.ask::<Nothing>("Sure?").await?;
-            // From here on it is the server that takes its time.
+            // From here on the server takes its time.
             sleep(25 * SECOND).await;
             Ok::<_, HandlerError>("asked")
         });

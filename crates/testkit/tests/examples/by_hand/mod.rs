@@ -1,4 +1,4 @@
-//! The examples without macros: whatever a macro writes can be written by hand.
+//! The examples without macros: all code that a macro generates can be written by hand.
 
 pub mod axum;
 pub mod calculator;

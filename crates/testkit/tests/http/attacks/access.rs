@@ -1,4 +1,4 @@
-//! Web pages, names that lead here, and bytes that are barely HTTP.
+//! Foreign origins, DNS rebinding, and malformed HTTP.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::{Stops, call, counted, refused, text};
 const EVIL: &str = "http://evil.example";
 
 #[tokio::test]
-async fn a_page_of_a_foreign_origin_is_refused_before_anything_is_read() {
+async fn foreign_origin_is_refused_before_reading() {
     // T-01, T-08, HTTP-003, HTTP-004
     let (server, count) = counted();
     let mut limits = MessageLimits::default();
@@ -28,7 +28,7 @@ async fn a_page_of_a_foreign_origin_is_refused_before_anything_is_read() {
         Request::stateless(call("ran", json!({}))),
         post.clone().session(&session),
         Request::post(&initialize_request("2025-11-25", json!({}))),
-        // Neither size nor shape of what is sent is looked at.
+        // The body is not read, whatever its size and shape.
         post.clone().body("{"),
         post.body("x".repeat(5000)).without_header("Content-Type"),
         Request::get_stream(&session),
@@ -45,13 +45,13 @@ async fn a_page_of_a_foreign_origin_is_refused_before_anything_is_read() {
         assert_eq!(answer.header("access-control-allow-origin"), None);
     }
     assert_eq!(count.get(), 0);
-    // The session is still there.
+    // The session still exists.
     let answer = serving.send(Request::post(&call("ran", json!({}))).session(&session)).await;
     assert_eq!(text(&answer), "ran");
 }
 
 #[tokio::test]
-async fn the_old_transport_refuses_foreign_pages_as_well() {
+async fn http_sse_refuses_foreign_origins() {
     // T-02, HSSE-005
     let (server, count) = counted();
     let serving = TestServer::start(&server.http(Http::new().http_sse())).await;
@@ -70,12 +70,12 @@ async fn the_old_transport_refuses_foreign_pages_as_well() {
     let forged = serving.send(post(call("ran", json!({}))).header("Origin", EVIL)).await;
     assert_eq!(forged.status, 403);
     assert_eq!(serving.send(post(super::request(8, "ping", json!({})))).await.status, 202);
-    assert_eq!(connection.next_message().await.unwrap()["id"], 8, "the forged call was never heard");
+    assert_eq!(connection.next_message().await.unwrap()["id"], 8, "the forged call was accepted");
     assert_eq!(count.get(), 0);
 }
 
 #[tokio::test]
-async fn a_name_that_leads_here_by_rebinding_is_refused() {
+async fn dns_rebinding_host_is_refused() {
     // T-03
     let (server, count) = counted();
     let serving = TestServer::start(&server.http(Http::new().allow_host("Tools.example"))).await;
@@ -124,7 +124,7 @@ async fn a_name_that_leads_here_by_rebinding_is_refused() {
 }
 
 #[tokio::test]
-async fn a_client_that_is_no_browser_is_served() {
+async fn client_without_origin_is_served() {
     // T-04, HTTP-005
     let (server, _) = counted();
     let serving = TestServer::start(&server).await;
@@ -139,7 +139,7 @@ async fn a_client_that_is_no_browser_is_served() {
 }
 
 #[tokio::test]
-async fn an_origin_is_compared_as_a_whole() {
+async fn origin_is_compared_as_a_whole() {
     // T-05
     let (server, count) = counted();
     let serving = TestServer::start(&server.http(Http::new().allow_origin("https://app.example"))).await;
@@ -185,7 +185,7 @@ async fn an_origin_is_compared_as_a_whole() {
 }
 
 #[tokio::test]
-async fn a_server_that_listens_everywhere_still_asks_for_the_host() {
+async fn host_is_checked_on_every_listen_address() {
     // T-06, HTTP-006: an address is always chosen, and every one but loopback is a choice.
     let (server, count) = counted();
     let local = server.bind_http("localhost:0").await.unwrap().local_addr();
@@ -203,7 +203,7 @@ async fn a_server_that_listens_everywhere_still_asks_for_the_host() {
 }
 
 #[tokio::test]
-async fn a_foreign_page_learns_nothing_by_asking_beforehand() {
+async fn cors_preflight_of_a_foreign_origin_is_refused() {
     // T-07
     let (server, _) = counted();
     let open = Http::new().cors(true).allow_origin("https://app.example");
@@ -240,7 +240,7 @@ async fn a_foreign_page_learns_nothing_by_asking_beforehand() {
     assert_eq!(answer.header("access-control-allow-origin"), Some("https://app.example"));
     assert_eq!(answer.header("vary"), Some("origin"));
     assert_eq!(answer.header("access-control-expose-headers"), Some("mcp-session-id, www-authenticate"));
-    // Unless it is switched on, no page is told anything.
+    // Without allowed origins there are no CORS headers.
     let (server, _) = counted();
     let serving = TestServer::start(&server.http(Http::new().allow_origin("https://app.example"))).await;
     let answer = serving.send(preflight.header("Origin", "https://app.example")).await;
@@ -250,7 +250,7 @@ async fn a_foreign_page_learns_nothing_by_asking_beforehand() {
 /// Sends bytes, and reads until the connection ends.
 async fn exchange(connection: &mut Connection, bytes: &[u8]) -> String {
     let socket = connection.socket();
-    // Whoever refuses may do so before all was sent.
+    // The server may refuse before all bytes are sent.
     drop(socket.write_all(bytes).await);
     let mut answer = Vec::new();
     let mut piece = [0; 4096];
@@ -261,7 +261,7 @@ async fn exchange(connection: &mut Connection, bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn headers_that_are_too_many_or_too_long_are_refused_unread() {
+async fn too_many_or_too_long_headers_are_refused() {
     // T-17, SEC-030
     let (server, count) = counted();
     let serving = TestServer::start(&server).await;
@@ -279,7 +279,7 @@ async fn headers_that_are_too_many_or_too_long_are_refused_unread() {
 }
 
 #[tokio::test]
-async fn a_body_over_the_limit_is_refused_and_the_connection_ends() {
+async fn body_over_the_limit_closes_the_connection() {
     // T-20
     let (server, count) = counted();
     let mut limits = MessageLimits::default();
@@ -297,7 +297,7 @@ async fn a_body_over_the_limit_is_refused_and_the_connection_ends() {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_its_time_is_not_waited_for() {
+async fn slow_request_times_out() {
     // T-20
     let (server, count) = counted();
     let (short, long) = (Duration::from_millis(1), Duration::from_secs(600));
@@ -321,7 +321,7 @@ async fn a_client_that_takes_its_time_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a_request_whose_length_is_unclear_is_refused() {
+async fn ambiguous_request_length_is_refused() {
     // T-20
     let (server, count) = counted();
     let serving = TestServer::start(&server).await;
@@ -348,7 +348,7 @@ async fn a_request_whose_length_is_unclear_is_refused() {
 }
 
 #[tokio::test]
-async fn a_request_with_two_kinds_of_length_hides_no_second_one() {
+async fn two_kinds_of_length_smuggle_no_request() {
     // T-20: only the chunks count, and nothing that follows them is taken for a request (RFC 9112, 6.3).
     let (server, count) = counted();
     let serving = TestServer::start(&server).await;
@@ -373,7 +373,7 @@ async fn a_request_with_two_kinds_of_length_hides_no_second_one() {
 }
 
 #[tokio::test]
-async fn a_client_that_reads_nothing_is_not_waited_for() {
+async fn client_that_never_reads_is_disconnected() {
     // T-20, S-09
     let stopped = Arc::new(Notify::new());
     let stops = stopped.clone();
@@ -393,13 +393,13 @@ async fn a_client_that_reads_nothing_is_not_waited_for() {
     loud["params"]["_meta"] = json!({"io.modelcontextprotocol/logLevel": "debug"});
     let mut connection = serving.connect().await;
     connection.write_request(&Request::stateless(loud)).await;
-    // It is stopped although the connection is still open on this side.
+    // The call is dropped although the connection is still open on this side.
     stopped.notified().await;
     drop(connection);
 }
 
 #[tokio::test]
-async fn a_body_that_breaks_off_is_never_run() {
+async fn truncated_body_is_never_run() {
     // T-20
     let (server, count) = counted();
     let serving = TestServer::start(&server).await;
@@ -415,7 +415,7 @@ async fn a_body_that_breaks_off_is_never_run() {
 }
 
 #[tokio::test]
-async fn origins_that_are_none_are_a_mistake_of_the_server() {
+async fn invalid_allowed_origin_is_a_registration_error() {
     // T-05
     for origin in ["app.example", "https://app.example/", "https://App.example", "*"] {
         let server = Server::new("s", "1").http(Http::new().allow_origin(origin));

@@ -1,4 +1,4 @@
-//! Bodies that are too deep, too many, or no message at all.
+//! Bodies that are too deep, too large, or not a message.
 
 use serde_json::{Value, json};
 use tsugite::jsonrpc::MessageLimits;
@@ -13,7 +13,7 @@ fn post(body: impl Into<Vec<u8>>) -> Request {
 }
 
 #[tokio::test]
-async fn a_batch_without_end_is_refused_before_any_of_it_runs() {
+async fn oversized_batch_is_refused_before_it_runs() {
     // F-39
     let (server, count) = counted();
     let serving = TestServer::start(&server.http(Http::new().sessions(false))).await;
@@ -27,7 +27,7 @@ async fn a_batch_without_end_is_refused_before_any_of_it_runs() {
         assert!(matches!(answer.status, 400 | 413), "{answer:?}");
         assert!(answer.json()["error"]["code"].is_i64() && answer.body.len() < 1000, "{answer:?}");
     }
-    // An array within an array is no message.
+    // An array within an array is not a message.
     let answer = serving.send(post(nested)).await;
     let error = answer.json();
     let error = if error.is_array() { &error[0] } else { &error };
@@ -36,7 +36,7 @@ async fn a_batch_without_end_is_refused_before_any_of_it_runs() {
 }
 
 #[tokio::test]
-async fn what_a_batch_answers_together_is_bounded() {
+async fn batch_response_size_is_limited() {
     // F-39
     let large = Tool::new("large").handler(|| async { "x".repeat(1000) });
     let limits = MessageLimits::default().max_message_bytes(20_000);
@@ -45,11 +45,11 @@ async fn what_a_batch_answers_together_is_bounded() {
     let calls: Vec<_> = (0..200).map(|id| request(id, "tools/call", json!({"name": "large"}))).collect();
     let answer = serving.send(Request::post(&json!(calls))).await;
     assert!(answer.body.len() < 80_000, "{} bytes", answer.body.len());
-    assert_eq!(answer.json().as_array().unwrap().len(), 200, "each is answered all the same");
+    assert_eq!(answer.json().as_array().unwrap().len(), 200, "each request gets a response");
 }
 
 #[tokio::test]
-async fn json_that_is_meant_to_hurt_is_refused() {
+async fn hostile_json_is_refused() {
     // F-40
     let (server, count) = counted();
     let serving = TestServer::start(&server).await;
@@ -102,8 +102,8 @@ async fn json_that_is_meant_to_hurt_is_refused() {
 }
 
 #[tokio::test]
-async fn what_stands_twice_in_a_message_is_not_two_messages() {
-    // F-40: header and body are compared with the same reading that is run.
+async fn duplicate_members_do_not_bypass_header_checks() {
+    // F-40: the header is compared with the same parse of the body that is run.
     let (server, count) = counted();
     let other = super::Count::default();
     let serving = TestServer::start(&server.tool(super::counting("other", &other))).await;
@@ -126,7 +126,7 @@ async fn what_stands_twice_in_a_message_is_not_two_messages() {
 }
 
 #[tokio::test]
-async fn ids_of_any_legal_shape_come_back_as_they_were() {
+async fn every_legal_id_is_repeated_unchanged() {
     // F-40
     let (server, _) = counted();
     let serving = TestServer::start(&server).await;
@@ -142,7 +142,7 @@ async fn ids_of_any_legal_shape_come_back_as_they_were() {
 }
 
 #[tokio::test]
-async fn responses_that_answer_nothing_harm_nobody() {
+async fn unmatched_responses_are_harmless() {
     // F-41
     let asks = Tool::new("asks")
         .handler(|cx: Context| async move { cx.roots().await.map(|roots| roots.len().to_string()) });
@@ -173,13 +173,13 @@ async fn responses_that_answer_nothing_harm_nobody() {
         let real = json!({"jsonrpc": "2.0", "id": id, "result": {"roots": [{"uri": "file:///a"}]}});
         assert_eq!(serving.send(Request::post(&real).session(&session)).await.status, 202);
         assert_eq!(super::said(&calling.next_message().await.unwrap()), "1", "{revision}");
-        // The same once more is too late.
+        // A second response is too late.
         assert_eq!(serving.send(Request::post(&real).session(&session)).await.status, 202);
     }
 }
 
 #[tokio::test]
-async fn long_names_and_addresses_are_bounded() {
+async fn long_names_and_uris_are_refused() {
     // F-10, T-17
     let server = Server::new("s", "1").resource(Resource::text("text://a", "a"));
     let serving = TestServer::start(&server).await;
@@ -197,7 +197,7 @@ async fn long_names_and_addresses_are_bounded() {
 }
 
 #[tokio::test]
-async fn trace_headers_of_any_shape_break_nothing() {
+async fn trace_headers_of_any_shape_are_harmless() {
     // F-38
     let (server, _) = counted();
     let serving = TestServer::start(&server).await;

@@ -1,4 +1,4 @@
-//! A server behind something that knows who calls: whoever a request names in `Authorization` is its principal.
+//! A server behind an authenticating layer: the name in `Authorization` becomes the principal of the request.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -15,7 +15,7 @@ use tsugite::prelude::*;
 use tsugite::transport::http::{HttpBody, HttpService};
 use tsugite_testkit::http::{Connection, Request, Response, initialize_request};
 
-/// On a socket of its own.
+/// A guarded server on its own socket.
 pub(crate) struct Guarded {
     pub(crate) address: SocketAddr,
     task: JoinHandle<()>,
@@ -44,7 +44,7 @@ impl Guarded {
         Connection::connect(self.address).await
     }
 
-    /// Sends one request on a connection of its own and reads the whole response.
+    /// Sends one request on its own connection and reads the whole response.
     pub(crate) async fn send(&self, request: Request) -> Response {
         let mut connection = self.connect().await;
         let mut response = connection.send(request).await;
@@ -52,7 +52,7 @@ impl Guarded {
         response
     }
 
-    /// Opens a session for somebody.
+    /// Opens a session for the principal `who`.
     pub(crate) async fn open(&self, who: &str, revision: &str, capabilities: serde_json::Value) -> String {
         let opened = self.send(by(who, Request::post(&initialize_request(revision, capabilities)))).await;
         assert_eq!(opened.status, 200, "{opened:?}");
@@ -66,12 +66,12 @@ impl Drop for Guarded {
     }
 }
 
-/// The same request, sent by somebody.
+/// The same request, sent by the principal `who`.
 pub(crate) fn by(who: &str, request: Request) -> Request {
     request.replace_header("Authorization", &format!("Bearer {who}"))
 }
 
-/// `subject`, or `subject@issuer`, or either with `+scope`.
+/// Sets the principal from `subject` or `subject@issuer`, either with an optional `+scope`.
 fn identify<B>(request: &mut http::Request<B>) {
     let token = request.headers().get("authorization").and_then(|value| value.to_str().ok());
     let Some(token) = token.and_then(|value| value.strip_prefix("Bearer ")) else { return };
@@ -81,7 +81,7 @@ fn identify<B>(request: &mut http::Request<B>) {
     request.extensions_mut().insert(principal);
 }
 
-/// Without any socket, so that time can be paused.
+/// A guarded server without a socket, so that time can be paused.
 pub(crate) struct Direct(HttpService);
 
 impl Direct {
@@ -113,7 +113,7 @@ impl Direct {
     }
 }
 
-/// The next piece of a body.
+/// The next chunk of a body.
 pub(crate) async fn next(body: &mut HttpBody) -> Option<String> {
     let frame = poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await?;
     Some(String::from_utf8(frame.unwrap().into_data().unwrap().to_vec()).unwrap())

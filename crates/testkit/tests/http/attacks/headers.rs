@@ -1,4 +1,4 @@
-//! Headers that say something else than the body, on 2026-07-28.
+//! Headers that differ from the body, on 2026-07-28.
 
 use serde_json::{Value, json};
 use tsugite::prelude::*;
@@ -8,7 +8,7 @@ use tsugite_testkit::http::{Request, TestServer, open_session};
 use super::guard::{Guarded, by};
 use super::{Count, MODERN, call, counted, counting, refused, text};
 
-/// A tool with arguments that are repeated in headers. Says who called, and with what.
+/// A tool with arguments that are repeated in headers. Returns its caller and its arguments.
 fn deploy(count: &Count) -> Tool {
     let count = count.clone();
     let schema = json!({"type": "object", "properties": {
@@ -19,13 +19,13 @@ fn deploy(count: &Count) -> Tool {
     }});
     Tool::new("deploy").input_schema(Schema::from(schema)).raw_handler(move |arguments, cx| {
         count.add();
-        let who = cx.principal().map_or("nobody", |who| who.subject()).to_owned();
+        let who = cx.principal().map_or("anonymous", |who| who.subject()).to_owned();
         async move { format!("{who}: {}", arguments.text()) }
     })
 }
 
 #[tokio::test]
-async fn a_method_in_the_header_that_is_not_that_of_the_body_is_refused() {
+async fn method_header_must_match_the_body() {
     // T-10, HTTP-054
     let (server, count) = counted();
     let serving = TestServer::start(&server).await;
@@ -44,7 +44,7 @@ async fn a_method_in_the_header_that_is_not_that_of_the_body_is_refused() {
 }
 
 #[tokio::test]
-async fn a_name_in_the_header_that_is_not_that_of_the_body_is_refused() {
+async fn name_header_must_match_the_body() {
     // T-11
     let (safe, danger) = (Count::default(), Count::default());
     let server = Server::new("s", "1").tool(counting("safe", &safe)).tool(counting("danger", &danger));
@@ -71,7 +71,7 @@ async fn a_name_in_the_header_that_is_not_that_of_the_body_is_refused() {
 }
 
 #[tokio::test]
-async fn an_argument_in_the_header_that_is_not_that_of_the_body_is_refused() {
+async fn param_header_must_match_the_body() {
     // T-12, HTTP-059, HTTP-065, HTTP-074, HTTP-075
     let count = Count::default();
     let serving = TestServer::start(&Server::new("s", "1").tool(deploy(&count))).await;
@@ -112,17 +112,17 @@ async fn an_argument_in_the_header_that_is_not_that_of_the_body_is_refused() {
         (json!({"count": 42}), &[("Count", "42.0")]),
         (json!({"force": true}), &[("Force", "true")]),
         (json!({"place": {"city": "Kyoto"}}), &[("City", "=?base64?S3lvdG8=?=")]),
-        // What no schema names is nobody's business.
+        // Param headers that the schema does not name are ignored.
         (json!({}), &[("Unknown", "x")]),
     ] {
         let answer = send(arguments.clone(), headers).await;
         assert_eq!(answer.status, 200, "{arguments} {headers:?}: {answer:?}");
     }
-    assert_eq!(count.get(), 6, "null is no region, and all others ran");
+    assert_eq!(count.get(), 6, "null counts as missing, and all others ran");
 }
 
 #[tokio::test]
-async fn a_wrapped_value_that_cannot_be_unwrapped_is_refused() {
+async fn invalid_base64_header_value_is_refused() {
     // T-13, HTTP-056
     let count = Count::default();
     let server = Server::new("s", "1").tool(counting("ran", &count)).tool(deploy(&count));
@@ -143,7 +143,7 @@ async fn a_wrapped_value_that_cannot_be_unwrapped_is_refused() {
         assert_eq!(refused(&serving.send(deploy).await), (400, -32020), "{value}");
     }
     assert_eq!(count.get(), 0);
-    // A name with a line break in it agrees with itself, and is never written raw.
+    // A name with a line break matches its header, and is never written raw.
     let odd = "ran\r\nX-Injected: yes";
     let request = Request::stateless(call(odd, json!({})));
     let wrapped = "=?base64?cmFuDQpYLUluamVjdGVkOiB5ZXM=?=";
@@ -155,7 +155,7 @@ async fn a_wrapped_value_that_cannot_be_unwrapped_is_refused() {
 }
 
 #[tokio::test]
-async fn a_header_says_nothing_of_who_calls() {
+async fn headers_do_not_identify_the_caller() {
     // T-16, SEC-029
     let count = Count::default();
     let guarded = Guarded::start(&Server::new("s", "1").tool(deploy(&count))).await;
@@ -163,11 +163,11 @@ async fn a_header_says_nothing_of_who_calls() {
     let request = request.header("Mcp-Param-Region", "eve").header("X-Forwarded-User", "eve");
     let answer = guarded.send(by("ada", request.clone())).await;
     assert_eq!(text(&answer), r#"ada: {"region":"eve"}"#);
-    assert_eq!(text(&guarded.send(request).await), r#"nobody: {"region":"eve"}"#);
+    assert_eq!(text(&guarded.send(request).await), r#"anonymous: {"region":"eve"}"#);
 }
 
 #[tokio::test]
-async fn a_version_nobody_has_heard_of_is_refused_and_never_echoed_at_length() {
+async fn unknown_version_is_refused_without_a_long_echo() {
     // T-18, HTTP-044
     let (server, count) = counted();
     let serving = TestServer::start(&server).await;
@@ -192,7 +192,7 @@ async fn a_version_nobody_has_heard_of_is_refused_and_never_echoed_at_length() {
 }
 
 #[tokio::test]
-async fn leaving_out_what_the_stateless_era_demands_is_no_way_into_the_older_one() {
+async fn missing_stateless_metadata_does_not_downgrade_the_era() {
     // T-19, VER-005
     let (server, count) = counted();
     for http in [tsugite::transport::http::Http::new(), tsugite::transport::http::Http::new().sessions(false)]

@@ -1,4 +1,4 @@
-//! What a hostile or careless client can send over HTTP, and what must come of it: a status, a number, and nothing run.
+//! Hostile and careless requests over HTTP: each gets its status and its error code, and no handler runs.
 
 mod access;
 mod bodies;
@@ -20,7 +20,7 @@ use tsugite_testkit::http::Response;
 const MODERN: &str = "2026-07-28";
 const OLD: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// How often something ran.
+/// A counter of calls.
 #[derive(Clone, Default)]
 struct Count(Arc<AtomicUsize>);
 
@@ -34,7 +34,7 @@ impl Count {
     }
 }
 
-/// Tells when a handler has ended, however it ended.
+/// Notifies when a handler has finished or was dropped.
 struct Stops(Arc<Notify>);
 
 impl Drop for Stops {
@@ -70,13 +70,13 @@ fn notice(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "method": method, "params": params})
 }
 
-/// Status and number of an error.
+/// The status and the error code of a response.
 #[track_caller]
 fn refused(response: &Response) -> (u16, i64) {
     (response.status, response.error_code().unwrap_or_else(|| panic!("no error in {response:?}")))
 }
 
-/// What a tool said.
+/// The text of a tool's result.
 #[track_caller]
 fn text(response: &Response) -> String {
     assert_eq!(response.status, 200, "{response:?}");

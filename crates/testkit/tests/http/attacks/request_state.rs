@@ -1,4 +1,4 @@
-//! Sealed states that come back altered, too late, from somebody else, or for something else (2026-07-28).
+//! Sealed request states that come back altered, expired, from another caller, or for another call (2026-07-28).
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn server() -> Server {
     Server::new("s", "1").tool(ask("delete")).tool(ask("erase")).tool(visit)
 }
 
-/// A call of the stateless era by a client that can be asked.
+/// A call of the stateless era by a client that declares elicitation.
 fn asks(name: &str, path: &str, state: Option<&str>, answers: Option<Value>) -> Request {
     let can = json!({"elicitation": {"form": {}}});
     let meta = json!({"io.modelcontextprotocol/clientCapabilities": can});
@@ -60,7 +60,7 @@ fn state(asked: &Response) -> String {
 }
 
 #[tokio::test]
-async fn a_state_that_was_touched_is_refused() {
+async fn altered_request_state_is_refused() {
     // M-01, MRTR-011, MRTR-027
     let guarded = Guarded::start(&server()).await;
     let elsewhere = Guarded::start(&server()).await;
@@ -89,14 +89,14 @@ async fn a_state_that_was_touched_is_refused() {
         let mut message = serde_json::from_slice::<Value>(&asks("delete", "/a", None, sure()).body).unwrap();
         message["params"]["requestState"] = state.clone();
         let answer = guarded.send(Request::stateless(message)).await;
-        // Null is as good as absent.
+        // Null counts as absent.
         assert!(state.is_null() || refused(&answer) == (200, -32602), "{state}: {answer:?}");
     }
     assert_eq!(text(&guarded.send(asks("delete", "/a", Some(&sealed), sure())).await), "/a true");
 }
 
 #[tokio::test]
-async fn a_state_is_of_use_only_to_whoever_it_was_made_for() {
+async fn request_state_is_bound_to_its_caller_and_call() {
     // M-02, M-04, S-11
     let guarded = Guarded::start(&server()).await;
     let sealed = state(&guarded.send(by("ada@one", asks("delete", "/a", None, None))).await);
@@ -114,7 +114,7 @@ async fn a_state_is_of_use_only_to_whoever_it_was_made_for() {
 }
 
 #[tokio::test]
-async fn a_state_that_is_too_old_is_refused() {
+async fn expired_request_state_is_refused() {
     // M-03
     let guarded = Guarded::start(&server().state_ttl(Duration::ZERO)).await;
     let sealed = state(&guarded.send(asks("delete", "/a", None, None)).await);
@@ -124,7 +124,7 @@ async fn a_state_that_is_too_old_is_refused() {
 }
 
 #[tokio::test]
-async fn answers_nobody_asked_for_count_for_nothing() {
+async fn unrequested_input_responses_are_ignored() {
     // M-06
     let guarded = Guarded::start(&server()).await;
     let sealed = state(&guarded.send(asks("delete", "/a", None, None)).await);
@@ -150,7 +150,7 @@ async fn answers_nobody_asked_for_count_for_nothing() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_in_a_way_they_did_not_declare() {
+async fn undeclared_capabilities_are_not_requested() {
     // M-07, MRTR-006
     let guarded = Guarded::start(&server()).await;
     let call = |name: &str, can: Value| {
@@ -175,7 +175,7 @@ async fn nobody_is_asked_in_a_way_they_did_not_declare() {
 }
 
 #[tokio::test]
-async fn a_key_may_change_while_somebody_is_being_asked() {
+async fn sealing_key_may_rotate_during_elicitation() {
     // M-12
     let (old, new) = (|| SealKey::new([1; 32]), || SealKey::new([2; 32]));
     let before = Guarded::start(&server().seal_keys(old(), [])).await;

@@ -1,4 +1,4 @@
-//! Sessions that are stolen, guessed, used after their end, or opened without end.
+//! Sessions that are stolen, guessed, used after their end, or opened without limit.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::guard::{Direct, Guarded, by, next};
 use super::{Count, OLD, Stops, call, counted, counting, notice, refused, request, text};
 
 #[tokio::test]
-async fn a_session_id_is_no_key_to_a_session() {
+async fn session_id_alone_does_not_authorize() {
     // S-01, S-02, SESS-013, SEC-017
     let (server, count) = counted();
     let guarded = Guarded::start(&server).await;
@@ -38,10 +38,10 @@ async fn a_session_id_is_no_key_to_a_session() {
                 let mut answer = connection.send(stolen(who, request.clone().session(&session))).await;
                 assert_eq!(answer.status, 404, "{who}: {request:?}");
                 answer.body = connection.read_body().await;
-                // nobody can tell one that is somebody else's from one that never was.
-                let nobody = guarded.send(stolen(who, request.session(&unknown))).await;
-                assert_eq!((answer.status, &answer.body), (nobody.status, &nobody.body));
-                assert_eq!(answer.headers.len(), nobody.headers.len());
+                // a session of another principal looks like an unknown one.
+                let unknown_response = guarded.send(stolen(who, request.session(&unknown))).await;
+                assert_eq!((answer.status, &answer.body), (unknown_response.status, &unknown_response.body));
+                assert_eq!(answer.headers.len(), unknown_response.headers.len());
             }
         }
         let before = count.get();
@@ -54,7 +54,7 @@ async fn a_session_id_is_no_key_to_a_session() {
 }
 
 #[tokio::test]
-async fn an_unowned_session_is_not_taken_by_somebody() {
+async fn anonymous_session_is_closed_to_authenticated_callers() {
     // S-02
     let (server, _) = counted();
     let guarded = Guarded::start(&server).await;
@@ -66,7 +66,7 @@ async fn an_unowned_session_is_not_taken_by_somebody() {
 }
 
 #[tokio::test]
-async fn an_old_stream_belongs_to_whoever_opened_it() {
+async fn http_sse_stream_belongs_to_its_principal() {
     // S-01, S-02, S-03, S-04 for HTTP+SSE
     let (server, count) = counted();
     let guarded = Guarded::start(&server.http(Http::new().http_sse())).await;
@@ -87,9 +87,9 @@ async fn an_old_stream_belongs_to_whoever_opened_it() {
         assert_eq!(answer.status, 404, "{path}");
     }
     assert_eq!(guarded.send(by("ada", post(initialize_request("2024-11-05", json!({}))))).await.status, 202);
-    assert_eq!(stream.next_message().await.unwrap()["id"], 0, "nothing came before");
+    assert_eq!(stream.next_message().await.unwrap()["id"], 0, "another message came before");
     assert_eq!(count.get(), 0);
-    // It ends with its stream, as soon as the server has seen that.
+    // The session ends with its stream, once the server notices.
     drop(stream);
     while guarded.send(by("ada", post(request(8, "ping", json!({}))))).await.status != 404 {}
 }
@@ -107,7 +107,7 @@ async fn session_ids_cannot_be_guessed() {
     }
     assert_eq!(ids.iter().collect::<HashSet<_>>().len(), ids.len());
     assert!(ids.iter().all(|id| id.bytes().all(|byte| (0x21..=0x7e).contains(&byte))));
-    // What each place of the id tells, in bits: the entropy of the letters seen there.
+    // The entropy of each position of the id, in bits.
     let length = ids[0].len();
     assert!(ids.iter().all(|id| id.len() == length));
     let bits = |at: usize| {
@@ -121,15 +121,15 @@ async fn session_ids_cannot_be_guessed() {
     };
     let all: f64 = (0..length).map(bits).sum();
     assert!(all > 128.0, "{all} bits");
-    // No place follows from the same place of the id before.
+    // No position depends on the same position of the previous id.
     for at in 0..length {
         let same = ids.windows(2).filter(|two| two[0].as_bytes()[at] == two[1].as_bytes()[at]).count();
-        assert!(same < 1000, "place {at} stays the same {same} times");
+        assert!(same < 1000, "position {at} stays the same {same} times");
     }
 }
 
 #[tokio::test]
-async fn a_session_that_was_ended_is_gone_with_all_it_had() {
+async fn deleted_session_releases_its_calls_and_streams() {
     // S-04, SESS-008, SESS-012
     let (begun, stopped) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (begins, stops) = (begun.clone(), stopped.clone());
@@ -160,7 +160,7 @@ async fn a_session_that_was_ended_is_gone_with_all_it_had() {
         }
         begun.notified().await;
         assert_eq!(serving.send(Request::new("DELETE").session(&session)).await.status, 200);
-        // What ran is stopped, and every stream ends.
+        // Running calls are dropped, and every stream ends.
         stopped.notified().await;
         assert_eq!(calling.next_message().await, None, "{revision}");
         while news.next_event().await.is_some() {}
@@ -172,7 +172,7 @@ async fn a_session_that_was_ended_is_gone_with_all_it_had() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_nobody_uses_expires() {
+async fn idle_session_expires() {
     // S-04, S-06
     let (server, count) = counted();
     let minute = Duration::from_secs(60);
@@ -183,13 +183,13 @@ async fn a_session_that_nobody_uses_expires() {
     let (_, mut stream) = direct.begin(&Request::get_stream(&used)).await;
     assert!(next(&mut stream).await.is_some());
     tokio::time::sleep(29 * minute).await;
-    assert_eq!(direct.send(&hello).await.status, 503, "both are still there");
+    assert_eq!(direct.send(&hello).await.status, 503, "both sessions still exist");
     tokio::time::sleep(3 * minute).await;
     let ran = Request::post(&call("ran", json!({})));
     assert_eq!(direct.send(&ran.clone().session(&idle)).await.status, 404);
-    // A stream that is open is a use.
+    // An open stream counts as use.
     assert_eq!(text(&direct.send(&ran.clone().session(&used)).await), "ran");
-    assert_eq!(direct.send(&hello).await.status, 200, "there is room again");
+    assert_eq!(direct.send(&hello).await.status, 200, "a session has expired");
     drop(stream);
     tokio::time::sleep(32 * minute).await;
     assert_eq!(direct.send(&ran.session(&used)).await.status, 404);
@@ -197,7 +197,7 @@ async fn a_session_that_nobody_uses_expires() {
 }
 
 #[tokio::test]
-async fn a_request_without_its_session_leaves_no_trace() {
+async fn request_without_a_session_creates_none() {
     // S-05, SESS-006
     let (server, count) = counted();
     let serving = TestServer::start(&server.http(Http::new().max_sessions(1))).await;
@@ -210,7 +210,7 @@ async fn a_request_without_its_session_leaves_no_trace() {
         let answer = serving.send(Request::post(&message)).await;
         assert_eq!((answer.status, answer.header("mcp-session-id")), (400, None), "{message}");
     }
-    // Nor does a handshake that fails.
+    // A failed handshake creates no session either.
     for params in [json!({}), json!({"protocolVersion": 7}), json!({"protocolVersion": "2025-11-25"})] {
         let answer = serving.send(Request::post(&request(0, "initialize", params))).await;
         assert!(answer.error_code().is_some() && answer.header("mcp-session-id").is_none(), "{answer:?}");
@@ -220,7 +220,7 @@ async fn a_request_without_its_session_leaves_no_trace() {
 }
 
 #[tokio::test]
-async fn there_is_an_end_to_opening_sessions_and_none_is_taken_from_anybody() {
+async fn session_limits_evict_no_session() {
     // S-06
     let (server, _) = counted();
     let guarded = Guarded::start(&server.http(Http::new().max_sessions(3).max_sessions_per_caller(2))).await;
@@ -230,7 +230,7 @@ async fn there_is_an_end_to_opening_sessions_and_none_is_taken_from_anybody() {
     let third = guarded.send(by("ada", hello())).await;
     assert_eq!(refused(&third), (429, -32600));
     assert_eq!(third.header("mcp-session-id"), None);
-    // Another token is not another user, but another issuer makes one.
+    // Another token is the same user, another issuer is another user.
     assert_eq!(guarded.send(by("ada+scope", hello())).await.status, 429);
     let other = guarded.open("ada@elsewhere", "2025-11-25", json!({})).await;
     let full = guarded.send(by("eve", hello())).await;
@@ -245,7 +245,7 @@ async fn there_is_an_end_to_opening_sessions_and_none_is_taken_from_anybody() {
     assert_eq!(guarded.send(by("eve", hello())).await.status, 503);
 }
 
-/// A tool that says that it has begun, waits to be let go, and then says who called.
+/// A tool that reports that it has started, waits for a permit, and returns its caller.
 fn held(begun: &Arc<Notify>, go: &Arc<Semaphore>) -> Tool {
     let (begun, go) = (begun.clone(), go.clone());
     Tool::new("held").handler(move |who: Principal| {
@@ -259,7 +259,7 @@ fn held(begun: &Arc<Notify>, go: &Arc<Semaphore>) -> Tool {
 }
 
 #[tokio::test]
-async fn nobody_cancels_the_request_of_another() {
+async fn other_users_cannot_cancel_a_request() {
     // S-16
     let (begun, go) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
     let guarded = Guarded::start(&Server::new("s", "1").tool(held(&begun, &go))).await;
@@ -293,7 +293,7 @@ async fn nobody_cancels_the_request_of_another() {
 }
 
 #[tokio::test]
-async fn nobody_answers_the_question_of_another() {
+async fn other_users_cannot_answer_a_server_request() {
     // S-17
     let asks = Tool::new("asks")
         .handler(|cx: Context| async move { cx.roots().await.map(|roots| roots.len().to_string()) });
@@ -325,11 +325,11 @@ async fn nobody_answers_the_question_of_another() {
 }
 
 #[tokio::test]
-async fn each_stateless_request_is_judged_alone() {
+async fn stateless_requests_are_independent() {
     // S-13, LIFE-028: neither a handshake nor an earlier request on the same connection is remembered.
     let sees = Tool::new("sees").handler(|who: Option<Principal>, cx: Context| async move {
         let can = cx.client_capabilities();
-        let who = who.map_or_else(|| "nobody".to_owned(), |who| who.subject().to_owned());
+        let who = who.map_or_else(|| "anonymous".to_owned(), |who| who.subject().to_owned());
         format!("{who} {} {}", can.elicitation.is_some(), cx.client().is_some())
     });
     let guarded = Guarded::start(&Server::new("s", "1").tool(sees)).await;
@@ -344,7 +344,7 @@ async fn each_stateless_request_is_judged_alone() {
     for (request, seen) in [
         (by("ada", Request::post(&call("sees", json!({}))).session(&session)), "ada true true"),
         (by("ada", Request::stateless(full)), "ada true true"),
-        (bare.clone(), "nobody false false"),
+        (bare.clone(), "anonymous false false"),
         (by("eve", bare.clone()), "eve false false"),
         (by("ada", bare.session(&session)), "ada false false"),
     ] {
@@ -355,11 +355,11 @@ async fn each_stateless_request_is_judged_alone() {
 }
 
 #[tokio::test]
-async fn users_of_one_connection_do_not_hear_of_each_other() {
+async fn users_of_one_connection_are_isolated() {
     // S-14, F-31
     let count = Count::default();
     let says = Tool::new("says").handler(|who: Option<Principal>, cx: Context| async move {
-        let who = who.map_or_else(|| "nobody".to_owned(), |who| who.subject().to_owned());
+        let who = who.map_or_else(|| "anonymous".to_owned(), |who| who.subject().to_owned());
         cx.log(Level::Error, &who).await;
         cx.progress(1).message(&who).await;
         tokio::task::yield_now().await;
@@ -396,7 +396,7 @@ async fn users_of_one_connection_do_not_hear_of_each_other() {
 }
 
 #[tokio::test]
-async fn the_same_id_of_two_clients_is_two_ids() {
+async fn request_ids_are_scoped_to_their_client() {
     // S-15
     let (begun, go) = (Arc::new(Notify::new()), Arc::new(Semaphore::new(0)));
     let guarded = Guarded::start(&Server::new("s", "1").tool(held(&begun, &go))).await;

@@ -1,4 +1,4 @@
-//! Streams that are taken up by somebody else, replayed without end, or listened to without leave.
+//! Streams that are resumed by another user, replayed without limit, or subscribed to without permission.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tsugite_testkit::http::{Request, Response, SseEvent, TestServer, open_sessio
 use super::guard::{Direct, Guarded, by, next};
 use super::{OLD, Stops, call, notice, refused, request};
 
-/// A tool that says `one`, waits to be let go, and says the rest: some text, as often as it is told.
+/// A tool that logs `one`, waits for a permit, and then logs a text of `bytes` bytes `words` times.
 fn teller(go: &Arc<Semaphore>, done: &Arc<Notify>, words: usize, bytes: usize) -> Tool {
     let (go, done) = (go.clone(), done.clone());
     Tool::new("tells").handler(move |cx: Context| {
@@ -29,7 +29,7 @@ fn teller(go: &Arc<Semaphore>, done: &Arc<Notify>, words: usize, bytes: usize) -
     })
 }
 
-/// Reads the first event of a stream that says something; gives its id.
+/// Reads up to the first event with a message and returns its id.
 async fn first(connection: &mut tsugite_testkit::http::Connection) -> String {
     loop {
         let event = connection.next_event().await.unwrap();
@@ -40,7 +40,7 @@ async fn first(connection: &mut tsugite_testkit::http::Connection) -> String {
 }
 
 #[tokio::test]
-async fn nobody_takes_up_the_stream_of_another() {
+async fn other_users_cannot_resume_a_stream() {
     // S-07, S-08, RESM-006
     let (go, done) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
     let guarded = Guarded::start(&Server::new("s", "1").tool(teller(&go, &done, 1, 3))).await;
@@ -51,7 +51,7 @@ async fn nobody_takes_up_the_stream_of_another() {
         calling.send(by("ada", Request::post(&call("tells", json!({}))).session(&ada))).await;
         let last = first(&mut calling).await;
         drop(calling);
-        // With a stolen id nothing is put into the session, and nothing taken out of it.
+        // A stolen id can neither send to the session nor read from it.
         let forged = Request::post(&request(99, "tools/call", json!({"name": "tells"}))).session(&ada);
         for forged in [by("eve", forged.clone()), forged] {
             assert_eq!(guarded.connect().await.send(forged).await.status, 404);
@@ -61,7 +61,7 @@ async fn nobody_takes_up_the_stream_of_another() {
             let answer = guarded.connect().await.send(request).await;
             assert_eq!(answer.status, 404, "{revision}: {answer:?}");
         }
-        // Nor is it found in a session of one's own.
+        // Nor is the event found in the user's own session.
         let answer = guarded.connect().await.send(by("eve", resume(&eve))).await;
         assert_eq!(answer.status, 400, "{revision}");
         go.add_permits(1);
@@ -75,7 +75,7 @@ async fn nobody_takes_up_the_stream_of_another() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_taken_up_again_carries_only_its_own() {
+async fn resumed_stream_replays_only_its_own_events() {
     // S-08, RESM-002, RESM-006, HTTP-037, HTTP-040
     let (go, done) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
     let serving = TestServer::start(&Server::new("s", "1").tool(teller(&go, &done, 1, 3))).await;
@@ -100,14 +100,14 @@ async fn a_stream_that_is_taken_up_again_carries_only_its_own() {
             assert_eq!(answers.len(), 2, "{revision}: {resumed:?}");
             assert_eq!(answers[1].json()["id"], *id, "{revision}");
         }
-        // What belongs to a request never came on the stream for what does not.
+        // Messages of a request never came on the GET stream.
         assert_eq!(serving.send(Request::new("DELETE").session(&session)).await.status, 200);
         assert_eq!(news.next_message().await, None, "{revision}");
     }
 }
 
 #[tokio::test]
-async fn an_event_that_never_was_leads_nowhere() {
+async fn unknown_event_id_is_refused() {
     // S-08
     let (go, done) = (Arc::new(Semaphore::new(100)), Arc::new(Notify::new()));
     let serving = TestServer::start(&Server::new("s", "1").tool(teller(&go, &done, 1, 3))).await;
@@ -126,7 +126,7 @@ async fn an_event_that_never_was_leads_nowhere() {
     assert_eq!(serving.send(twice).await.status, 400);
 }
 
-/// Calls `tells`, goes away after the first event, waits until all was said, and comes back.
+/// Calls `tells`, disconnects after the first event, waits until the handler is done, and resumes.
 async fn come_back(
     direct: &Direct,
     session: &str,
@@ -150,7 +150,7 @@ async fn come_back(
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_kept_of_a_stream_is_bounded() {
+async fn replay_log_is_limited() {
     // S-09
     let (go, done) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
     let hour = Duration::from_secs(3600);
@@ -163,7 +163,7 @@ async fn what_is_kept_of_a_stream_is_bounded() {
         let direct = Direct::new(&Server::new("s", "1").tool(teller(&go, &done, words, bytes)).http(log));
         let session = direct.send(&hello).await.header("mcp-session-id").unwrap().to_owned();
         let (resumed, said) = come_back(&direct, &session, &go, &done).await;
-        // Never a part of it as if it were all.
+        // A partial replay is never served as a complete one.
         assert_eq!((resumed.status, said.len()), if whole { (200, 6) } else { (400, 0) }, "{why}");
     }
     let log = Http::new().log_ttl(Duration::from_secs(300));
@@ -178,7 +178,7 @@ async fn what_is_kept_of_a_stream_is_bounded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_keeps_only_so_many_streams() {
+async fn streams_kept_per_session_are_limited() {
     // S-09
     let (go, done) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
     let server =
@@ -199,7 +199,7 @@ async fn a_session_keeps_only_so_many_streams() {
 }
 
 #[tokio::test]
-async fn there_is_an_end_to_opening_streams() {
+async fn open_streams_are_limited() {
     // S-06, F-25
     let server = Server::new("s", "1").tool(Tool::new("t").handler(|| async { "t" }));
     let server = server.http(Http::new().max_streams(1).http_sse());
@@ -211,7 +211,7 @@ async fn there_is_an_end_to_opening_streams() {
     assert_eq!(refused(&serving.send(Request::get_stream(&other)).await).0, 503);
     let old = Request::new("GET").path("/sse").header("Accept", "text/event-stream");
     assert_eq!(refused(&serving.send(old).await).0, 503);
-    // The one that is there goes on, and its end makes room.
+    // The open stream continues, and its end frees a slot.
     server.add(Tool::new("more").handler(|| async { "more" })).unwrap();
     assert_eq!(first.next_message().await.unwrap()["method"], "notifications/tools/list_changed");
     assert_eq!(serving.send(Request::new("DELETE").session(&session)).await.status, 200);
@@ -224,7 +224,7 @@ fn listen(id: i64, notifications: Value) -> Request {
 }
 
 #[tokio::test]
-async fn a_listener_hears_what_it_asked_for_and_nothing_else() {
+async fn subscriber_gets_only_requested_notifications() {
     // F-23, F-24
     let logs = Tool::new("logs").handler(|cx: Context| async move {
         cx.log(Level::Error, "secret").await;
@@ -269,7 +269,7 @@ async fn a_listener_hears_what_it_asked_for_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_stateless_stream_is_never_taken_up_again() {
+async fn stateless_stream_is_never_resumed() {
     // RESM-013, HTTP-028, HTTP-030
     let stopped = Arc::new(Notify::new());
     let stops = stopped.clone();
@@ -289,7 +289,7 @@ async fn a_stateless_stream_is_never_taken_up_again() {
     let event = calling.next_event().await.unwrap();
     assert_eq!((&event.id, &event.json()["params"]["progress"]), (&None, &json!(1)));
     drop(calling);
-    // To go away is to cancel.
+    // Disconnecting cancels the call.
     stopped.notified().await;
     let again = Request::new("GET").header("Accept", "text/event-stream").header("Last-Event-ID", "0-1");
     let again = serving.send(again.header("MCP-Protocol-Version", "2026-07-28")).await;
@@ -297,7 +297,7 @@ async fn a_stateless_stream_is_never_taken_up_again() {
 }
 
 #[tokio::test]
-async fn an_older_client_that_goes_away_has_cancelled_nothing() {
+async fn handshake_client_disconnect_cancels_nothing() {
     // HTTP-026, HTTP-027
     let (go, done) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
     let serving = TestServer::start(&Server::new("s", "1").tool(teller(&go, &done, 0, 0))).await;
@@ -307,7 +307,7 @@ async fn an_older_client_that_goes_away_has_cancelled_nothing() {
         calling.send(Request::post(&call("tells", json!({}))).session(&session)).await;
         first(&mut calling).await;
         drop(calling);
-        // Whatever is sent meanwhile, only this would cancel it, and it names another request.
+        // Only a cancellation would end the call, and this one names another request.
         let cancel =
             Request::post(&notice("notifications/cancelled", json!({"requestId": 8}))).session(&session);
         assert_eq!(serving.send(cancel).await.status, 202);

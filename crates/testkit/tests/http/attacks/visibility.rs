@@ -1,4 +1,4 @@
-//! What is there for one user and not for another.
+//! Items that are visible to one user and hidden from another.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn names(list: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_list_that_depends_on_who_asks_is_theirs_alone() {
+async fn caller_dependent_list_is_private() {
     // F-27, S-14
     let guarded = Guarded::start(&office(&Count::default())).await;
     let mut connection = guarded.connect().await;
@@ -45,7 +45,7 @@ async fn a_list_that_depends_on_who_asks_is_theirs_alone() {
 }
 
 #[tokio::test]
-async fn what_is_hidden_is_not_found_by_guessing_its_name() {
+async fn hidden_items_look_like_unknown_items() {
     // F-28, A-11
     let count = Count::default();
     let guarded = Guarded::start(&office(&count)).await;
@@ -72,7 +72,7 @@ async fn what_is_hidden_is_not_found_by_guessing_its_name() {
 }
 
 #[tokio::test]
-async fn nobody_hears_of_changes_to_what_they_may_not_read() {
+async fn hidden_resources_send_no_updates() {
     // F-24
     let server = office(&Count::default());
     let guarded = Guarded::start(&server).await;
@@ -100,8 +100,8 @@ async fn nobody_hears_of_changes_to_what_they_may_not_read() {
 }
 
 #[tokio::test]
-async fn each_request_of_a_session_may_do_what_its_own_token_allows() {
-    // A-13, S-01: what was allowed when the session was opened is not allowed for ever.
+async fn each_request_is_authorized_by_its_own_token() {
+    // A-13, S-01: the permissions at the start of the session do not apply to later requests.
     let count = Count::default();
     let server = Server::new("s", "1")
         .tool(counting("secret", &count).tag("admin"))

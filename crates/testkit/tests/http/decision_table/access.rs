@@ -1,4 +1,4 @@
-//! What is looked at before any message: host and origin, method, size, what is sent and what is accepted.
+//! The checks before any message is parsed: host and origin, method, size, `Content-Type` and `Accept`.
 
 use serde_json::json;
 use tsugite::jsonrpc::MessageLimits;
@@ -7,12 +7,12 @@ use tsugite_testkit::http::Request;
 use super::{Counted, call, refused_without_id};
 
 #[tokio::test]
-async fn the_door_asks_in_its_order_and_the_first_no_counts() {
+async fn access_checks_run_in_order() {
     let mut limits = MessageLimits::default();
     limits.max_message_bytes = 1000;
     let counted = Counted::with(|server| server.limits(limits)).await;
     let large = "x".repeat(2000);
-    // Wrong in every way there is; with each step one thing is put right.
+    // Wrong in every way; each step corrects one thing.
     let request = Request::new("PUT").header("Origin", "http://evil.example").body(large.clone());
     assert_eq!(counted.send(request.clone()).await.status, 403);
     let request = request.without_header("Origin");
@@ -34,7 +34,7 @@ async fn the_door_asks_in_its_order_and_the_first_no_counts() {
 }
 
 #[tokio::test]
-async fn both_kinds_of_answer_are_to_be_accepted() {
+async fn accept_must_name_json_and_event_stream() {
     let counted = Counted::start().await;
     let request = Request::stateless(call("echo"));
     let accepted = [
@@ -63,13 +63,13 @@ async fn both_kinds_of_answer_are_to_be_accepted() {
 }
 
 #[tokio::test]
-async fn what_is_no_json_is_a_parse_error() {
+async fn invalid_json_is_a_parse_error() {
     let counted = Counted::start().await;
     for body in ["", "{", "nonsense", "{\"jsonrpc\":\"2.0\",}", "\u{feff}{}"] {
         let refused = counted.send(Request::post(&json!(0)).body(body)).await;
         assert_eq!(refused_without_id(&refused), (400, -32700), "{body:?}");
     }
-    // JSON, but no message.
+    // JSON, but not a message.
     for body in ["0", "null", "\"ping\"", "{}", r#"{"jsonrpc":"1.0","id":7,"method":"ping"}"#] {
         let refused = counted.send(Request::post(&json!(0)).body(body)).await;
         assert_eq!((refused.status, refused.error_code()), (400, Some(-32600)), "{body}");

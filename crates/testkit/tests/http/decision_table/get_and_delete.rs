@@ -9,7 +9,7 @@ use super::{Counted, MODERN, call, refused_without_id, text};
 const UNKNOWN: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 #[tokio::test]
-async fn row_21_a_get_in_a_session_opens_a_stream() {
+async fn row_21_get_opens_a_stream() {
     // HTTP-034
     let counted = Counted::start().await;
     for revision in ["2025-03-26", "2025-06-18", "2025-11-25"] {
@@ -24,7 +24,7 @@ async fn row_21_a_get_in_a_session_opens_a_stream() {
 }
 
 #[tokio::test]
-async fn row_21_a_get_with_the_last_event_goes_on_where_it_was() {
+async fn row_21_get_with_last_event_id_resumes() {
     // RESM-004, RESM-005, RESM-007
     let counted = Counted::start().await;
     let session = counted.open("2025-11-25").await;
@@ -46,7 +46,7 @@ async fn row_21_a_get_with_the_last_event_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn row_22_the_old_transport_names_its_endpoint_and_answers_on_its_stream() {
+async fn row_22_http_sse_uses_its_endpoint_and_stream() {
     // HSSE-001, HSSE-002
     let counted = Counted::with(|server| server.http(Http::new().http_sse())).await;
     let mut stream = counted.serving.connect().await;
@@ -62,12 +62,12 @@ async fn row_22_the_old_transport_names_its_endpoint_and_answers_on_its_stream()
     assert_eq!(hello.json()["result"]["protocolVersion"], "2024-11-05");
     assert_eq!(counted.send(post(call("echo"))).await.status, 202);
     assert_eq!(stream.next_message().await.unwrap()["result"]["content"][0]["text"], "2024-11-05");
-    // Where it is not switched on, there is nothing.
+    // Unless it is enabled, its path does not exist.
     assert_eq!(Counted::start().await.send(old).await.status, 404);
 }
 
 #[tokio::test]
-async fn row_23_the_stateless_era_knows_neither_get_nor_delete() {
+async fn row_23_stateless_get_and_delete_are_not_allowed() {
     // HTTP-094
     let all = Counted::start().await;
     let only = Counted::stateless_only().await;
@@ -94,7 +94,7 @@ async fn row_23_the_stateless_era_knows_neither_get_nor_delete() {
 }
 
 #[tokio::test]
-async fn row_24_a_delete_ends_the_session() {
+async fn row_24_delete_ends_the_session() {
     // SESS-012
     let counted = Counted::start().await;
     let session = counted.open("2025-11-25").await;
@@ -108,7 +108,7 @@ async fn row_24_a_delete_ends_the_session() {
 }
 
 #[tokio::test]
-async fn row_24_where_sessions_may_not_be_ended_a_delete_is_not_allowed() {
+async fn row_24_delete_can_be_disabled() {
     // SESS-011
     let counted = Counted::with(|server| server.http(Http::new().allow_delete(false))).await;
     let session = counted.open("2025-11-25").await;
@@ -118,7 +118,7 @@ async fn row_24_where_sessions_may_not_be_ended_a_delete_is_not_allowed() {
 }
 
 #[tokio::test]
-async fn a_get_or_delete_names_a_session_that_is_there() {
+async fn get_and_delete_need_a_live_session() {
     let counted = Counted::start().await;
     for method in ["GET", "DELETE"] {
         let request = Request::new(method).header("Accept", "text/event-stream");

@@ -12,7 +12,7 @@ fn numbered(mut message: Value, id: i64) -> Value {
 }
 
 #[tokio::test]
-async fn row_1_a_batch_of_2025_03_26_is_answered_with_an_array() {
+async fn row_1_batch_of_2025_03_26_gets_an_array() {
     let sessions = Counted::start().await;
     let session = sessions.open("2025-03-26").await;
     let none = Counted::without_sessions().await;
@@ -33,7 +33,7 @@ async fn row_1_a_batch_of_2025_03_26_is_answered_with_an_array() {
         ids.sort_unstable();
         assert_eq!(ids, [Some(1), Some(2)], "{answers}");
     }
-    // An array is answered with an array, even for one.
+    // An array of one request gets an array, too.
     for (counted, request) in requests(&json!([call("echo")])) {
         let answer = counted.send(request).await.json();
         assert_eq!(answer[0]["result"]["content"][0]["text"], version, "{answer}");
@@ -56,7 +56,7 @@ async fn row_1_a_batch_of_2025_03_26_is_answered_with_an_array() {
 }
 
 #[tokio::test]
-async fn row_2_any_other_array_is_refused() {
+async fn row_2_other_arrays_are_refused() {
     let sessions = Counted::start().await;
     let none = Counted::without_sessions().await;
     let batch = json!([call("echo")]);
@@ -80,7 +80,7 @@ async fn row_2_any_other_array_is_refused() {
 }
 
 #[tokio::test]
-async fn row_9_a_handshake_agrees_on_a_revision_and_opens_a_session() {
+async fn row_9_handshake_negotiates_a_revision_and_opens_a_session() {
     // VER-028, SESS-001
     let counted = Counted::start().await;
     for (offered, agreed) in [
@@ -104,7 +104,7 @@ async fn row_9_a_handshake_agrees_on_a_revision_and_opens_a_session() {
 }
 
 #[tokio::test]
-async fn row_10_a_session_is_served_by_its_own_revision() {
+async fn row_10_session_keeps_its_revision() {
     // HTTP-044
     let counted = Counted::start().await;
     let session = counted.open("2025-06-18").await;
@@ -123,7 +123,7 @@ async fn row_10_a_session_is_served_by_its_own_revision() {
 }
 
 #[tokio::test]
-async fn row_11_a_session_that_is_not_there_is_not_found() {
+async fn row_11_unknown_session_is_not_found() {
     // SESS-008
     let counted = Counted::start().await;
     let unknown = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
@@ -141,7 +141,7 @@ async fn row_11_a_session_that_is_not_there_is_not_found() {
 }
 
 #[tokio::test]
-async fn row_12_whoever_has_no_session_hears_how_to_begin() {
+async fn row_12_request_without_a_session_names_initialize() {
     // SESS-006
     let counted = Counted::start().await;
     for message in [call("echo"), plain("ping"), plain("no/such/method"), notice("notifications/initialized")]
@@ -159,14 +159,14 @@ async fn row_12_whoever_has_no_session_hears_how_to_begin() {
 }
 
 #[tokio::test]
-async fn row_13_without_sessions_each_request_stands_alone() {
+async fn row_13_requests_are_independent_without_sessions() {
     // HTTP-043
     let counted = Counted::without_sessions().await;
     assert_eq!(text(&counted.send(Request::post(&call("echo"))).await), "2025-03-26");
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let request = |message: &Value| Request::post(message).header("MCP-Protocol-Version", version);
         assert_eq!(text(&counted.send(request(&call("echo"))).await), version);
-        // Nobody can be asked.
+        // Without a session the client cannot be asked.
         let roots = counted.send(request(&call("roots"))).await;
         assert_eq!((roots.status, &roots.json()["result"]["isError"]), (200, &json!(true)), "{version}");
         let opened = counted.send(request(&initialize_request(version, json!({})))).await;
@@ -175,7 +175,7 @@ async fn row_13_without_sessions_each_request_stands_alone() {
 }
 
 #[tokio::test]
-async fn row_17_a_notification_of_a_session_is_accepted() {
+async fn row_17_session_notification_is_accepted() {
     // HTTP-013
     let counted = Counted::start().await;
     for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
@@ -193,7 +193,7 @@ async fn row_17_a_notification_of_a_session_is_accepted() {
 }
 
 #[tokio::test]
-async fn row_18_a_notification_without_sessions_is_accepted() {
+async fn row_18_notification_without_sessions_is_accepted() {
     let counted = Counted::without_sessions().await;
     let request = Request::post(&notice("notifications/initialized"));
     for request in [request.clone(), request.header("MCP-Protocol-Version", "2025-06-18")] {
@@ -203,7 +203,7 @@ async fn row_18_a_notification_without_sessions_is_accepted() {
 }
 
 #[tokio::test]
-async fn row_19_an_answer_in_a_session_reaches_whoever_waits_for_it() {
+async fn row_19_session_response_reaches_its_request() {
     let counted = Counted::start().await;
     for revision in ["2025-03-26", "2025-11-25"] {
         let session = counted.open(revision).await;
@@ -212,8 +212,8 @@ async fn row_19_an_answer_in_a_session_reaches_whoever_waits_for_it() {
         assert_eq!(begun.header("content-type"), Some("text/event-stream"));
         let question = stream.next_message().await.unwrap();
         assert_eq!(question["method"], "roots/list");
-        // One that nobody waits for is dropped.
-        let stray = counted.send(Request::post(&response(json!("nobody"))).session(&session)).await;
+        // A response without a pending request is dropped.
+        let stray = counted.send(Request::post(&response(json!("unknown"))).session(&session)).await;
         assert_eq!(stray.status, 202);
         let answer = Request::post(&response(question["id"].clone())).session(&session);
         let answer = counted.send(answer).await;
@@ -225,7 +225,7 @@ async fn row_19_an_answer_in_a_session_reaches_whoever_waits_for_it() {
 }
 
 #[tokio::test]
-async fn row_20_an_answer_to_nothing_is_refused() {
+async fn row_20_response_without_a_request_is_refused() {
     // JRPC-040
     let counted = Counted::start().await;
     let none = Counted::without_sessions().await;
@@ -245,7 +245,7 @@ async fn row_20_an_answer_to_nothing_is_refused() {
 }
 
 #[tokio::test]
-async fn a_version_that_nobody_serves_is_refused_without_a_session_too() {
+async fn unserved_version_is_refused_without_a_session() {
     // HTTP-044
     for counted in [Counted::start().await, Counted::without_sessions().await] {
         for version in ["1999-01-01", "2030-01-01", "latest", ""] {

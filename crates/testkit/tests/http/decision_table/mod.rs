@@ -67,7 +67,7 @@ impl Counted {
         self.serving.send(request).await
     }
 
-    /// A session that is ready.
+    /// Opens a session and completes its handshake.
     async fn open(&self, revision: &str) -> String {
         tsugite_testkit::http::open_session(&self.serving, revision, json!({"roots": {}})).await
     }
@@ -87,7 +87,7 @@ fn call(name: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": name, "arguments": {}}})
 }
 
-/// A request with a claim.
+/// A request that claims `version` in its `_meta`.
 fn claiming(version: &str, mut message: Value) -> Value {
     message["params"]["_meta"] = json!({VERSION: version, CAPABILITIES: {}});
     message
@@ -101,14 +101,14 @@ fn response(id: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": {"roots": []}})
 }
 
-/// Status and number of an error that answers the request it came for.
+/// The status and the code of an error response with the id of its request.
 #[track_caller]
 fn refused(response: &Response) -> (u16, i64) {
     assert_eq!(response.json()["id"], 7, "{response:?}");
     (response.status, response.error_code().unwrap_or_else(|| panic!("no error in {response:?}")))
 }
 
-/// Status and number of an error that answers nothing in particular.
+/// The status and the code of an error response without an id.
 #[track_caller]
 fn refused_without_id(response: &Response) -> (u16, i64) {
     assert!(response.json().get("id").is_none_or(Value::is_null), "{response:?}");

@@ -1,4 +1,4 @@
-//! Rows 3 to 8, 14 to 16 and 25: what is of the stateless era, and what only looks like it.
+//! Rows 3 to 8, 14 to 16 and 25: requests of the stateless era, and requests that only look like it.
 
 use serde_json::{Value, json};
 use tsugite_testkit::http::{Request, initialize_request};
@@ -6,18 +6,18 @@ use tsugite_testkit::http::{Request, initialize_request};
 use super::{CAPABILITIES, Counted, MODERN, VERSION, call, claiming, notice, plain, refused, text};
 
 #[tokio::test]
-async fn row_3_a_claim_and_a_header_that_agree_are_served() {
+async fn row_3_matching_claim_and_header_are_served() {
     let counted = Counted::start().await;
     let answer = counted.send(Request::stateless(call("echo"))).await;
     assert_eq!(text(&answer), MODERN);
     assert_eq!(answer.json()["id"], 7);
-    // SESS-014: a session is neither looked at nor opened.
-    let answer = counted.send(Request::stateless(call("echo")).session("nobody-knows-this-one")).await;
+    // SESS-014: a session is neither used nor opened.
+    let answer = counted.send(Request::stateless(call("echo")).session("unknown-session")).await;
     assert_eq!((text(&answer), answer.header("mcp-session-id")), (MODERN.to_owned(), None));
 }
 
 #[tokio::test]
-async fn row_4_a_claim_without_its_header_is_a_mismatch() {
+async fn row_4_claim_without_a_header_is_a_mismatch() {
     // HTTP-055
     let counted = Counted::start().await;
     for version in [MODERN, "v999.0.0", "2030-01-01"] {
@@ -28,7 +28,7 @@ async fn row_4_a_claim_without_its_header_is_a_mismatch() {
 }
 
 #[tokio::test]
-async fn row_5_a_claim_that_differs_from_its_header_is_a_mismatch_whatever_is_served() {
+async fn row_5_claim_and_header_that_differ_are_a_mismatch() {
     // HTTP-047
     let counted = Counted::start().await;
     for (claim, header) in
@@ -42,7 +42,7 @@ async fn row_5_a_claim_that_differs_from_its_header_is_a_mismatch_whatever_is_se
 }
 
 #[tokio::test]
-async fn row_6_a_version_that_is_not_served_is_answered_with_those_that_are() {
+async fn row_6_unsupported_version_error_lists_supported_versions() {
     let all = Counted::start().await;
     let old = Counted::with(|server| server.revisions(tsugite::prelude::Revisions::ALL.handshake())).await;
     for (counted, version, supports) in
@@ -60,13 +60,13 @@ async fn row_6_a_version_that_is_not_served_is_answered_with_those_that_are() {
 }
 
 #[tokio::test]
-async fn row_7_a_claim_of_an_older_revision_makes_nothing_stateless() {
+async fn row_7_older_claim_is_not_stateless() {
     let counted = Counted::start().await;
     let session = counted.open("2025-06-18").await;
     let request = Request::post(&claiming("2025-06-18", call("echo")));
     let answer = counted.send(request.clone().session(&session)).await;
     assert_eq!(text(&answer), "2025-06-18");
-    // Without a session it goes the way of every other request without one.
+    // Without a session it is refused like any other request without one.
     assert_eq!(refused(&counted.send(request).await).0, 400);
     let mut hello = initialize_request("2025-06-18", json!({}));
     hello["params"]["_meta"] = json!({VERSION: "2025-06-18"});
@@ -75,7 +75,7 @@ async fn row_7_a_claim_of_an_older_revision_makes_nothing_stateless() {
 }
 
 #[tokio::test]
-async fn row_8_a_stateless_header_without_a_claim_lacks_its_keys() {
+async fn row_8_stateless_header_without_a_claim_is_invalid() {
     // VER-004
     let counted = Counted::start().await;
     let session = counted.open("2025-11-25").await;
@@ -97,7 +97,7 @@ async fn row_8_a_stateless_header_without_a_claim_lacks_its_keys() {
 }
 
 #[tokio::test]
-async fn row_14_discovery_without_a_claim_lacks_its_keys() {
+async fn row_14_discovery_without_a_claim_is_invalid() {
     let counted = Counted::start().await;
     let session = counted.open("2025-11-25").await;
     let request = Request::post(&plain("server/discover"));
@@ -116,7 +116,7 @@ async fn row_14_discovery_without_a_claim_lacks_its_keys() {
 }
 
 #[tokio::test]
-async fn row_15_methods_that_are_gone_are_not_found() {
+async fn row_15_removed_methods_are_not_found() {
     // VER-034, PING-005
     let counted = Counted::start().await;
     let session = counted.open("2025-11-25").await;
@@ -139,7 +139,7 @@ async fn row_15_methods_that_are_gone_are_not_found() {
 }
 
 #[tokio::test]
-async fn row_16_a_stateless_notification_is_accepted_without_further_headers() {
+async fn row_16_stateless_notification_needs_no_more_headers() {
     // HTTP-014, HTTP-090
     let counted = Counted::start().await;
     let mut claims = notice("notifications/anything");
@@ -157,7 +157,7 @@ async fn row_16_a_stateless_notification_is_accepted_without_further_headers() {
 }
 
 #[tokio::test]
-async fn row_25_a_server_of_the_stateless_era_alone_says_what_it_serves() {
+async fn row_25_stateless_server_lists_its_versions() {
     // VER-032, HTTP-050
     let counted = Counted::stateless_only().await;
     let mut hello = initialize_request("2025-11-25", json!({}));

@@ -1,4 +1,4 @@
-//! The ladder of a stateless request: each step refuses what it should, and an earlier one counts before a later one.
+//! The checks of a stateless request: each step refuses what it should, and an earlier step wins over a later one.
 
 use serde_json::{Value, json};
 use tsugite_testkit::http::Request;
@@ -24,7 +24,7 @@ fn saying(key: &str, value: Value) -> Request {
 }
 
 #[tokio::test]
-async fn step_0_what_is_no_request_is_refused() {
+async fn step_0_non_requests_are_refused() {
     let counted = Counted::start().await;
     let meta = json!({VERSION: MODERN, CAPABILITIES: {}});
     for message in [
@@ -43,7 +43,7 @@ async fn step_0_what_is_no_request_is_refused() {
 }
 
 #[tokio::test]
-async fn step_1_the_sender_says_what_it_must_of_itself() {
+async fn step_1_request_metadata_is_required() {
     // VER-004, VER-006, LOG-011
     let counted = Counted::start().await;
     let client = "io.modelcontextprotocol/clientInfo";
@@ -69,7 +69,7 @@ async fn step_1_the_sender_says_what_it_must_of_itself() {
 }
 
 #[tokio::test]
-async fn step_3_the_method_is_repeated_exactly() {
+async fn step_3_method_header_must_match() {
     // HTTP-055, HTTP-057, HTTP-058
     let counted = Counted::start().await;
     let request = Request::stateless(call("echo"));
@@ -86,7 +86,7 @@ async fn step_3_the_method_is_repeated_exactly() {
 }
 
 #[tokio::test]
-async fn step_4_the_name_is_repeated_where_there_is_one() {
+async fn step_4_name_header_must_match() {
     // HTTP-055, HTTP-056
     let counted = Counted::start().await;
     let request = Request::stateless(call("echo"));
@@ -111,7 +111,7 @@ async fn step_4_the_name_is_repeated_where_there_is_one() {
 }
 
 #[tokio::test]
-async fn step_5_what_is_not_offered_is_not_found() {
+async fn step_5_unsupported_method_is_not_found() {
     // HTTP-048, JRPC-023
     let counted = Counted::start().await;
     for method in [
@@ -132,7 +132,7 @@ async fn step_5_what_is_not_offered_is_not_found() {
 }
 
 #[tokio::test]
-async fn step_6_params_that_do_not_fit_are_refused_within_the_answer() {
+async fn step_6_invalid_params_get_status_200() {
     let counted = Counted::start().await;
     let unknown = Request::stateless(call("nowhere"));
     let mut text = call("echo");
@@ -154,7 +154,7 @@ async fn step_6_params_that_do_not_fit_are_refused_within_the_answer() {
 }
 
 #[tokio::test]
-async fn step_7_arguments_are_repeated_where_the_schema_says_so() {
+async fn step_7_marked_arguments_must_match_their_headers() {
     // HTTP-074, HTTP-075
     let counted = Counted::start().await;
     for (region, header) in [
@@ -172,13 +172,13 @@ async fn step_7_arguments_are_repeated_where_the_schema_says_so() {
         assert_eq!(text(&counted.send(place(region, header)).await), "placed");
     }
     assert_eq!(text(&counted.send(Request::stateless(call("place"))).await), "placed");
-    // An unknown tool is unknown, whatever headers come with it.
+    // An unknown tool is unknown, whatever its headers.
     let unknown = Request::stateless(call("nowhere")).header("Mcp-Param-Region", "us");
     assert_eq!(refused(&counted.send(unknown).await), (200, -32602));
 }
 
 #[tokio::test]
-async fn step_8_a_client_that_lacks_a_capability_hears_which() {
+async fn step_8_missing_capability_is_named() {
     let counted = Counted::start().await;
     let answer = counted.send(Request::stateless(call("roots"))).await;
     assert_eq!(refused(&answer), (400, -32021));
@@ -186,9 +186,9 @@ async fn step_8_a_client_that_lacks_a_capability_hears_which() {
 }
 
 #[tokio::test]
-async fn an_earlier_step_counts_before_a_later_one() {
+async fn earlier_steps_win() {
     let counted = Counted::start().await;
-    // Wrong from step 8 down to step 1; each time one more is put right.
+    // Wrong from step 8 down to step 1; each request corrects one more step.
     let mut message = json!({"jsonrpc": "2.0", "id": 7, "method": "no/such/method", "params": {
         "name": "roots", "arguments": 7, "_meta": {VERSION: "v999.0.0", CAPABILITIES: 7},
     }});

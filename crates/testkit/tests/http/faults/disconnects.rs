@@ -1,4 +1,4 @@
-//! Clients that go away.
+//! Clients that disconnect.
 
 use serde_json::Value;
 use tokio::io::AsyncWriteExt;
@@ -8,7 +8,7 @@ use tsugite_testkit::http::Connection;
 use super::{Client, Stage, is_hello, live_tasks, run, run_alone, talk, text_of, until};
 
 #[test]
-fn a_client_gone_amid_a_stream_of_a_session_comes_back_for_the_answer() {
+fn session_client_resumes_after_a_disconnect() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -18,7 +18,7 @@ fn a_client_gone_amid_a_stream_of_a_session_comes_back_for_the_answer() {
         let mut last = connection.next_event().await.unwrap().id.unwrap();
         let mut said = Vec::new();
         stage.step(0).await;
-        // Each step is said to somebody else.
+        // Each step is read on a new connection.
         for step in 1..=3 {
             hear(&mut connection, &mut last, &mut said).await;
             drop(connection);
@@ -30,7 +30,7 @@ fn a_client_gone_amid_a_stream_of_a_session_comes_back_for_the_answer() {
         hear(&mut connection, &mut last, &mut said).await;
         drop(connection);
         stage.let_go(1);
-        assert!(stage.end().await, "a lost connection is no cancellation");
+        assert!(stage.end().await, "a lost connection must not cancel the call");
         connection = serving.connect().await;
         assert_eq!(connection.send(client.after(&last)).await.status, 200);
         hear(&mut connection, &mut last, &mut said).await;
@@ -44,7 +44,7 @@ fn a_client_gone_amid_a_stream_of_a_session_comes_back_for_the_answer() {
     });
 }
 
-/// The next message, and the id to come back with.
+/// Reads the next message and the event id to resume after.
 async fn hear(connection: &mut Connection, last: &mut String, said: &mut Vec<Value>) {
     loop {
         let event = connection.next_event().await.unwrap();
@@ -56,7 +56,7 @@ async fn hear(connection: &mut Connection, last: &mut String, said: &mut Vec<Val
 }
 
 #[test]
-fn a_stateless_call_whose_client_is_gone_amid_its_stream_is_dropped() {
+fn disconnect_cancels_a_streaming_stateless_call() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -64,14 +64,14 @@ fn a_stateless_call_whose_client_is_gone_amid_its_stream_is_dropped() {
         connection.send(Client::Stateless.call(1, "talk", talk(3, 1))).await;
         assert_eq!(connection.next_message().await.unwrap()["method"], "notifications/progress");
         drop(connection);
-        assert!(!stage.end().await, "nobody can come back for it");
+        assert!(!stage.end().await, "the client cannot resume it");
         until(|| live_tasks() == 1).await;
         serving.stop().await.unwrap();
     });
 }
 
 #[test]
-fn a_client_gone_before_its_answer_ends_a_stateless_call_and_no_call_of_a_session() {
+fn disconnect_before_the_response_cancels_only_stateless_calls() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -80,26 +80,26 @@ fn a_client_gone_before_its_answer_ends_a_stateless_call_and_no_call_of_a_sessio
         connection.write_request(&stateless.wait(1)).await;
         stage.step(0).await;
         drop(connection);
-        assert!(!stage.end().await, "nobody can come back for it");
+        assert!(!stage.end().await, "the client cannot resume it");
         let mut connection = serving.connect().await;
         connection.write_request(&session.wait(1)).await;
         stage.step(0).await;
         drop(connection);
-        // The listener, what looks after sessions, and the call without its connection.
+        // The listener, the session sweeper, and the call without its connection.
         until(|| live_tasks() == 3).await;
-        // It is under way, and so its id is taken.
+        // The call is still running, so its id is in use.
         let again = serving.send(session.wait(1)).await;
         assert_eq!(again.error_code(), Some(-32600), "{again:?}");
         assert!(is_hello(&serving.send(session.echo()).await));
         stage.let_go(1);
-        assert!(stage.end().await, "a lost connection is no cancellation");
+        assert!(stage.end().await, "a lost connection must not cancel the call");
         until(|| live_tasks() == 2).await;
         serving.stop().await.unwrap();
     });
 }
 
 #[test]
-fn a_client_gone_amid_its_request_leaves_nothing_behind() {
+fn disconnect_during_a_request_leaves_no_tasks() {
     run(async || {
         let stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -108,7 +108,7 @@ fn a_client_gone_amid_its_request_leaves_nothing_behind() {
         for client in [Client::Stateless, session] {
             let request = client.echo();
             let (bytes, body) = (request.to_bytes(), request.body.len());
-            // In the first line, in the head, before the body, in the body, before its last byte.
+            // Cut in the first line, in the head, before the body, in the body, before its last byte.
             for sent in [1, 40, bytes.len() - body, bytes.len() - body / 2, bytes.len() - 1] {
                 let mut connection = serving.connect().await;
                 connection.socket().write_all(&bytes[..sent]).await.unwrap();
@@ -124,7 +124,7 @@ fn a_client_gone_amid_its_request_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_call_without_its_client_that_always_has_more_to_say_lets_others_work() {
+fn endless_detached_call_does_not_starve_others() {
     run_alone(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -132,7 +132,7 @@ fn a_call_without_its_client_that_always_has_more_to_say_lets_others_work() {
         let mut connection = serving.connect().await;
         connection.send(client.call(1, "flood", talk(0, 1))).await;
         drop(connection);
-        // The listener, what looks after sessions, and the call.
+        // The listener, the session sweeper, and the call.
         until(|| live_tasks() == 3).await;
         assert!(is_hello(&serving.send(client.echo()).await));
         stage.let_go(1);

@@ -1,4 +1,4 @@
-//! Great numbers: of sessions, of streams, of plain requests.
+//! Large numbers of sessions, streams, connections and plain requests.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use tsugite_testkit::http::{Connection, Request, TestServer, initialize_request,
 use super::{Client, HANDSHAKE, Stage, is_hello, later, live_tasks, run, run_alone, until};
 
 #[test]
-fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over() {
-    // On one thread, where the clock can be moved.
+fn idle_sessions_have_no_tasks_and_expire() {
+    // On one thread, where the clock can be advanced.
     run_alone(async || {
         let (idle, long) = (Duration::from_secs(600), Duration::from_secs(3_600));
         let http = Http::new()
@@ -38,17 +38,17 @@ fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over(
                 tasks = live_tasks();
             }
         }
-        assert_eq!(live_tasks(), tasks, "a session at rest has no task");
+        assert_eq!(live_tasks(), tasks, "an idle session has a task");
         let full = connections[0].send(hello.clone()).await;
         assert_eq!(full.status, 503);
         connections[0].read_body().await;
-        // All of them are there.
+        // All sessions still exist.
         for number in [0, 1, SESSIONS / 2, SESSIONS - 1] {
             let client = Client::Session(ids[number].clone());
             assert!(is_hello(&serving.send(client.echo()).await));
         }
 
-        // There is room again when somebody has looked often enough.
+        // Sessions can be opened again after enough sweeps.
         loop {
             let opened = connections[0].send(hello.clone()).await;
             connections[0].read_body().await;
@@ -58,7 +58,7 @@ fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over(
             assert_eq!(opened.status, 503);
             later(idle / 10).await;
         }
-        // Some were used a little later than others.
+        // Some were used a little later than others, and expire later.
         for _ in 0..2 {
             later(idle / 10).await;
             assert!(is_hello(&serving.send(Client::Stateless.echo()).await));
@@ -76,14 +76,14 @@ fn ten_thousand_idle_sessions_cost_no_task_and_are_gone_when_their_time_is_over(
 const SESSIONS: usize = 10_000;
 
 #[test]
-fn a_thousand_streams_hear_of_a_change_once_each() {
+fn thousand_streams_get_each_change_once() {
     run(async || {
         let stage = Stage::new(Http::new());
         let serving = stage.serve().await;
         let streams = most_streams();
         let mut clients = Vec::new();
         for number in 0..streams {
-            // Of both eras, in turn.
+            // The streams alternate between the eras.
             let mut connection = serving.connect().await;
             let status = match number % 2 {
                 0 => connection.send(listen(number)).await.status,
@@ -97,7 +97,7 @@ fn a_thousand_streams_hear_of_a_change_once_each() {
             connection.next_event().await.unwrap();
             clients.push(connection);
         }
-        // The listener, what looks after sessions, and the connections: no stream has a task of its own.
+        // The listener, the session sweeper, and the connections: no stream has its own task.
         until(|| live_tasks() == streams + 2).await;
         for change in ["one", "two"] {
             stage.server.add(Tool::new(change).handler(|| async { "x" })).unwrap();
@@ -108,7 +108,7 @@ fn a_thousand_streams_hear_of_a_change_once_each() {
                 );
             }
         }
-        // Whatever comes next is the end: nobody has heard of a change twice.
+        // The next message is the end: no stream got a change twice.
         let stopping = tokio::spawn(serving.stop());
         for (number, client) in clients.iter_mut().enumerate() {
             if number % 2 == 0 {
@@ -128,7 +128,7 @@ fn listen(id: usize) -> Request {
     )
 }
 
-/// A thousand, or as many as there may be files: each stream has a socket on both sides.
+/// A thousand, or as many as the open file limit allows: each stream has a socket on both sides.
 fn most_streams() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let files = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
@@ -137,15 +137,15 @@ fn most_streams() -> usize {
 }
 
 #[test]
-fn plain_requests_have_no_task() {
+fn plain_requests_spawn_no_task() {
     run(async || {
         let stage = Stage::new(Http::new());
         let serving = stage.serve().await;
         let clients = Client::both(&serving).await;
         let mut connection = serving.connect().await;
-        // A connection that has answered is there; those on which sessions began may still be about to go.
+        // The connection exists once it has answered; those that opened sessions may still be closing.
         whole(&mut connection, clients[0].echo()).await;
-        // The listener, what looks after sessions, and the connection.
+        // The listener, the session sweeper, and the connection.
         until(|| live_tasks() == 3).await;
         for client in &clients {
             for _ in 0..1_000 {
@@ -153,7 +153,7 @@ fn plain_requests_have_no_task() {
                 assert!(answer.contains("hello"), "{answer}");
                 assert_eq!(live_tasks(), 3);
             }
-            // Nor has one that says something first.
+            // Nor does a request that sends messages first.
             for id in 0..100 {
                 let said = whole(&mut connection, client.call(id, "burst", super::talk(3, 1))).await;
                 assert!(said.contains("burst"), "{said}");
@@ -165,7 +165,7 @@ fn plain_requests_have_no_task() {
 }
 
 #[test]
-fn a_request_that_waits_has_no_task_of_its_own() {
+fn pending_request_spawns_no_task() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -193,7 +193,7 @@ async fn whole(connection: &mut Connection, request: Request) -> String {
 }
 
 #[test]
-fn more_connections_than_may_be_wait_and_are_served_in_turn() {
+fn connections_over_the_limit_wait_their_turn() {
     run(async || {
         let mut stage = Stage::new(Http::new().max_connections(2));
         let serving = stage.serve().await;

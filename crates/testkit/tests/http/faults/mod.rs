@@ -1,6 +1,6 @@
-//! What goes wrong over real sockets: peers that leave, stall, or come in great numbers, and a server that stops meanwhile.
+//! Failures over real sockets: peers that disconnect, stall, or come in large numbers, and servers that shut down.
 //!
-//! No test waits for time to pass: limits are set so small that they are over at once, and the test waits for what follows.
+//! No test sleeps: timeouts are so short that they expire at once, and the test waits for the effect.
 
 mod disconnects;
 mod load;
@@ -24,12 +24,12 @@ use tsugite_testkit::http::{Request, Response, TestServer, open_session};
 /// The revision of the tests that need a session.
 const HANDSHAKE: &str = "2025-11-25";
 
-/// Runs a test. Silence fails it, and so does a panic that nobody else hears of.
+/// Runs a test. It fails if it hangs, and if any other thread panics.
 fn run<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) {
     on(2, test);
 }
 
-/// Runs a test where everybody shares one thread.
+/// Runs a test on a single-threaded runtime.
 fn run_alone<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) {
     on(1, test);
 }
@@ -50,16 +50,16 @@ fn on<F: Future<Output = ()>>(threads: usize, test: impl FnOnce() -> F + Send + 
             runtime.block_on(test());
         }
     });
-    // Watched from outside: a test may move its clock, and a thread that is kept busy hears none.
+    // Watched from another thread: a test may advance its clock, and a busy thread handles no timers.
     let silence = ended.recv_timeout(Duration::from_secs(60));
-    assert_eq!(silence, Err(std::sync::mpsc::RecvTimeoutError::Disconnected), "it hangs");
+    assert_eq!(silence, Err(std::sync::mpsc::RecvTimeoutError::Disconnected), "the test hangs");
     thread.unwrap().join().unwrap();
     let heard: Vec<_> =
         PANICS.lock().unwrap().iter().filter(|(thread, _)| *thread == name).cloned().collect();
     assert!(heard.is_empty(), "{heard:?}");
 }
 
-/// What panicked, and on which thread.
+/// The panics of other threads, with the name of the thread.
 static PANICS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 
 fn hear_panics() {
@@ -74,14 +74,14 @@ fn hear_panics() {
     });
 }
 
-/// Looks again and again, and lets everybody else work meanwhile.
+/// Polls the condition until it holds, and yields to other tasks meanwhile.
 async fn until(mut is_so: impl FnMut() -> bool) {
     while !is_so() {
         tokio::task::yield_now().await;
     }
 }
 
-/// Moves the clock, where everybody shares one thread.
+/// Advances the clock of a single-threaded runtime.
 async fn later(time: Duration) {
     tokio::time::pause();
     tokio::time::advance(time).await;
@@ -92,14 +92,14 @@ fn live_tasks() -> usize {
     tokio::runtime::Handle::current().metrics().num_alive_tasks()
 }
 
-/// A server whose handlers wait for the test, and tell it what becomes of them.
+/// A server whose handlers wait for the test and report how they end.
 struct Stage {
     server: Server,
-    /// One permit lets one handler take one step.
+    /// A permit lets one handler take one step.
     go: Arc<Semaphore>,
-    /// What handlers say that have begun, or have taken a step.
+    /// The steps that handlers report; the first when they start.
     steps: UnboundedReceiver<usize>,
-    /// Whether a handler came to its end, or was dropped before.
+    /// Whether each handler finished (true) or was dropped (false).
     ends: UnboundedReceiver<bool>,
 }
 
@@ -115,7 +115,7 @@ impl Stage {
             (Arc::new(Semaphore::new(0)), unbounded_channel(), unbounded_channel());
         let cue = Cue { go: go.clone(), say, end };
         let echo = Tool::new("echo").handler(|| async { "hello" });
-        // Says nothing before its answer.
+        // Sends nothing before its response.
         let wait = {
             let cue = cue.clone();
             Tool::new("wait").handler(move || {
@@ -128,7 +128,7 @@ impl Stage {
                 }
             })
         };
-        // Says something at once, and then with every step.
+        // Sends progress at once, and then with every step.
         let talk = {
             let cue = cue.clone();
             Tool::new("talk").handler(move |cx: Context, Args(talk): Args<Talk>| {
@@ -148,7 +148,7 @@ impl Stage {
                 }
             })
         };
-        // Says all it has at once.
+        // Sends everything at once.
         let burst = Tool::new("burst").handler(|cx: Context, Args(talk): Args<Talk>| async move {
             let text = "x".repeat(talk.size);
             for step in 1..=talk.steps {
@@ -156,7 +156,7 @@ impl Stage {
             }
             "burst"
         });
-        // Says the same for as long as nobody stops it.
+        // Sends the same message until it is stopped.
         let flood = Tool::new("flood").handler(move |cx: Context, Args(talk): Args<Talk>| {
             let cue = cue.clone();
             async move {
@@ -188,12 +188,12 @@ impl Stage {
         self.go.add_permits(steps);
     }
 
-    /// Waits until a handler has begun, or has taken this step.
+    /// Waits until a handler has reported this step.
     async fn step(&mut self, step: usize) {
         while self.steps.recv().await.unwrap() != step {}
     }
 
-    /// Waits until a handler is gone; says whether it came to its end.
+    /// Waits until a handler has ended; returns whether it finished.
     async fn end(&mut self) -> bool {
         self.ends.recv().await.unwrap()
     }
@@ -228,7 +228,7 @@ impl Drop for End {
     }
 }
 
-/// A client that has a session, or needs none.
+/// A client of either era.
 #[derive(Clone)]
 enum Client {
     Stateless,
@@ -240,7 +240,7 @@ impl Client {
         Self::Session(open_session(serving, HANDSHAKE, json!({})).await)
     }
 
-    /// One of each era.
+    /// Returns one client of each era.
     async fn both(serving: &TestServer) -> [Self; 2] {
         [Self::Stateless, Self::session(serving).await]
     }
@@ -248,7 +248,7 @@ impl Client {
     fn id(&self) -> &str {
         match self {
             Client::Session(id) => id,
-            Client::Stateless => panic!("it has no session"),
+            Client::Stateless => panic!("a stateless client has no session"),
         }
     }
 
@@ -272,7 +272,7 @@ impl Client {
         self.call(77, "echo", json!({}))
     }
 
-    /// The rest of a stream after an event.
+    /// A request that resumes a stream after an event.
     fn after(&self, event: &str) -> Request {
         Request::get_stream(self.id()).header("Last-Event-ID", event)
     }
@@ -282,9 +282,9 @@ fn talk(steps: usize, size: usize) -> Value {
     json!({"steps": steps, "size": size})
 }
 
-/// What a call says in the end.
+/// The text of a call's result.
 fn text_of(message: &Value) -> &str {
-    message["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no answer: {message}"))
+    message["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no result: {message}"))
 }
 
 fn is_hello(response: &Response) -> bool {

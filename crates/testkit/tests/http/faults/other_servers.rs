@@ -1,4 +1,4 @@
-//! Failures that other servers have had.
+//! Failures that were found in other servers.
 
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -10,14 +10,14 @@ use tsugite_testkit::http::Request;
 use super::{Client, Stage, is_hello, later, live_tasks, run, run_alone, talk, text_of, until};
 
 #[test]
-fn a_stream_that_nobody_reads_stalls_nothing_else_of_its_session() {
+fn unread_stream_does_not_stall_its_session() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
         for client in Client::both(&serving).await {
             let mut unread = serving.connect().await;
             unread.write_request(&client.call(1, "flood", talk(0, 64 << 10))).await;
-            // By now the handler waits for its reader, or will soon.
+            // By now the handler waits for its reader, or soon will.
             stage.step(32).await;
             let mut stream = None;
             if let Client::Session(id) = &client {
@@ -36,7 +36,7 @@ fn a_stream_that_nobody_reads_stalls_nothing_else_of_its_session() {
                 let news = stream.next_message().await.unwrap();
                 assert_eq!(news["method"], "notifications/tools/list_changed");
             }
-            // It is still there, and ends when it is let.
+            // The call still runs, and ends when it is stopped.
             stage.let_go(1);
             let head = unread.read_head().await.unwrap();
             assert_eq!(head.status, 200);
@@ -52,8 +52,8 @@ fn a_stream_that_nobody_reads_stalls_nothing_else_of_its_session() {
 }
 
 #[test]
-fn a_call_longer_than_the_idle_time_keeps_its_session_and_its_answer() {
-    // On one thread, where the clock can be moved.
+fn long_call_keeps_its_session_alive() {
+    // On one thread, where the clock can be advanced.
     run_alone(async || {
         let idle = Duration::from_secs(600);
         let http = Http::new().session_idle_timeout(idle);
@@ -61,7 +61,7 @@ fn a_call_longer_than_the_idle_time_keeps_its_session_and_its_answer() {
         let serving = stage.serve().await;
         let mut connections = Vec::new();
         let unused = Client::session(&serving).await;
-        // A stream is a use, and so is a call; the call may be silent, or a stream, or have lost its client.
+        // An open stream counts as use, and so does a call: silent, streaming, or disconnected.
         let watched = Client::session(&serving).await;
         let mut stream = serving.connect().await;
         stream.send(Request::get_stream(watched.id())).await;
@@ -78,7 +78,7 @@ fn a_call_longer_than_the_idle_time_keeps_its_session_and_its_answer() {
         let primed = lost.next_event().await.unwrap().id.unwrap();
         stage.step(0).await;
         drop(lost);
-        // Twice the time; whoever looks after sessions looks each minute, or a moment later, since timers are rounded up.
+        // Twice the timeout; sessions are swept each minute, or a moment later, since timers are rounded up.
         for _ in 0..20 {
             later(idle / 10 + Duration::from_secs(1)).await;
             assert!(is_hello(&serving.send(Client::Stateless.echo()).await));
@@ -109,7 +109,7 @@ fn a_call_longer_than_the_idle_time_keeps_its_session_and_its_answer() {
 }
 
 #[test]
-fn an_answer_that_was_given_to_nobody_is_fetched_once_and_what_was_seen_does_not_come_again() {
+fn missed_response_is_replayed_once_without_repeats() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -130,7 +130,7 @@ fn an_answer_that_was_given_to_nobody_is_fetched_once_and_what_was_seen_does_not
         assert_eq!(said[1].json()["params"]["progress"], 2);
         assert_eq!(text_of(&said[2].json()), "talked");
         assert!(said.iter().all(|event| event.id.is_some() && event.id != seen.id));
-        // Whoever has seen the answer gets nothing more, and the stream says that it is over.
+        // A client that has seen the response gets no more messages, and the stream ends.
         let nothing = serving.send(client.after(said[2].id.as_deref().unwrap())).await;
         assert_eq!(nothing.status, 200);
         assert!(nothing.events().iter().all(|event| event.data.is_empty()), "{nothing:?}");
@@ -149,8 +149,8 @@ fn an_answer_that_was_given_to_nobody_is_fetched_once_and_what_was_seen_does_not
 
 #[test]
 fn small_writes_do_not_wait_for_each_other() {
-    // With Nagle's algorithm the answer would wait some 40 ms for the acknowledgement of what came before it: two
-    // thousand times that is longer than this test has.
+    // With Nagle's algorithm the response would wait some 40 ms for the acknowledgement of the previous write: two
+    // thousand times that is longer than the time limit of this test.
     run(async || {
         let stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -170,13 +170,13 @@ fn small_writes_do_not_wait_for_each_other() {
 }
 
 #[test]
-fn what_is_ready_together_leaves_in_one_write() {
+fn messages_ready_together_share_one_write() {
     run(async || {
         let stage = Stage::new(Http::new());
         let serving = stage.serve().await;
         let clients = Client::both(&serving).await;
         let (address, go) = (serving.address, stage.go.clone());
-        // Each write is a segment of its own. A reader on a thread of its own would now and then see a first one alone.
+        // Each write is a segment. A reader on another thread would sometimes see the first one alone.
         let reads = tokio::task::spawn_blocking(move || {
             let mut socket = std::net::TcpStream::connect(address).unwrap();
             socket.set_nodelay(true).unwrap();
@@ -208,7 +208,7 @@ fn what_is_ready_together_leaves_in_one_write() {
 }
 
 #[test]
-fn a_call_that_is_cancelled_or_finished_leaves_nothing_behind() {
+fn cancelled_and_finished_calls_leave_nothing() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -216,17 +216,17 @@ fn a_call_that_is_cancelled_or_finished_leaves_nothing_behind() {
         let mut other = serving.connect().await;
         other.send(client.echo()).await;
         other.read_body().await;
-        // Connections that are over are gone; this one stays.
+        // Finished connections are closed; this one stays.
         let mut connection = serving.connect().await;
         connection.send(client.echo()).await;
         connection.read_body().await;
-        // The listener, what looks after sessions, and two connections.
+        // The listener, the session sweeper, and two connections.
         let before = 4;
         until(|| live_tasks() == before).await;
         for (id, tool) in [(1, "wait"), (2, "talk"), (1, "talk"), (2, "wait")] {
             connection.write_request(&client.call(id, tool, talk(1, 1))).await;
             stage.step(0).await;
-            // It can be cancelled as soon as its id is taken.
+            // The call can be cancelled as soon as its id is in use.
             while other.send(client.call(id, "echo", json!({}))).await.status == 200
                 && !other.read_body().await.contains("already in use")
             {}
@@ -234,7 +234,7 @@ fn a_call_that_is_cancelled_or_finished_leaves_nothing_behind() {
             let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
             assert_eq!(other.send(client.request(cancel)).await.status, 202);
             other.read_body().await;
-            assert!(!stage.end().await, "it was dropped");
+            assert!(!stage.end().await, "the handler was not dropped");
             assert_eq!(connection.read_head().await.unwrap().status, 200);
             let said = connection.read_body().await;
             assert!(!said.contains("result") && !said.contains("error"), "{said}");
@@ -252,7 +252,7 @@ fn a_call_that_is_cancelled_or_finished_leaves_nothing_behind() {
             until(|| live_tasks() == before).await;
         }
         drop((connection, other));
-        // The listener, and what looks after sessions.
+        // The listener and the session sweeper.
         until(|| live_tasks() == 2).await;
         serving.stop().await.unwrap();
     });

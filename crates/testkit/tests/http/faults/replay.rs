@@ -1,4 +1,4 @@
-//! Streams that are taken up again: within the bounds of their log nothing is lost or doubled, beyond them it is said.
+//! Resumed streams: within the limits of the log nothing is lost or repeated, beyond them the client gets an error.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use super::{Client, Stage, run, talk, text_of};
 const AGE: Duration = Duration::from_secs(600);
 
 #[test]
-fn a_client_that_comes_back_in_time_loses_and_doubles_nothing() {
+fn timely_resumption_loses_and_repeats_nothing() {
     run(async || {
         let mut stage = Stage::new(Http::new().max_log_events(8).log_ttl(AGE));
         let serving = stage.serve().await;
@@ -30,7 +30,7 @@ fn a_client_that_comes_back_in_time_loses_and_doubles_nothing() {
         let (mut heard, mut last) = (Vec::new(), String::new());
         let mut said = 0;
         while said < 100 {
-            // One is heard, and the others are said to nobody: as many as the log holds, and fewer.
+            // One event is read, and the rest is sent without a reader: as many as the log holds, and fewer.
             let event = connection.next_event().await.unwrap();
             last.clone_from(event.id.as_ref().unwrap());
             heard.push(event);
@@ -44,7 +44,7 @@ fn a_client_that_comes_back_in_time_loses_and_doubles_nothing() {
             said += more;
             connection = serving.connect().await;
             assert_eq!(connection.send(client.after(&last)).await.status, 200);
-            // All but the last are heard at once.
+            // All but the last are read at once.
             for _ in 1..more {
                 hear(&mut connection, &mut heard).await;
             }
@@ -75,9 +75,9 @@ async fn hear(connection: &mut tsugite_testkit::http::Connection, heard: &mut Ve
 }
 
 #[test]
-fn a_client_that_comes_back_too_late_is_told_so() {
+fn late_resumption_is_refused() {
     run(async || {
-        // One has a bound of events, the other of bytes.
+        // One server limits events, the other bytes.
         for (http, size) in [
             (Http::new().max_log_events(8).log_ttl(AGE), 1),
             (Http::new().max_log_bytes(4_000).log_ttl(AGE), 1_000),
@@ -93,19 +93,19 @@ fn a_client_that_comes_back_too_late_is_told_so() {
             drop(connection);
             stage.let_go(21);
             assert!(stage.end().await);
-            // The event that begins the stream, 21 of progress, and the answer.
+            // The priming event, 21 progress notifications, and the response.
             seen.wait_for(|logs| logs.values().any(|last| *last == 23)).await.unwrap();
             let refused = serving.send(client.after(&primed)).await;
             assert_eq!((refused.status, refused.error_code()), (400, Some(-32600)), "{refused:?}");
             assert!(refused.body.contains("Last-Event-ID"), "{refused:?}");
-            // The end is still there for whoever has seen the rest.
+            // The end is still kept for a client that has seen the rest.
             let near = primed.replace("-1", "-21");
             let rest = serving.send(client.after(&near)).await;
             assert_eq!(rest.status, 200, "{rest:?}");
             let said: Vec<_> = rest.events().into_iter().filter(|event| !event.data.is_empty()).collect();
             assert_eq!(said.len(), 2, "{said:?}");
             assert_eq!(text_of(&said[1].json()), "talked");
-            // With the session go its logs.
+            // Ending the session deletes its logs.
             let end = Request::new("DELETE").session(client.id());
             assert_eq!(serving.send(end).await.status, 200);
             assert!(seen.borrow().is_empty(), "{:?}", seen.borrow());
@@ -115,14 +115,14 @@ fn a_client_that_comes_back_too_late_is_told_so() {
 }
 
 #[test]
-fn the_end_of_a_burst_is_kept_even_if_all_of_it_is_too_much() {
+fn end_of_an_oversized_burst_is_kept() {
     run(async || {
         let stage = Stage::new(Http::new().max_log_events(8).log_ttl(AGE));
         let serving = stage.serve().await;
         let client = Client::session(&serving).await;
         let said = serving.send(client.call(1, "burst", talk(30, 1))).await.events();
         assert_eq!(text_of(&said.last().unwrap().json()), "burst");
-        // Its client has seen all but the last five.
+        // The client has seen all but the last five events.
         let seen = &said[said.len() - 6];
         let rest = serving.send(client.after(seen.id.as_deref().unwrap())).await;
         assert_eq!(rest.status, 200, "{rest:?}");
@@ -135,7 +135,7 @@ fn the_end_of_a_burst_is_kept_even_if_all_of_it_is_too_much() {
 }
 
 #[test]
-fn a_call_that_is_silent_for_longer_than_the_log_lives_keeps_its_answer() {
+fn response_survives_the_ttl_of_its_log() {
     run(async || {
         let mut stage = Stage::new(Http::new().max_log_events(8).log_ttl(Duration::from_millis(1)));
         let (store, mut seen) = Watched::new();
@@ -148,11 +148,11 @@ fn a_call_that_is_silent_for_longer_than_the_log_lives_keeps_its_answer() {
         let heard = connection.next_event().await.unwrap();
         drop(connection);
         stage.step(0).await;
-        // The time of what was said so far is over.
+        // The logged events have expired.
         seen.wait_for(|logs| logs.get(SWEPT).is_some_and(|swept| *swept >= 2)).await.unwrap();
         let mut again = serving.connect().await;
         let resumed = again.send(client.after(heard.id.as_deref().unwrap())).await;
-        assert_eq!(resumed.status, 200, "it has seen all there was: {resumed:?}");
+        assert_eq!(resumed.status, 200, "the client had seen every event: {resumed:?}");
         stage.let_go(1);
         assert_eq!(text_of(&again.next_message().await.unwrap()), "talked");
         serving.stop().await.unwrap();
@@ -160,7 +160,7 @@ fn a_call_that_is_silent_for_longer_than_the_log_lives_keeps_its_answer() {
 }
 
 #[test]
-fn news_of_a_session_are_neither_lost_nor_doubled_when_its_stream_is_taken_up_again() {
+fn resumed_session_stream_loses_and_repeats_nothing() {
     run(async || {
         let stage = Stage::new(Http::new());
         let resources =
@@ -178,7 +178,7 @@ fn news_of_a_session_are_neither_lost_nor_doubled_when_its_stream_is_taken_up_ag
         assert_eq!(connection.send(Request::get_stream(client.id())).await.status, 200);
         let mut last = connection.next_event().await.unwrap().id.unwrap();
         let mut heard = Vec::new();
-        // Told from another thread, at any time.
+        // Changes come from another thread, at any time.
         let told = tokio::spawn(async move {
             for number in 0..200 {
                 server.notify_resource_updated(&format!("test://{number}"));
@@ -193,7 +193,7 @@ fn news_of_a_session_are_neither_lost_nor_doubled_when_its_stream_is_taken_up_ag
             }
             heard.push(event.json()["params"]["uri"].as_str().unwrap().to_owned());
             if heard.len() % 7 == 0 {
-                // The one before may still be there when the next one comes.
+                // The previous stream may still be open when the next one opens.
                 let before = std::mem::replace(&mut connection, serving.connect().await);
                 assert_eq!(connection.send(client.after(&last)).await.status, 200);
                 drop(before);
@@ -206,7 +206,7 @@ fn news_of_a_session_are_neither_lost_nor_doubled_when_its_stream_is_taken_up_ag
 }
 
 #[test]
-fn what_the_stream_before_took_while_the_next_one_was_asked_for_comes_on_the_next() {
+fn events_taken_by_the_old_stream_reach_the_new() {
     run(async || {
         let (store, mut seen) = Watched::new();
         let gate = store.gate.clone();
@@ -224,7 +224,7 @@ fn what_the_stream_before_took_while_the_next_one_was_asked_for_comes_on_the_nex
         let mut before = serving.connect().await;
         before.send(Request::get_stream(client.id())).await;
         let primed = before.next_event().await.unwrap().id.unwrap();
-        // What is read is read now, and arrives when the gate opens.
+        // The log is read now, and the result arrives when the gate opens.
         *gate.lock().unwrap() = Some(Arc::new(Semaphore::new(0)));
         let mut next = serving.connect().await;
         next.write_request(&client.after(&primed)).await;
@@ -241,19 +241,19 @@ fn what_the_stream_before_took_while_the_next_one_was_asked_for_comes_on_the_nex
     });
 }
 
-/// A store that tells of its logs: the number of the last event of each, and how often it was swept.
+/// A store that reports its logs: the number of the last event of each, and how often it was purged.
 struct Watched {
     store: MemoryStore,
     logs: Arc<watch::Sender<BTreeMap<String, u64>>>,
-    /// What is read waits for this, if it is there.
+    /// If present, reads wait for this.
     gate: Gate,
 }
 
 type Gate = Arc<Mutex<Option<Arc<Semaphore>>>>;
 
-/// Where it stands how often it was swept.
+/// The key of the number of purges.
 const SWEPT: &str = "swept";
-/// Stands there when something waits at the gate.
+/// The key that is present when a read waits at the gate.
 const READ: &str = "read";
 
 impl Watched {

@@ -1,4 +1,4 @@
-//! A server that stops while it is used.
+//! Shutdown while the server is in use.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tsugite_testkit::http::Request;
 use super::{Client, Stage, is_hello, live_tasks, run, talk, text_of, until};
 
 #[test]
-fn what_is_under_way_finishes_and_nothing_new_begins() {
+fn shutdown_finishes_requests_and_accepts_none() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         stage.server = stage.server.shutdown_grace(Duration::from_secs(600));
@@ -31,7 +31,7 @@ fn what_is_under_way_finishes_and_nothing_new_begins() {
         for _ in 0..80 {
             stage.step(0).await;
         }
-        // One whose client is gone.
+        // A call whose client has disconnected.
         let mut lost = serving.connect().await;
         lost.write_request(&clients[1].wait(200)).await;
         stage.step(0).await;
@@ -84,7 +84,7 @@ fn what_is_under_way_finishes_and_nothing_new_begins() {
 }
 
 #[test]
-fn whoever_has_said_nothing_yet_holds_nobody_up() {
+fn idle_connections_do_not_delay_shutdown() {
     run(async || {
         let long = Duration::from_secs(600);
         let mut stage =
@@ -92,7 +92,7 @@ fn whoever_has_said_nothing_yet_holds_nobody_up() {
         stage.server = stage.server.shutdown_grace(long);
         let serving = stage.serve().await;
         let mut silent = serving.connect().await;
-        // The server has both when it has answered the second.
+        // The server has accepted both once it has answered the second.
         assert!(is_hello(&serving.send(Client::Stateless.echo()).await));
         serving.stop().await.unwrap();
         assert_eq!(silent.socket().read(&mut [0]).await.unwrap_or(0), 0);
@@ -100,7 +100,7 @@ fn whoever_has_said_nothing_yet_holds_nobody_up() {
 }
 
 #[test]
-fn what_takes_longer_than_the_grace_is_cut_off() {
+fn requests_are_dropped_after_the_shutdown_grace() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         stage.server = stage.server.shutdown_grace(Duration::from_millis(50));
@@ -115,7 +115,7 @@ fn what_takes_longer_than_the_grace_is_cut_off() {
                 connections.push(connection);
             }
         }
-        // One whose client is gone.
+        // A call whose client has disconnected.
         let mut lost = serving.connect().await;
         lost.write_request(&clients[1].wait(200)).await;
         stage.step(0).await;
@@ -129,9 +129,9 @@ fn what_takes_longer_than_the_grace_is_cut_off() {
         }
         serving.stop().await.unwrap();
         for _ in 0..7 {
-            assert!(!stage.end().await, "it was dropped");
+            assert!(!stage.end().await, "the handler was not dropped");
         }
-        // What looks after sessions goes when it wakes.
+        // The session sweeper ends when it wakes.
         until(|| live_tasks() <= 1).await;
     });
 }

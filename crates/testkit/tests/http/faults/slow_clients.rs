@@ -14,7 +14,7 @@ const LONG: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_millis(50);
 
 #[test]
-fn a_body_that_stalls_is_refused_in_its_time() {
+fn stalled_body_times_out() {
     run(async || {
         let stage =
             Stage::new(Http::new().header_read_timeout(LONG).body_read_timeout(SHORT).write_timeout(LONG));
@@ -28,7 +28,7 @@ fn a_body_that_stalls_is_refused_in_its_time() {
                 let refused = connection.read_head().await.unwrap();
                 assert_eq!(refused.status, 408);
                 assert!(connection.read_body().await.contains("took too long"));
-                // What would follow can no longer be told from the rest of the body.
+                // A next request could not be told from the rest of the body.
                 assert_eq!(connection.socket().read(&mut [0]).await.unwrap_or(0), 0);
             }
             assert!(is_hello(&serving.send(client.echo()).await));
@@ -38,7 +38,7 @@ fn a_body_that_stalls_is_refused_in_its_time() {
 }
 
 #[test]
-fn a_head_that_stalls_or_comes_byte_by_byte_ends_its_connection() {
+fn stalled_or_trickling_head_closes_the_connection() {
     run(async || {
         let stage =
             Stage::new(Http::new().header_read_timeout(SHORT).body_read_timeout(LONG).write_timeout(LONG));
@@ -51,7 +51,7 @@ fn a_head_that_stalls_or_comes_byte_by_byte_ends_its_connection() {
             let _ = connection.socket().read_to_end(&mut rest).await;
             assert!(!String::from_utf8_lossy(&rest).contains("200 OK"));
         }
-        // A hundred that go on without an end, and one that is served meanwhile.
+        // A hundred endless heads, and one request that is served meanwhile.
         let mut dripping = Vec::new();
         for _ in 0..100 {
             let mut connection = serving.connect().await;
@@ -78,8 +78,8 @@ fn a_head_that_stalls_or_comes_byte_by_byte_ends_its_connection() {
 }
 
 #[test]
-fn a_connection_may_be_silent_for_its_time_and_no_longer() {
-    // On one thread, where the clock can be moved.
+fn idle_connection_is_closed_after_its_timeout() {
+    // On one thread, where the clock can be advanced.
     run_alone(async || {
         let (short, limit) = (Duration::from_secs(20), Duration::from_secs(30));
         let mut stage =
@@ -87,17 +87,17 @@ fn a_connection_may_be_silent_for_its_time_and_no_longer() {
         let serving = stage.serve().await;
         for client in Client::both(&serving).await {
             let mut connection = serving.connect().await;
-            let mut nobody = serving.connect().await;
+            let mut idle = serving.connect().await;
             for _ in 0..5 {
                 assert!(is_hello(&connection.send_and_read(client.echo()).await));
                 later(short).await;
             }
             assert_eq!(
-                nobody.socket().read(&mut [0]).await.unwrap(),
+                idle.socket().read(&mut [0]).await.unwrap(),
                 0,
-                "it said nothing for a hundred seconds"
+                "the connection was idle for a hundred seconds"
             );
-            // While it is answered, and while a stream is open, it has nothing to say.
+            // While a call runs or a stream is open, the client need not send anything.
             for tool in ["wait", "talk"] {
                 connection.write_request(&client.call(1, tool, talk(0, 1))).await;
                 stage.step(0).await;
@@ -112,7 +112,7 @@ fn a_connection_may_be_silent_for_its_time_and_no_longer() {
                 later(short).await;
             }
             assert!(is_hello(&connection.send_and_read(client.echo()).await));
-            // Half a head is no request.
+            // Half a head is not a request.
             connection.socket().write_all(b"POST /mcp HTTP/1.1\r\nHost:").await.unwrap();
             for _ in 0..4 {
                 later(short).await;
@@ -124,12 +124,12 @@ fn a_connection_may_be_silent_for_its_time_and_no_longer() {
 }
 
 #[test]
-fn an_answer_may_take_longer_to_be_read_than_a_head_to_arrive() {
+fn head_timeout_does_not_limit_response_reading() {
     run_alone(async || {
         let (short, limit) = (Duration::from_secs(20), Duration::from_secs(30));
         let stage =
             Stage::new(Http::new().header_read_timeout(limit).body_read_timeout(limit).write_timeout(limit));
-        // More than any socket holds.
+        // More than any socket buffers.
         let large = Tool::new("large").handler(|| async { "x".repeat(24 << 20) });
         let serving = TestServer::start(&stage.server.clone().tool(large)).await;
         for client in Client::both(&serving).await {
@@ -152,7 +152,7 @@ fn an_answer_may_take_longer_to_be_read_than_a_head_to_arrive() {
 }
 
 #[test]
-fn nobody_is_served_on_when_the_listener_is_dropped() {
+fn dropping_the_listener_ends_its_connections() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;
@@ -172,7 +172,7 @@ fn nobody_is_served_on_when_the_listener_is_dropped() {
 }
 
 #[test]
-fn a_reader_that_stops_loses_its_connection_and_nobody_else_does() {
+fn stalled_reader_loses_only_its_own_connection() {
     run(async || {
         let mut stage = Stage::new(
             Http::new().header_read_timeout(LONG).body_read_timeout(LONG).write_timeout(SHORT).log_ttl(LONG),
@@ -183,23 +183,23 @@ fn a_reader_that_stops_loses_its_connection_and_nobody_else_does() {
         unread.write_request(&stateless.call(1, "flood", talk(0, 64 << 10))).await;
         stage.step(32).await;
         assert!(is_hello(&serving.send(stateless.echo()).await));
-        assert!(!stage.end().await, "its connection is gone, and with it the call");
+        assert!(!stage.end().await, "the call must end with its connection");
         while unread.next_message().await.is_some() {}
 
         let mut unread = serving.connect().await;
         unread.write_request(&session.call(1, "flood", talk(0, 64 << 10))).await;
         assert!(is_hello(&serving.send(session.echo()).await));
-        // 64 MB, which no socket holds: it goes on without its connection, and of what it says the log keeps 1 MiB.
+        // 64 MB, which no socket buffers: the call continues without its connection, and the log keeps 1 MiB of it.
         stage.step(1_000).await;
         stage.let_go(1);
         assert!(stage.end().await);
         unread.read_head().await.unwrap();
         let mut last = None;
         while let Some(event) = unread.next_event().await {
-            assert!(!event.data.contains(r#""result""#), "the connection was gone by then");
+            assert!(!event.data.contains(r#""result""#), "the connection was still open");
             last = event.id;
         }
-        // Far too late, and told so.
+        // The client resumes far too late, and gets an error.
         let refused = serving.send(session.after(&last.unwrap())).await;
         assert_eq!((refused.status, refused.error_code()), (400, Some(-32600)));
         assert!(is_hello(&serving.send(session.echo()).await));
@@ -209,7 +209,7 @@ fn a_reader_that_stops_loses_its_connection_and_nobody_else_does() {
 }
 
 #[test]
-fn a_reader_that_is_slow_but_reads_on_gets_everything() {
+fn slow_reader_gets_everything() {
     run(async || {
         let mut stage = Stage::new(Http::new());
         let serving = stage.serve().await;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Connection, Request, TestServer, initialize_request, open_session};
 
-use super::{call, house, send, stream, with_http, within};
+use super::{call, feature_server, send, stream, with_http, within};
 
 fn connect() -> Request {
     Request::new("GET").path("/sse").header("Accept", "text/event-stream")
@@ -16,7 +16,7 @@ fn post(endpoint: &str, message: &Value) -> Request {
     Request::new("POST").path(endpoint).header("Content-Type", "application/json").body(message.to_string())
 }
 
-/// Connects, and gives where to post.
+/// Connects and returns the endpoint to post to.
 async fn connected(serving: &TestServer) -> (Connection, String) {
     let mut connection = stream(serving, connect()).await;
     let first = within(connection.next_event()).await.unwrap();
@@ -25,7 +25,7 @@ async fn connected(serving: &TestServer) -> (Connection, String) {
 }
 
 #[tokio::test]
-async fn a_stream_says_where_to_post_and_then_carries_every_message() {
+async fn stream_names_its_endpoint_then_carries_every_message() {
     // HSSE-001, HSSE-002; HSSE-004: a POST is only acknowledged.
     let serving = TestServer::start(&with_http(Http::new().http_sse())).await;
     let (mut connection, endpoint) = connected(&serving).await;
@@ -54,7 +54,7 @@ async fn a_stream_says_where_to_post_and_then_carries_every_message() {
 }
 
 #[tokio::test]
-async fn the_endpoint_of_a_stream_leads_to_it_and_to_no_other() {
+async fn endpoint_leads_only_to_its_own_stream() {
     // HSSE-014
     let serving = TestServer::start(&with_http(Http::new().http_sse())).await;
     let (mut first, to_first) = connected(&serving).await;
@@ -73,14 +73,14 @@ async fn the_endpoint_of_a_stream_leads_to_it_and_to_no_other() {
         let refused = send(&serving, post(unknown, &call(1, "echo"))).await;
         assert!((400..500).contains(&refused.status), "{unknown} {refused:?}");
     }
-    // A stream that is gone is unknown too.
+    // A closed stream is unknown, too.
     drop(first);
     let gone = async { while send(&serving, post(&to_first, &call(1, "echo"))).await.status != 404 {} };
     within(gone).await;
 }
 
 #[tokio::test]
-async fn a_page_of_a_foreign_origin_reaches_neither_the_stream_nor_the_endpoint() {
+async fn foreign_origin_reaches_neither_stream_nor_endpoint() {
     // HSSE-005
     let serving = TestServer::start(&with_http(Http::new().http_sse())).await;
     let (_connection, endpoint) = connected(&serving).await;
@@ -98,8 +98,8 @@ async fn a_page_of_a_foreign_origin_reaches_neither_the_stream_nor_the_endpoint(
 }
 
 #[tokio::test]
-async fn old_clients_are_served_beside_new_ones_where_somebody_asks_for_it() {
-    // HSSE-007; HSSE-012: not unless asked for.
+async fn http_sse_is_served_if_enabled() {
+    // HSSE-007; HSSE-012: only if enabled.
     let both = TestServer::start(&with_http(Http::new().http_sse())).await;
     let (_connection, endpoint) = connected(&both).await;
     assert_eq!(send(&both, post(&endpoint, &initialize_request("2024-11-05", json!({})))).await.status, 202);
@@ -107,7 +107,7 @@ async fn old_clients_are_served_beside_new_ones_where_somebody_asks_for_it() {
     assert_eq!(send(&both, Request::post(&call(1, "echo")).session(&session)).await.status, 200);
     assert_eq!(send(&both, Request::stateless(call(1, "echo"))).await.status, 200);
 
-    let only = TestServer::start(&house().server).await;
+    let only = TestServer::start(&feature_server().server).await;
     assert_eq!(send(&only, connect()).await.status, 404);
     assert_eq!(send(&only, post(&endpoint, &call(1, "echo"))).await.status, 404);
 }

@@ -1,4 +1,4 @@
-//! What the specification demands of a server that is reached over HTTP, over real sockets.
+//! Requirements of the specification for servers over HTTP, on real sockets.
 
 mod http_sse;
 mod post;
@@ -18,19 +18,19 @@ use tsugite::server::ListKind;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Connection, Request, Response, TestServer};
 
-/// The revisions of the handshake that know Streamable HTTP.
+/// The handshake revisions that have Streamable HTTP.
 const HANDSHAKES: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
-/// A server with a tool for each thing a test wants to see.
-struct House {
+/// A server with a tool for each behaviour that the tests need.
+struct FeatureServer {
     server: Server,
-    /// What `waits` and `leaves` wait for.
+    /// The permits that `waits` and `leaves` wait for.
     gate: Arc<Semaphore>,
-    /// How each call of theirs ended: done, or stopped before.
+    /// How each of their calls ended: finished or dropped.
     ended: mpsc::UnboundedReceiver<bool>,
 }
 
-fn house() -> House {
+fn feature_server() -> FeatureServer {
     let gate = Arc::new(Semaphore::new(0));
     let (tell, ended) = mpsc::unbounded_channel();
     let echo = Tool::new("echo").handler(|| async { "hello" });
@@ -75,11 +75,11 @@ fn house() -> House {
     let (waits, leaves) = (waiting("waits", false), waiting("leaves", true));
     let server = [echo, steps, asks, tells_and_asks, hides, waits, leaves]
         .into_iter()
-        .fold(Server::new("house", "1"), Server::tool);
-    House { server, gate, ended }
+        .fold(Server::new("features", "1"), Server::tool);
+    FeatureServer { server, gate, ended }
 }
 
-/// Tells how a call ended.
+/// Reports how a call ended.
 struct End {
     tell: mpsc::UnboundedSender<bool>,
     done: bool,
@@ -101,9 +101,9 @@ fn notice(method: &str) -> Value {
     json!({"jsonrpc": "2.0", "method": method})
 }
 
-/// Whoever waits in vain shall fail, not hang.
+/// Fails the test instead of hanging.
 async fn within<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(20), what).await.unwrap_or_else(|_| panic!("silence"))
+    tokio::time::timeout(Duration::from_secs(20), what).await.unwrap_or_else(|_| panic!("timed out"))
 }
 
 async fn send(serving: &TestServer, request: Request) -> Response {
@@ -118,7 +118,7 @@ async fn stream(serving: &TestServer, request: Request) -> Connection {
     connection
 }
 
-/// All that is still to come on a stream, until it ends.
+/// Reads the remaining messages of a stream until it ends.
 async fn rest(mut stream: Connection) -> Vec<Value> {
     let mut all = Vec::new();
     while let Some(message) = within(stream.next_message()).await {
@@ -127,13 +127,13 @@ async fn rest(mut stream: Connection) -> Vec<Value> {
     all
 }
 
-/// Ends a session: after that its streams end.
+/// Deletes a session, which ends its streams.
 async fn delete(serving: &TestServer, session: &str) {
     let deleted = send(serving, Request::new("DELETE").session(session)).await;
     assert_eq!(deleted.status, 200, "{deleted:?}");
 }
 
-/// What a stream said, without what differs: methods of notifications and requests, ids of answers.
+/// A summary of messages: the methods of notifications and requests, the ids of responses.
 fn said(messages: &[Value]) -> Vec<String> {
     let name = |message: &Value| match message["method"].as_str() {
         Some(method) => method.to_owned(),
@@ -143,5 +143,5 @@ fn said(messages: &[Value]) -> Vec<String> {
 }
 
 fn with_http(http: Http) -> Server {
-    house().server.http(http)
+    feature_server().server.http(http)
 }

@@ -1,16 +1,16 @@
-//! POST, and what the endpoint takes beside it.
+//! POST, and the other methods of the endpoint.
 
 use serde_json::{Value, json};
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Request, Response, TestServer, open_session};
 
-use super::{HANDSHAKES, call, house, notice, said, send, stream, with_http};
+use super::{HANDSHAKES, call, feature_server, notice, said, send, stream, with_http};
 
 #[tokio::test]
-async fn one_path_takes_post_and_get() {
-    // HTTP-001; HTTP-034: a GET opens a stream of events, or is told that there are none.
-    let serving = TestServer::start(&house().server).await;
+async fn one_path_serves_post_and_get() {
+    // HTTP-001; HTTP-034: a GET opens a stream of events or gets 405.
+    let serving = TestServer::start(&feature_server().server).await;
     for revision in HANDSHAKES {
         let session = open_session(&serving, revision, json!({})).await;
         let posted = send(&serving, Request::post(&call(1, "echo")).session(&session)).await;
@@ -23,10 +23,10 @@ async fn one_path_takes_post_and_get() {
 }
 
 #[tokio::test]
-async fn on_2026_07_28_nothing_but_post_has_a_function() {
+async fn only_post_is_served_on_2026_07_28() {
     // HTTP-002
     let newest = Revisions::NONE.with(Revision::NEWEST);
-    for server in [house().server, house().server.revisions(newest)] {
+    for server in [feature_server().server, feature_server().server.revisions(newest)] {
         let serving = TestServer::start(&server).await;
         let posted = send(&serving, Request::stateless(call(1, "echo"))).await;
         assert_eq!(posted.status, 200, "{posted:?}");
@@ -40,8 +40,8 @@ async fn on_2026_07_28_nothing_but_post_has_a_function() {
 }
 
 #[tokio::test]
-async fn a_page_of_a_foreign_origin_is_refused_whatever_it_sends() {
-    // HTTP-003: every request, also on a connection that was good before. HTTP-004: 403, and an error without an id.
+async fn foreign_origin_is_always_refused() {
+    // HTTP-003: every request, also on an accepted connection. HTTP-004: 403, and an error without an id.
     let serving = TestServer::start(&with_http(Http::new().allow_origin("https://app.example"))).await;
     let session = open_session(&serving, "2025-11-25", json!({})).await;
     let requests = [
@@ -73,8 +73,8 @@ async fn a_page_of_a_foreign_origin_is_refused_whatever_it_sends() {
 }
 
 #[tokio::test]
-async fn a_client_without_an_origin_is_served_and_so_are_pages_that_are_allowed() {
-    // HTTP-005; HTTP-003: the list is one of what is allowed.
+async fn missing_and_allowed_origins_are_served() {
+    // HTTP-005; HTTP-003: the list contains the allowed origins.
     let serving = TestServer::start(&with_http(Http::new().allow_origin("https://app.example"))).await;
     let request = Request::stateless(call(1, "echo"));
     for request in [
@@ -89,9 +89,9 @@ async fn a_client_without_an_origin_is_served_and_so_are_pages_that_are_allowed(
 }
 
 #[tokio::test]
-async fn what_needs_no_answer_is_accepted_with_an_empty_body() {
+async fn notifications_and_responses_get_202_with_an_empty_body() {
     // HTTP-013: notifications, responses, and on 2025-03-26 arrays of either.
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     let response = json!({"jsonrpc": "2.0", "id": 77, "result": {}});
     for revision in HANDSHAKES {
         let session = open_session(&serving, revision, json!({})).await;
@@ -109,9 +109,9 @@ async fn what_needs_no_answer_is_accepted_with_an_empty_body() {
 }
 
 #[tokio::test]
-async fn on_2026_07_28_a_notification_is_accepted_with_an_empty_body() {
+async fn notification_on_2026_07_28_gets_an_empty_202() {
     // HTTP-014
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     for method in ["notifications/cancelled", "notifications/x"] {
         let accepted = send(&serving, Request::stateless(notice(method))).await;
         assert_eq!((accepted.status, accepted.body.as_str()), (202, ""), "{accepted:?}");
@@ -119,9 +119,9 @@ async fn on_2026_07_28_a_notification_is_accepted_with_an_empty_body() {
 }
 
 #[tokio::test]
-async fn what_needs_no_answer_and_cannot_be_accepted_gets_an_error_status() {
+async fn refused_notifications_and_responses_get_an_error_status() {
     // HTTP-015
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     let session = open_session(&serving, "2025-11-25", json!({})).await;
     let response = json!({"jsonrpc": "2.0", "id": 77, "result": {}});
     let unknown = "A".repeat(32);
@@ -145,7 +145,7 @@ async fn what_needs_no_answer_and_cannot_be_accepted_gets_an_error_status() {
     }
 }
 
-/// The body is empty or an error that names no request.
+/// Checks that the body is empty or an error without an id.
 fn is_error_without_id(response: &Response) {
     if !response.body.is_empty() {
         let error = response.json();
@@ -154,9 +154,9 @@ fn is_error_without_id(response: &Response) {
 }
 
 #[tokio::test]
-async fn a_request_is_answered_as_json_or_as_events_that_end_with_the_answer() {
-    // HTTP-016, HTTP-018; HTTP-025: after the answer the stream ends.
-    let serving = TestServer::start(&house().server).await;
+async fn response_is_json_or_ends_an_event_stream() {
+    // HTTP-016, HTTP-018; HTTP-025: after the response the stream ends.
+    let serving = TestServer::start(&feature_server().server).await;
     for revision in HANDSHAKES.into_iter().chain(["2026-07-28"]) {
         let request = match revision {
             "2026-07-28" => Request::stateless(call(1, "echo")),
@@ -170,7 +170,7 @@ async fn a_request_is_answered_as_json_or_as_events_that_end_with_the_answer() {
             "2026-07-28" => Request::stateless(call(2, "steps")),
             _ => Request::post(&call(2, "steps")).session(&open_session(&serving, revision, json!({})).await),
         };
-        // The whole response is read, which it could not be if it did not end.
+        // The whole response can be read only if the stream ends.
         let events = send(&serving, request).await;
         assert_eq!((events.status, events.header("content-type")), (200, Some("text/event-stream")));
         let messages = messages(&events);
@@ -180,9 +180,9 @@ async fn a_request_is_answered_as_json_or_as_events_that_end_with_the_answer() {
 }
 
 #[tokio::test]
-async fn a_batch_is_answered_for_each_of_its_requests_and_together() {
-    // HTTP-018; HTTP-021: the answers are one array, also at the end of a stream.
-    let serving = TestServer::start(&house().server).await;
+async fn batch_gets_one_response_per_request_together() {
+    // HTTP-018; HTTP-021: the responses are one array, also at the end of a stream.
+    let serving = TestServer::start(&feature_server().server).await;
     let session = open_session(&serving, "2025-03-26", json!({})).await;
     let quick = json!([call(1, "echo"), notice("notifications/x"), call(2, "echo")]);
     let answer = send(&serving, Request::post(&quick).session(&session)).await;

@@ -1,4 +1,4 @@
-//! Sessions of callers that somebody in front of the server has authenticated.
+//! Sessions of callers that a layer in front of the server has authenticated.
 
 use std::net::SocketAddr;
 
@@ -12,9 +12,9 @@ use tsugite::Server;
 use tsugite::server::Principal;
 use tsugite_testkit::http::{Connection, Request, Response, initialize_request};
 
-use super::{call, house, within};
+use super::{call, feature_server, within};
 
-/// Serves behind a gate that lets everybody say in a header who they are.
+/// Serves behind a layer that takes the principal from a header.
 async fn gated(server: &Server) -> SocketAddr {
     let service = server.http_service().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -56,9 +56,9 @@ async fn session_of(address: SocketAddr, user: Option<&str>, capabilities: Value
 }
 
 #[tokio::test]
-async fn whoever_has_the_id_of_a_session_has_not_the_session() {
-    // SESS-013, SEC-015: every request is looked at. SEC-017: a session is known by its user and its id.
-    let address = gated(&house().server).await;
+async fn session_id_is_not_enough_to_use_a_session() {
+    // SESS-013, SEC-015: every request is checked. SEC-017: a session is identified by its user and its id.
+    let address = gated(&feature_server().server).await;
     let session = session_of(address, Some("anna"), json!({})).await;
     let requests = [
         Request::post(&call(1, "echo")).session(&session),
@@ -76,15 +76,15 @@ async fn whoever_has_the_id_of_a_session_has_not_the_session() {
         let served = send(address, Some("anna"), request.clone()).await;
         assert!((200..300).contains(&served.status), "{request:?} {served:?}");
     }
-    let nobodys = session_of(address, None, json!({})).await;
-    let refused = send(address, Some("ben"), Request::post(&call(1, "echo")).session(&nobodys)).await;
+    let anonymous = session_of(address, None, json!({})).await;
+    let refused = send(address, Some("ben"), Request::post(&call(1, "echo")).session(&anonymous)).await;
     assert_eq!(refused.status, 404, "{refused:?}");
 }
 
 #[tokio::test]
-async fn a_question_is_answered_by_nobody_but_the_user_it_was_put_to() {
+async fn only_the_asked_user_can_answer() {
     // ELIC-035
-    let address = gated(&house().server).await;
+    let address = gated(&feature_server().server).await;
     let session = session_of(address, Some("anna"), json!({"roots": {}})).await;
     let mut asking = Connection::connect(address).await;
     let request = Request::post(&call(1, "asks")).session(&session).header("X-User", "anna");

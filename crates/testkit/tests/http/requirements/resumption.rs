@@ -1,13 +1,13 @@
-//! Streams that are taken up again.
+//! Resumption of streams.
 
 use std::collections::{HashMap, HashSet};
 
 use serde_json::{Value, json};
 use tsugite_testkit::http::{Connection, Request, SseEvent, TestServer, open_session};
 
-use super::{HANDSHAKES, House, call, house, said, send, stream, within};
+use super::{FeatureServer, HANDSHAKES, call, feature_server, said, send, stream, within};
 
-/// Reads until something is said, and gives all events up to there.
+/// Reads up to the next message and returns all events up to it.
 async fn until_said(stream: &mut Connection) -> Vec<SseEvent> {
     let mut events = Vec::new();
     loop {
@@ -20,7 +20,7 @@ async fn until_said(stream: &mut Connection) -> Vec<SseEvent> {
     }
 }
 
-/// All events that are still to come, until the stream ends.
+/// Reads the remaining events until the stream ends.
 async fn all(mut stream: Connection) -> Vec<SseEvent> {
     let mut events = Vec::new();
     while let Some(event) = within(stream.next_event()).await {
@@ -38,10 +38,10 @@ fn again(session: &str, last: &str) -> Request {
 }
 
 #[tokio::test]
-async fn the_id_of_an_event_is_unique_and_leads_back_to_its_stream() {
-    // RESM-001, RESM-002; RESM-003: whichever id a client comes back with, the same stream goes on.
+async fn event_id_is_unique_and_names_its_stream() {
+    // RESM-001, RESM-002; RESM-003: each event id resumes its own stream.
     for revision in HANDSHAKES {
-        let House { server, gate, .. } = house();
+        let FeatureServer { server, gate, .. } = feature_server();
         let serving = TestServer::start(&server).await;
         let session = open_session(&serving, revision, json!({})).await;
         let mut streams = Vec::new();
@@ -76,10 +76,10 @@ async fn the_id_of_an_event_is_unique_and_leads_back_to_its_stream() {
 }
 
 #[tokio::test]
-async fn a_client_that_comes_back_hears_what_it_missed_and_nothing_of_other_streams() {
+async fn resumption_replays_only_missed_events_of_the_stream() {
     // RESM-005, RESM-006
     for revision in HANDSHAKES {
-        let House { server, gate, mut ended } = house();
+        let FeatureServer { server, gate, mut ended } = feature_server();
         let serving = TestServer::start(&server).await;
         let session = open_session(&serving, revision, json!({})).await;
         let mut last = Vec::new();
@@ -88,7 +88,7 @@ async fn a_client_that_comes_back_hears_what_it_missed_and_nothing_of_other_stre
             let events = until_said(&mut waiting).await;
             last.push(events.last().unwrap().id.clone().unwrap());
         }
-        // The first is back before it is answered, the second after.
+        // The first client resumes before its response is ready, the second after.
         let first = stream(&serving, again(&session, &last[0])).await;
         gate.add_permits(2);
         assert_eq!(
@@ -110,9 +110,9 @@ async fn a_client_that_comes_back_hears_what_it_missed_and_nothing_of_other_stre
 }
 
 #[tokio::test]
-async fn on_2025_11_25_a_stream_begins_with_an_id_to_come_back_with() {
-    // RESM-008: on the stream of a call and on the one for what belongs to no call.
-    let House { server, .. } = house();
+async fn stream_on_2025_11_25_begins_with_an_event_id() {
+    // RESM-008: on the stream of a call and on the GET stream.
+    let FeatureServer { server, .. } = feature_server();
     let serving = TestServer::start(&server).await;
     let session = open_session(&serving, "2025-11-25", json!({})).await;
     for request in [Request::get_stream(&session), Request::post(&call(1, "waits")).session(&session)] {
@@ -124,9 +124,9 @@ async fn on_2025_11_25_a_stream_begins_with_an_id_to_come_back_with() {
 }
 
 #[tokio::test]
-async fn on_2025_11_25_the_server_may_leave_and_says_when_to_come_back() {
+async fn server_closes_streams_on_2025_11_25_with_a_retry_time() {
     // HTTP-023, RESM-009
-    let House { server, gate, mut ended } = house();
+    let FeatureServer { server, gate, mut ended } = feature_server();
     let serving = TestServer::start(&server).await;
     let session = open_session(&serving, "2025-11-25", json!({})).await;
     let left = all(stream(&serving, Request::post(&call(1, "leaves")).session(&session)).await).await;
@@ -140,9 +140,9 @@ async fn on_2025_11_25_the_server_may_leave_and_says_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn on_2026_07_28_nothing_is_taken_up_again() {
+async fn nothing_is_resumed_on_2026_07_28() {
     // RESM-013
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     let answer = send(&serving, Request::stateless(call(1, "steps")).header("Last-Event-ID", "1-1")).await;
     assert_eq!(answer.status, 200);
     assert_eq!(said(&messages(&answer.events())).last().unwrap(), "answer 1");

@@ -1,4 +1,4 @@
-//! Sessions: how one begins, what names it, and how it ends.
+//! Sessions: their start, their id, and their end.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -7,12 +7,14 @@ use serde_json::json;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Request, TestServer, initialize_request, open_session};
 
-use super::{HANDSHAKES, House, call, delete, house, notice, rest, send, stream, with_http, within};
+use super::{
+    FeatureServer, HANDSHAKES, call, delete, feature_server, notice, rest, send, stream, with_http, within,
+};
 
 #[tokio::test]
-async fn a_session_id_comes_with_the_answer_to_initialize_and_is_visible_ascii() {
+async fn initialize_response_has_a_visible_ascii_session_id() {
     // SESS-001, SESS-003
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     for revision in HANDSHAKES {
         let opened = send(&serving, Request::post(&initialize_request(revision, json!({})))).await;
         assert_eq!(opened.json()["result"]["protocolVersion"], revision);
@@ -24,16 +26,16 @@ async fn a_session_id_comes_with_the_answer_to_initialize_and_is_visible_ascii()
 }
 
 #[tokio::test]
-async fn session_ids_can_neither_meet_nor_be_guessed() {
-    // SESS-002, SEC-016: also those of two servers that begin alike.
+async fn session_ids_are_unique_and_unguessable() {
+    // SESS-002, SEC-016: also across two identical servers.
     let mut ids = HashSet::new();
     for _ in 0..2 {
-        let serving = TestServer::start(&house().server).await;
+        let serving = TestServer::start(&feature_server().server).await;
         for _ in 0..64 {
             assert!(ids.insert(open_session(&serving, "2025-11-25", json!({})).await));
         }
     }
-    // No place of an id says the same in all of them, or counts: with 128 ids each place has shown many letters.
+    // No position of an id is constant or a counter: among 128 ids each position shows many letters.
     let length = ids.iter().next().unwrap().len();
     assert!(length >= 22, "{length} letters hold less than 128 bits");
     for place in 0..length {
@@ -43,10 +45,10 @@ async fn session_ids_can_neither_meet_nor_be_guessed() {
 }
 
 #[tokio::test]
-async fn after_delete_the_id_is_dead_and_everything_of_the_session_is_released() {
+async fn delete_invalidates_the_session_and_releases_it() {
     // SESS-008, SESS-012
     for revision in HANDSHAKES {
-        let House { server, mut ended, .. } = house();
+        let FeatureServer { server, mut ended, .. } = feature_server();
         let serving = TestServer::start(&server).await;
         let session = open_session(&serving, revision, json!({})).await;
         let other = open_session(&serving, revision, json!({})).await;
@@ -55,7 +57,7 @@ async fn after_delete_the_id_is_dead_and_everything_of_the_session_is_released()
         assert!(within(waiting.next_message()).await.is_some());
         drop(waiting);
         delete(&serving, &session).await;
-        // The call that went on without its connection is stopped, and streams end.
+        // The call that ran without its connection is dropped, and streams end.
         assert_eq!(within(ended.recv()).await, Some(false), "{revision}");
         assert!(rest(listening).await.is_empty());
         for request in [
@@ -73,7 +75,7 @@ async fn after_delete_the_id_is_dead_and_everything_of_the_session_is_released()
 }
 
 #[tokio::test]
-async fn the_server_ends_a_session_that_nobody_uses() {
+async fn server_ends_idle_sessions() {
     // SESS-007, SESS-008
     let serving =
         TestServer::start(&with_http(Http::new().session_idle_timeout(Duration::from_secs(3600)))).await;
@@ -81,7 +83,7 @@ async fn the_server_ends_a_session_that_nobody_uses() {
     let unused = open_session(&serving, "2025-11-25", json!({})).await;
     let listening = stream(&serving, Request::get_stream(&used)).await;
     tokio::time::pause();
-    // The server looks once a minute; more than an hour passes, a little more than a minute at a time.
+    // Sessions are swept once a minute; more than an hour passes in steps of a little more than a minute.
     for _ in 0..70 {
         tokio::time::advance(Duration::from_secs(61)).await;
         tokio::task::yield_now().await;

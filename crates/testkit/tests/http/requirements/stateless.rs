@@ -1,4 +1,4 @@
-//! What only 2026-07-28 demands.
+//! Requirements of 2026-07-28 alone.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -7,12 +7,12 @@ use tsugite::prelude::*;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Request, TestServer, open_session};
 
-use super::{House, call, house, notice, rest, said, send, stream, with_http, within};
+use super::{FeatureServer, call, feature_server, notice, rest, said, send, stream, with_http, within};
 
 #[tokio::test]
-async fn closing_the_stream_of_a_request_cancels_it() {
-    // HTTP-028, HTTP-030: it is stopped. HTTP-029: nothing more is said of it, on no stream.
-    let House { server, gate, mut ended } = house();
+async fn closing_a_request_stream_cancels_the_request() {
+    // HTTP-028, HTTP-030: the call is dropped. HTTP-029: no stream carries further messages of it.
+    let FeatureServer { server, gate, mut ended } = feature_server();
     let serving = TestServer::start(&server).await;
     let listen = json!({"jsonrpc": "2.0", "id": 9, "method": "subscriptions/listen",
         "params": {"notifications": {"toolsListChanged": true}}});
@@ -36,9 +36,9 @@ async fn closing_the_stream_of_a_request_cancels_it() {
 }
 
 #[tokio::test]
-async fn progress_and_logs_come_on_the_stream_of_their_request() {
-    // HTTP-083; HTTP-084, PROG-012: on that of no other. HTTP-086: no proxy holds them back.
-    let House { server, gate, .. } = house();
+async fn progress_and_logs_use_the_request_stream() {
+    // HTTP-083; HTTP-084, PROG-012: on no other stream. HTTP-086: proxies are told not to buffer.
+    let FeatureServer { server, gate, .. } = feature_server();
     let serving = TestServer::start(&server).await;
     let mut streams = Vec::new();
     for id in 1..=3 {
@@ -61,9 +61,9 @@ async fn progress_and_logs_come_on_the_stream_of_their_request() {
 }
 
 #[tokio::test]
-async fn what_must_be_asked_is_the_last_thing_a_stream_says_and_no_request() {
+async fn input_required_result_ends_the_stream() {
     // HTTP-085, MRTR-024
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     let mut asks = call(1, "tells_and_asks");
     asks["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({"roots": {}});
     let heard = rest(stream(&serving, Request::stateless(asks)).await).await;
@@ -73,7 +73,7 @@ async fn what_must_be_asked_is_the_last_thing_a_stream_says_and_no_request() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_silent_says_that_it_is_still_there() {
+async fn silent_stream_sends_keep_alives() {
     // HTTP-087
     let server = with_http(Http::new().keep_alive_interval(std::time::Duration::from_millis(1)));
     let serving = TestServer::start(&server).await;
@@ -93,9 +93,9 @@ async fn a_stream_that_is_silent_says_that_it_is_still_there() {
 }
 
 #[tokio::test]
-async fn the_answer_to_listen_is_a_stream_that_stays_open() {
+async fn listen_response_is_a_stream_that_stays_open() {
     // SUBS-014
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     let listen = json!({"jsonrpc": "2.0", "id": "l", "method": "subscriptions/listen",
         "params": {"notifications": {"toolsListChanged": true}}});
     let mut listening = stream(&serving, Request::stateless(listen)).await;
@@ -111,9 +111,9 @@ async fn the_answer_to_listen_is_a_stream_that_stays_open() {
 }
 
 #[tokio::test]
-async fn what_the_server_has_not_is_not_found_and_what_the_client_has_not_is_a_bad_request() {
+async fn unknown_method_is_404_and_missing_capability_is_400() {
     // HTTP-048, VER-019
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     for method in ["tools/dance", "initialize", "ping", "logging/setLevel", "resources/subscribe"] {
         let request = json!({"jsonrpc": "2.0", "id": "x-1", "method": method, "params": {}});
         let refused = send(&serving, Request::stateless(request)).await;
@@ -126,9 +126,9 @@ async fn what_the_server_has_not_is_not_found_and_what_the_client_has_not_is_a_b
 }
 
 #[tokio::test]
-async fn the_names_of_headers_have_no_case_and_their_values_have() {
+async fn header_names_ignore_case_but_values_do_not() {
     // HTTP-057
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     let request = Request::stateless(call(1, "echo"));
     let named = |name: &str, method: &str, tool: &str| {
         let renamed = request
@@ -152,8 +152,8 @@ async fn the_names_of_headers_have_no_case_and_their_values_have() {
 }
 
 #[tokio::test]
-async fn a_header_that_repeats_an_argument_must_say_the_same() {
-    // HTTP-060, HTTP-075; HTTP-065: and no number that could be read as another one.
+async fn header_must_match_its_argument() {
+    // HTTP-060, HTTP-075; HTTP-065: ambiguous notations of numbers are refused.
     #[derive(Deserialize, JsonSchema)]
     struct Deploy {
         #[schemars(extend("x-mcp-header" = "Region"))]
@@ -200,9 +200,9 @@ async fn a_header_that_repeats_an_argument_must_say_the_same() {
 }
 
 #[tokio::test]
-async fn a_session_id_means_nothing_and_none_is_made() {
+async fn session_ids_are_ignored_and_never_created() {
     // SESS-014
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     let known = open_session(&serving, "2025-11-25", json!({})).await;
     for id in [known.as_str(), "unknown", "not even an id"] {
         for request in [Request::stateless(call(1, "echo")), Request::stateless(notice("notifications/x"))] {
@@ -216,9 +216,9 @@ async fn a_session_id_means_nothing_and_none_is_made() {
 }
 
 #[tokio::test]
-async fn too_many_headers_and_too_large_ones_are_refused_before_the_body_is_looked_at() {
+async fn too_many_or_large_headers_are_refused_before_the_body() {
     // SEC-030
-    let serving = TestServer::start(&house().server).await;
+    let serving = TestServer::start(&feature_server().server).await;
     let garbage = Request::stateless(call(1, "echo")).body("{oops");
     let large = format!("=?base64?{}?=", "A".repeat(1 << 20));
     let mut many = garbage.clone();

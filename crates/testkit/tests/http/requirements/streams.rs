@@ -1,16 +1,18 @@
-//! Streams of the revisions with a handshake: what comes on which, and what their end means.
+//! Streams of the handshake revisions: which messages they carry, and what their end means.
 
 use serde_json::{Value, json};
 use tsugite_testkit::http::{Request, TestServer, open_session};
 
-use super::{HANDSHAKES, House, call, delete, house, notice, rest, said, send, stream, within};
+use super::{
+    FeatureServer, HANDSHAKES, call, delete, feature_server, notice, rest, said, send, stream, within,
+};
 
 #[tokio::test]
-async fn what_comes_before_an_answer_concerns_its_request() {
-    // HTTP-019: also a question. HTTP-020, HTTP-036: on the stream of its request, and not on the one for all others.
+async fn messages_before_a_response_belong_to_its_request() {
+    // HTTP-019: also a server request. HTTP-020, HTTP-036: on the stream of its request, not on the GET stream.
     // HTTP-040: on no other.
     for revision in HANDSHAKES {
-        let House { server, gate, .. } = house();
+        let FeatureServer { server, gate, .. } = feature_server();
         let serving = TestServer::start(&server).await;
         let session = open_session(&serving, revision, json!({"roots": {}})).await;
         let listening = stream(&serving, Request::get_stream(&session)).await;
@@ -32,10 +34,10 @@ async fn what_comes_before_an_answer_concerns_its_request() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_no_sooner_than_its_answer_unless_the_session_does() {
-    // HTTP-022: even if the handler would like it to. HTTP-024: with the session, its streams end.
+async fn stream_stays_open_until_its_response() {
+    // HTTP-022: even if the handler asks to close it. HTTP-024: the end of the session ends its streams.
     for revision in ["2025-03-26", "2025-06-18"] {
-        let House { server, gate, .. } = house();
+        let FeatureServer { server, gate, .. } = feature_server();
         let serving = TestServer::start(&server).await;
         let session = open_session(&serving, revision, json!({})).await;
         let leaving = stream(&serving, Request::post(&call(1, "leaves")).session(&session)).await;
@@ -44,7 +46,7 @@ async fn a_stream_ends_no_sooner_than_its_answer_unless_the_session_does() {
         assert_eq!(said(&rest(leaving).await), [progress, progress, "answer 1"], "{revision}");
     }
     for revision in HANDSHAKES {
-        let House { server, mut ended, .. } = house();
+        let FeatureServer { server, mut ended, .. } = feature_server();
         let serving = TestServer::start(&server).await;
         let session = open_session(&serving, revision, json!({})).await;
         let waiting = stream(&serving, Request::post(&call(1, "waits")).session(&session)).await;
@@ -55,16 +57,16 @@ async fn a_stream_ends_no_sooner_than_its_answer_unless_the_session_does() {
 }
 
 #[tokio::test]
-async fn a_lost_connection_is_no_cancellation() {
+async fn lost_connection_does_not_cancel() {
     // HTTP-026
     for revision in HANDSHAKES {
-        let House { server, gate, mut ended } = house();
+        let FeatureServer { server, gate, mut ended } = feature_server();
         let serving = TestServer::start(&server).await;
         let session = open_session(&serving, revision, json!({})).await;
         let mut waiting = stream(&serving, Request::post(&call(1, "waits")).session(&session)).await;
         assert!(within(waiting.next_message()).await.is_some());
         drop(waiting);
-        // Long enough for the server to have seen it: it has served two more connections since.
+        // The server must have noticed by now: it has served two more connections since.
         for id in 2..4 {
             let answer = send(&serving, Request::post(&call(id, "echo")).session(&session)).await;
             assert_eq!(answer.status, 200);
@@ -75,10 +77,10 @@ async fn a_lost_connection_is_no_cancellation() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_no_request_comes_on_one_of_the_streams_a_client_has_opened() {
-    // HTTP-035; HTTP-040: on exactly one of them. HTTP-037: no answer does.
+async fn unrelated_messages_use_one_of_the_get_streams() {
+    // HTTP-035; HTTP-040: on exactly one of them. HTTP-037: responses never do.
     for revision in HANDSHAKES {
-        let House { server, gate, .. } = house();
+        let FeatureServer { server, gate, .. } = feature_server();
         let serving = TestServer::start(&server).await;
         let session = open_session(&serving, revision, json!({})).await;
         let first = stream(&serving, Request::get_stream(&session)).await;
@@ -89,7 +91,7 @@ async fn what_belongs_to_no_request_comes_on_one_of_the_streams_a_client_has_ope
         gate.add_permits(1);
         let progress = "notifications/progress";
         assert_eq!(said(&rest(waiting).await), [progress, progress, "answer 1"], "{revision}");
-        // So that what was said is on its way before the session ends.
+        // The messages must be sent before the session ends.
         let mut second = second;
         let mut heard: Vec<Value> = within(second.next_message()).await.into_iter().collect();
         delete(&serving, &session).await;
@@ -100,9 +102,9 @@ async fn what_belongs_to_no_request_comes_on_one_of_the_streams_a_client_has_ope
 }
 
 #[tokio::test]
-async fn either_side_may_close_the_stream_for_what_belongs_to_no_request() {
+async fn either_side_may_close_the_get_stream() {
     // HTTP-038
-    let House { server, .. } = house();
+    let FeatureServer { server, .. } = feature_server();
     let mut serving = TestServer::start(&server).await;
     let session = open_session(&serving, "2025-11-25", json!({})).await;
     drop(stream(&serving, Request::get_stream(&session)).await);
@@ -116,10 +118,10 @@ async fn either_side_may_close_the_stream_for_what_belongs_to_no_request() {
 }
 
 #[tokio::test]
-async fn a_session_ends_without_a_word() {
-    // LIFE-021: no message says so, on either side.
+async fn session_ends_without_a_message() {
+    // LIFE-021: neither side sends a message about it.
     for revision in HANDSHAKES {
-        let serving = TestServer::start(&house().server).await;
+        let serving = TestServer::start(&feature_server().server).await;
         let session = open_session(&serving, revision, json!({})).await;
         let listening = stream(&serving, Request::get_stream(&session)).await;
         for method in ["shutdown", "exit"] {
@@ -129,7 +131,7 @@ async fn a_session_ends_without_a_word() {
             let accepted = send(&serving, Request::post(&notice(method)).session(&session)).await;
             assert_eq!(accepted.status, 202);
         }
-        // Connections come and go; the session stays.
+        // Connections open and close; the session stays.
         let answer = send(&serving, Request::post(&call(1, "echo")).session(&session)).await;
         assert_eq!(answer.status, 200, "{revision}");
         delete(&serving, &session).await;

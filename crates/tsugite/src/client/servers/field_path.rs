@@ -27,7 +27,7 @@ fn is_plain(name: &str) -> bool {
 }
 
 #[test]
-fn a_field_is_written_as_in_javascript() {
+fn field_path_is_written_as_in_javascript() {
     let (list, top) = (FieldPath::Root("mcpServers"), FieldPath::Root("mcp"));
     let server = FieldPath::Member(&list, "git-hub_2");
     let args = FieldPath::Member(&server, "args");

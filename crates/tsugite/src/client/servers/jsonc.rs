@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_ends_at_64() {
+    fn nesting_is_limited_to_64() {
         let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
         assert!(parse(&nested(MAX_DEPTH + 1)).is_ok());
         assert_eq!(error_text(&nested(MAX_DEPTH + 2)), "line 1, column 66: nested too deeply");

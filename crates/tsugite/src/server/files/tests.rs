@@ -111,7 +111,7 @@ fn files_in_the_folder_are_read() {
 }
 
 #[test]
-fn no_spelling_leads_out_of_the_folder() {
+fn no_path_leads_out_of_the_folder() {
     // F-09, F-10
     let tree = Tree::new().with("a.txt", "one").with("sub/b.txt", "two");
     let secret = tree.0.join("secret.txt");
@@ -178,7 +178,7 @@ fn hidden_files_cannot_be_guessed() {
 }
 
 #[test]
-fn a_link_counts_as_what_it_leads_to() {
+fn link_counts_as_its_target() {
     let tree = Tree::new().with("sub/a.txt", "one").link("inside", "sub/a.txt").link("folder", "sub");
     let tree = tree.link("out", "../secret.txt").link("up", "..").link("nowhere", "gone").link("me", "me");
     let (secret, beside) = (tree.0.join("secret.txt"), tree.0.join("docs-beside"));
@@ -200,7 +200,7 @@ fn a_link_counts_as_what_it_leads_to() {
 }
 
 #[test]
-fn a_link_put_there_meanwhile_leads_nowhere() {
+fn link_swapped_in_later_is_not_followed() {
     let tree = Tree::new().with("sub/a.txt", "one").link("folder", "sub").link("file", "sub/a.txt");
     let open = |inside: &str| open_beneath(&tree.directory().root, Path::new(inside));
     assert!(open("sub/a.txt").is_ok());
@@ -230,7 +230,7 @@ fn only_regular_files_are_read_and_nothing_blocks() {
 }
 
 #[test]
-fn a_file_that_is_too_large_is_not_read() {
+fn too_large_file_is_not_read() {
     let tree = Tree::new()
         .with("just.txt", [b'a'; MAX_BYTES as usize])
         .with("over.txt", [b'a'; MAX_BYTES as usize + 1]);
@@ -253,7 +253,7 @@ fn file_without_a_size_is_read_up_to_the_limit() {
 }
 
 #[test]
-fn text_is_told_from_bytes() {
+fn text_and_binary_files_are_distinguished() {
     let cases: [(&str, &[u8], bool, &str); 10] = [
         ("a.txt", b"one", true, "text/plain"),
         ("a.txt", b"\xff\xfe", false, "text/plain"),
@@ -304,7 +304,7 @@ fn list_is_sorted_by_bytes_and_truncated_at_the_limit() {
 }
 
 #[test]
-fn links_that_go_round_or_fan_out_are_survived() {
+fn cyclic_and_branching_links_are_handled() {
     let tree = Tree::new().with("a/file", "one").link("a/up", "..").link("a/here", ".").link("loop", "loop");
     assert_eq!(tree.list(), ["a/file"]);
     let fan = (0..30).fold(Tree::new().with(".30/file", "one"), |tree, step| {
@@ -316,7 +316,7 @@ fn links_that_go_round_or_fan_out_are_survived() {
 }
 
 #[test]
-fn a_hidden_folder_is_listed_under_the_link_to_it() {
+fn hidden_folder_is_listed_under_a_link_to_it() {
     // As Kubernetes mounts a ConfigMap.
     let tree = Tree::new().with("..2026/key", "one").with("..2026/sub/key", "two").link("..data", "..2026");
     let tree = tree.link("key", "..data/key").link("sub", "..data/sub");
@@ -326,7 +326,7 @@ fn a_hidden_folder_is_listed_under_the_link_to_it() {
 }
 
 #[test]
-fn the_list_is_not_deeper_than_32() {
+fn list_depth_is_limited_to_32() {
     let (just, over) = ("d/".repeat(31), "e/".repeat(32));
     let tree = Tree::new().with(&format!("{just}file"), "one").with(&format!("{over}file"), "two");
     assert_eq!(tree.list(), [format!("{just}file")]);
@@ -334,14 +334,14 @@ fn the_list_is_not_deeper_than_32() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn names_that_are_not_utf_8_are_left_out() {
+fn non_utf_8_names_are_omitted() {
     let tree = Tree::new().with("a", "one");
     fs::write(tree.path("").join(OsStr::from_bytes(b"\xff")), "two").unwrap();
     assert_eq!(tree.list(), ["a"]);
 }
 
 #[test]
-fn a_folder_must_be_one() {
+fn root_must_be_a_folder() {
     let tree = Tree::new().with("a", "one");
     assert_eq!(Directory::new(&tree.path("a")).unwrap_err().kind(), io::ErrorKind::NotADirectory);
     assert_eq!(Directory::new(&tree.path("b")).unwrap_err().kind(), io::ErrorKind::NotFound);

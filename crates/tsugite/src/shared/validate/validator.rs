@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn references_that_double_with_each_step_are_refused() {
+    fn exponential_references_are_refused() {
         for keyword in ["allOf", "anyOf", "oneOf"] {
             for below in [false, true] {
                 let error = run_within_limit(|| schema_error(doubling(keyword, 30, below)));

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_has_a_port_or_none() {
+    fn host_port_is_optional() {
         for (authority, split) in [
             ("localhost", Some(("localhost", None))),
             ("localhost:80", Some(("localhost", Some("80")))),
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_is_what_a_browser_writes() {
+    fn origin_must_be_in_browser_form() {
         for origin in [
             "http://localhost",
             "https://app.example",
