@@ -16,6 +16,7 @@ mod requirements;
 mod source;
 mod style;
 mod tree;
+mod words;
 
 /// Fails with a list of everything that was found.
 #[track_caller]

@@ -13,6 +13,8 @@ pub(crate) struct Source {
     pub(crate) code: String,
     /// The range of each string, without its quotes.
     pub(crate) strings: Vec<Range<usize>>,
+    /// The items under `#[cfg(test)]` that [`Source::without_tests`] left out.
+    tests: Vec<Range<usize>>,
 }
 
 impl Source {
@@ -42,7 +44,7 @@ impl Source {
             at = end;
         }
         let code = String::from_utf8(code).expect("spaces replace whole characters");
-        Self { path, text: text.to_owned(), code, strings }
+        Self { path, text: text.to_owned(), code, strings, tests: Vec::new() }
     }
 
     /// Whether it is shipped code: not a test, a benchmark, an example or test support.
@@ -62,8 +64,14 @@ impl Source {
             blank(&mut code[start..end]);
             self.code = String::from_utf8(code).expect("spaces replace whole characters");
             self.strings.retain(|string| string.end <= start || string.start >= end);
+            self.tests.push(start..end);
         }
         self
+    }
+
+    /// Whether a position is inside an item that [`Source::without_tests`] left out.
+    pub(crate) fn is_test(&self, at: usize) -> bool {
+        self.tests.iter().any(|range| range.contains(&at))
     }
 
     /// The position after the brace that closes the one at `open`.

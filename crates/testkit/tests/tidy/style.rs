@@ -2,8 +2,8 @@
 
 use crate::{assert_none, tree};
 
-/// The limit of lines per file.
-const MOST_LINES: usize = 1000;
+/// A longer file gives its reason in its header, on a line that begins with `//! Long because`.
+const MAX_LINES: usize = 600;
 
 #[test]
 fn features_gate_only_whole_modules() {
@@ -65,11 +65,11 @@ fn every_file_opens_with_a_module_comment() {
 }
 
 #[test]
-fn no_file_is_longer_than_a_thousand_lines() {
+fn long_source_files_give_their_reason() {
     let sources = tree::sources("crates").into_iter().filter(|source| source.path.contains("/src/"));
-    let long = sources
-        .map(|source| (source.text.lines().count(), source.path))
-        .filter(|(lines, _)| *lines > MOST_LINES);
+    let bare = sources.filter(|source| !source.text.contains("\n//! Long because "));
+    let long =
+        bare.map(|source| (source.text.lines().count(), source.path)).filter(|(lines, _)| *lines > MAX_LINES);
     assert_none(long.map(|(lines, path)| format!("{path}: {lines} lines")).collect());
 }
 

@@ -1,4 +1,6 @@
 //! Files as hosts write them, and every mistake that can be made in one.
+//!
+//! Long because each test holds the configuration file that it reads.
 
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,0 +1,72 @@
+//! Plain words: sentences name their subject, and a doc summary says what the item is or does.
+
+use crate::source::Source;
+use crate::{assert_none, tree};
+
+/// Pronouns that hide the subject of a sentence.
+const VAGUE: [&str; 4] = ["whoever", "nobody", "somebody", "anybody"];
+
+/// Places that may use such a word: the file, the text on that line, and the reason. None today.
+const ALLOWED: [(&str, &str, &str); 0] = [];
+
+#[test]
+fn sentences_name_their_subject() {
+    let mut found = Vec::new();
+    for source in tree::live_sources() {
+        for sentence in sentences(&source) {
+            let lower = sentence.text.to_lowercase();
+            let words = lower.split(|letter: char| !letter.is_alphanumeric());
+            if words.into_iter().any(|word| VAGUE.contains(&word)) && !is_allowed(&source, sentence.text) {
+                found.push(format!("{}: {}", source.place(sentence.at), sentence.text.trim()));
+            }
+        }
+    }
+    assert_none(found);
+}
+
+#[test]
+fn doc_summaries_do_not_begin_with_what_or_who() {
+    let mut found = Vec::new();
+    for source in tree::live_sources() {
+        for sentence in sentences(&source).into_iter().filter(|sentence| sentence.is_doc) {
+            let first = sentence.text.split_whitespace().next();
+            if matches!(first, Some("What" | "Who")) && !is_allowed(&source, sentence.text) {
+                found.push(format!("{}: {}", source.place(sentence.at), sentence.text.trim()));
+            }
+        }
+    }
+    assert_none(found);
+}
+
+/// One line of a comment, or one string literal.
+struct Sentence<'a> {
+    at: usize,
+    text: &'a str,
+    is_doc: bool,
+}
+
+/// The comment lines and string literals outside test modules.
+fn sentences(source: &Source) -> Vec<Sentence<'_>> {
+    let strings = source.strings.iter().map(|range| Sentence {
+        at: range.start,
+        text: &source.text[range.clone()],
+        is_doc: false,
+    });
+    let mut found: Vec<_> = strings.collect();
+    let mut at = 0;
+    for line in source.text.split_inclusive('\n') {
+        let start = at + line.len() - line.trim_start().len();
+        let comment = line.trim();
+        if !source.is_test(start) {
+            let doc = ["///", "//!"].into_iter().find_map(|marker| comment.strip_prefix(marker));
+            let text = doc.or_else(|| comment.strip_prefix("//"));
+            found.extend(text.map(|text| Sentence { at: start, text, is_doc: doc.is_some() }));
+        }
+        at += line.len();
+    }
+    found
+}
+
+fn is_allowed(source: &Source, text: &str) -> bool {
+    ALLOWED.iter().any(|(path, part, _)| source.path == *path && text.contains(part))
+}
