@@ -1,7 +1,7 @@
 //! A server that is another server, or several: any transport to any transport, any revision to any revision.
 //!
 //! ```no_run
-//! # async fn f() -> tsugite::ToolResult<()> {
+//! # async fn f() -> tsugite::Result<()> {
 //! use tsugite::Client;
 //! use tsugite::bridge::Bridge;
 //!
