@@ -81,12 +81,12 @@ pub(super) struct SuspendedCalls {
 struct SuspendedEntry {
     call: SuspendedCall,
     /// Ends it if the client does not return in time.
-    _expiry: AbortOnDrop,
+    _expiry: ExpiryTask,
 }
 
-struct AbortOnDrop(AbortHandle);
+struct ExpiryTask(AbortHandle);
 
-impl Drop for AbortOnDrop {
+impl Drop for ExpiryTask {
     fn drop(&mut self) {
         self.0.abort();
     }
@@ -115,7 +115,7 @@ impl SuspendedCalls {
                 tracing::debug!("a suspended call was cancelled: its client did not return in time");
             }
         });
-        calls.insert(name.clone(), SuspendedEntry { call, _expiry: AbortOnDrop(end.abort_handle()) });
+        calls.insert(name.clone(), SuspendedEntry { call, _expiry: ExpiryTask(end.abort_handle()) });
         Ok(name)
     }
 

@@ -14,7 +14,7 @@ use super::{EventBatch, LogLimits, Precondition, Store, StoreFuture, StoreResult
 
 /// A store in the memory of this process.
 pub struct MemoryStore {
-    shards: [Mutex<Shard>; 16],
+    shards: [Mutex<StoreShard>; 16],
     hasher: RandomState,
     /// The bytes of all logs.
     logged_bytes: AtomicUsize,
@@ -23,7 +23,7 @@ pub struct MemoryStore {
 }
 
 #[derive(Default)]
-struct Shard {
+struct StoreShard {
     values: HashMap<String, ExpiringValue>,
     logs: HashMap<String, EventLog>,
     last_version: u64,
@@ -75,7 +75,7 @@ impl MemoryStore {
         self
     }
 
-    fn shard(&self, key: &str) -> MutexGuard<'_, Shard> {
+    fn shard(&self, key: &str) -> MutexGuard<'_, StoreShard> {
         let [first, ..] = &self.shards;
         let at = usize::try_from(self.hasher.hash_one(key) % 16).unwrap_or_default();
         let shard = self.shards.get(at).unwrap_or(first);

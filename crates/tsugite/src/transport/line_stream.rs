@@ -21,12 +21,12 @@ use crate::shared::outbound_queue::OutboundQueue;
 /// One connection and the stream its output goes to.
 pub(super) struct LineStream<W> {
     connection: Arc<ServerConnection>,
-    output: Mutex<Output<W>>,
+    output: Mutex<WriteBuffer<W>>,
 }
 
 impl<W: AsyncWrite + Unpin> LineStream<W> {
     pub(super) fn new(connection: Arc<ServerConnection>, writer: W) -> Self {
-        let output = Output { writer: Some(writer), bytes: Vec::new(), written: 0 };
+        let output = WriteBuffer { writer: Some(writer), bytes: Vec::new(), written: 0 };
         Self { connection, output: Mutex::new(output) }
     }
 
@@ -44,7 +44,7 @@ impl<W: AsyncWrite + Unpin> LineStream<W> {
         reading: impl Future<Output = io::Result<()>>,
         stop: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        let _guard = AbortOnDrop(&self.connection);
+        let _guard = AbortHandlersOnDrop(&self.connection);
         let (mut reading, mut stop) = (pin!(reading), pin!(stop));
         let ended = poll_fn(|cx| {
             if stop.as_mut().poll(cx).is_ready() {
@@ -158,22 +158,22 @@ impl<W: AsyncWrite + Unpin> LineStream<W> {
 }
 
 /// Aborts the requests of a connection that is no longer served.
-struct AbortOnDrop<'a>(&'a ServerConnection);
+struct AbortHandlersOnDrop<'a>(&'a ServerConnection);
 
-impl Drop for AbortOnDrop<'_> {
+impl Drop for AbortHandlersOnDrop<'_> {
     fn drop(&mut self) {
         self.0.abort_all();
     }
 }
 
 /// Bytes taken from the queue, and how many of them are written.
-struct Output<W> {
+struct WriteBuffer<W> {
     writer: Option<W>,
     bytes: Vec<u8>,
     written: usize,
 }
 
-impl<W: AsyncWrite + Unpin> Output<W> {
+impl<W: AsyncWrite + Unpin> WriteBuffer<W> {
     fn has_remaining(&self) -> bool {
         self.written < self.bytes.len()
     }

@@ -24,12 +24,12 @@ use crate::shared::outbound_queue::OutboundQueue;
 #[derive(Default)]
 pub(crate) struct OutgoingRequests(Mutex<RequestTable>);
 
-type Outcome = Result<RawJson, ErrorObject>;
+type ResponseResult = Result<RawJson, ErrorObject>;
 
 #[derive(Default)]
 struct RequestTable {
     last_id: i64,
-    waiters: HashMap<i64, oneshot::Sender<Outcome>>,
+    waiters: HashMap<i64, oneshot::Sender<ResponseResult>>,
     closed: bool,
 }
 
@@ -52,7 +52,7 @@ impl OutgoingRequests {
     }
 
     /// Registers a request. `None` if the table is closed. The caller keeps the time limit.
-    fn begin(&self) -> Option<(i64, oneshot::Receiver<Outcome>)> {
+    fn begin(&self) -> Option<(i64, oneshot::Receiver<ResponseResult>)> {
         let (sender, receiver) = oneshot::channel();
         let mut table = self.lock();
         if table.closed {

@@ -107,7 +107,7 @@ fn fingerprint(id: &SessionId) -> u32 {
 
 /// All sessions of a server, in shards so that requests rarely wait for each other's lock.
 pub(super) struct Sessions {
-    shards: [Mutex<Shard>; SHARDS],
+    shards: [Mutex<SessionShard>; SHARDS],
     /// A random number that tells this table from those of other replicas.
     replica_id: u32,
     count: AtomicUsize,
@@ -116,7 +116,7 @@ pub(super) struct Sessions {
 }
 
 /// Ids are random and only ours are inserted, so a client cannot choose keys that collide.
-type Shard = HashMap<SessionId, Arc<HttpSession>, FoldHash>;
+type SessionShard = HashMap<SessionId, Arc<HttpSession>, FoldHash>;
 
 /// Why no session was opened.
 pub(super) enum OpenSessionError {
@@ -268,7 +268,7 @@ impl Sessions {
         session.with_existing_streams(SessionStreams::take_all)
     }
 
-    fn shard(&self, id: &SessionId) -> MutexGuard<'_, Shard> {
+    fn shard(&self, id: &SessionId) -> MutexGuard<'_, SessionShard> {
         let [first, ..] = &self.shards;
         let [.., last] = id.0;
         lock(self.shards.get(usize::from(last) % SHARDS).unwrap_or(first))
