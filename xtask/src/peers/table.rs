@@ -332,7 +332,7 @@ mod tests {
         let mut table = all_passing();
         table.cells.insert((0, "call".to_owned()), Err("no answer".to_owned()));
         let shown = table.to_markdown(|_| "9.9.9".to_owned());
-        assert!(shown.starts_with("| client            | transport | revision   | list "), "{shown}");
+        assert!(shown.starts_with("| client         | transport | revision   | list "), "{shown}");
         assert_eq!(shown.lines().filter(|line| line.contains(" 9.9.9 ")).count(), 3);
         assert_eq!((shown.matches("works").count(), shown.matches("FAILS").count()), (7, 1));
         assert!(shown.ends_with("- @scope/a over http on 2025-11-25, call: no answer\n"), "{shown}");

@@ -531,5 +531,5 @@ async fn attribute_rules_are_enforced_or_refused() {
     }
     let error = memory::connect(&Server::new("test", "1").tool(patterned)).err().unwrap().to_string();
     assert!(error.contains("`pattern` at `#/properties/word`"), "{error}");
-    assert!(error.contains("say `#[tool(validated)]`"), "{error}");
+    assert!(error.contains("add `#[tool(validated)]`"), "{error}");
 }

@@ -253,8 +253,8 @@ fn registration_error_names_its_cause() {
             "fit both",
         ),
         (Server::new("s", "1").resource(Resource::directory("d:///", "/nowhere/at/all")), "directory"),
-        (Server::new("s", "1").prompt(prompts_with_stray_completion()), "none of its arguments"),
-        (itself.clone().mount("a", itself), "hold itself"),
+        (Server::new("s", "1").prompt(prompts_with_stray_completion()), "not one of its arguments"),
+        (itself.clone().mount("a", itself), "contain itself"),
         (Server::new("s", "1").mount("a b", Server::new("t", "1")), "cannot be mounted"),
         (
             Server::new("s", "1").mount("a", Server::new("t", "1")).mount("a", Server::new("u", "1")),
