@@ -27,7 +27,7 @@ impl Server {
     /// Serves over HTTP, in every revision, until the process receives SIGINT or SIGTERM.
     ///
     /// The endpoint is at `/mcp`; [`Server::http`] sets that and everything else. Requests in progress have five seconds to
-    /// finish after the signal, or the time set by [`Server::grace`]. Fails if something was registered that cannot be
+    /// finish after the signal, or the time set by [`Server::shutdown_grace`]. Fails if something was registered that cannot be
     /// offered, or if the address cannot be bound.
     pub async fn serve_http(self, address: impl ToSocketAddrs) -> crate::Result<()> {
         super::super::stderr_log::fall_back_to_stderr();
