@@ -255,7 +255,7 @@ impl Upstream {
         if self.client.get().is_some_and(Client::is_closed) {
             tracing::debug!(server = self.target.display_name(), %error, "closed while a subscription was opened");
         } else {
-            tracing::warn!(server = self.target.display_name(), %error, "a server tells no changes");
+            tracing::warn!(server = self.target.display_name(), %error, "failed to subscribe to the changes of a server");
         }
     }
 

@@ -209,7 +209,7 @@ async fn failed_subscription_is_logged() {
         let warnings = Warnings::capture();
         let (bridge, _peer) = opening(near, far).await;
         tokio::time::sleep(Duration::from_secs(600)).await;
-        assert_eq!(warnings.take(), ["a server tells no changes"], "{near} to {far}");
+        assert_eq!(warnings.take(), ["failed to subscribe to the changes of a server"], "{near} to {far}");
         bridge.close().await;
     }
 }

@@ -200,7 +200,7 @@ mod tests {
         Node::Number(text.to_owned())
     }
 
-    /// What is said of a text that is no JSON.
+    /// The error of a text that is not JSON.
     fn error_text(text: &str) -> String {
         parse(text).unwrap_err().to_string()
     }

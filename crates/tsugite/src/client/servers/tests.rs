@@ -26,7 +26,7 @@ fn parse(text: &str) -> ServersFile {
     ServersFile::parse(text, lookup).unwrap()
 }
 
-/// What is said of a file that lists nothing.
+/// The error of a file without servers.
 fn file_error(text: &str) -> String {
     let error = ServersFile::parse(text, lookup).unwrap_err();
     assert_eq!(format!("{error:?}"), error.to_string());
@@ -34,7 +34,7 @@ fn file_error(text: &str) -> String {
     error.to_string()
 }
 
-/// What is said of the entry `a`, beside which `b` is not harmed.
+/// The error of the entry `a`; the entry `b` beside it must be read.
 fn entry_error(entry: &str) -> String {
     let file = parse(&format!(r#"{{ "mcpServers": {{ "a": {entry}, "b": {{ "command": "b" }} }} }}"#));
     let [a, b] = &file.servers[..] else { panic!("{file:?}") };
