@@ -1,4 +1,4 @@
-//! Parses arguments from the command line: `k=v`, `k:=JSON` and `@file.json`.
+//! Parses arguments from the command line: `k=v`, `k:=JSON`, `{…}` and `@file.json`.
 //!
 //! The value of `k=v` is converted to the type that the tool's input schema declares for `k`.
 
@@ -20,7 +20,8 @@ use crate::suggest::did_you_mean;
 enum CliArgument {
     Text(String, String),
     Json(String, RawJson),
-    File(OrderedMap<RawJson>),
+    /// All arguments of a file or of a JSON object.
+    Members(OrderedMap<RawJson>),
 }
 
 /// Parses the arguments of a tool call. Numbers keep their original spelling.
@@ -28,7 +29,7 @@ pub(crate) fn tool_arguments(words: &[String], schema: &Value) -> Result<Ordered
     let (mut arguments, mut seen) = (OrderedMap::new(), HashSet::new());
     for word in words {
         match parse_word(word)? {
-            CliArgument::File(members) => {
+            CliArgument::Members(members) => {
                 for (name, value) in members {
                     ensure_known(&name, schema)?;
                     arguments.insert(name, value);
@@ -87,7 +88,7 @@ pub(crate) fn prompt_arguments(words: &[String], declared: &[PromptArgument]) ->
             }
             CliArgument::Text(name, text) => vec![(name, text)],
             CliArgument::Json(name, value) => vec![(name, to_plain_string(&value))],
-            CliArgument::File(members) => {
+            CliArgument::Members(members) => {
                 members.into_iter().map(|(name, value)| (name, to_plain_string(&value))).collect()
             }
         };
@@ -118,7 +119,7 @@ pub(crate) fn string_arguments(words: &[String]) -> Result<OrderedMap<String>> {
         match parse_word(word)? {
             CliArgument::Text(name, text) => drop(arguments.insert(name, text)),
             CliArgument::Json(name, value) => drop(arguments.insert(name, to_plain_string(&value))),
-            CliArgument::File(members) => {
+            CliArgument::Members(members) => {
                 for (name, value) in members {
                     arguments.insert(name, to_plain_string(&value));
                 }
@@ -147,13 +148,21 @@ fn parse_word(word: &str) -> Result<CliArgument> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
         let members = RawJson::parse(text).and_then(|json| json.read());
         return members
-            .map(CliArgument::File)
+            .map(CliArgument::Members)
             .map_err(|wrong| CliError::usage(format!("{path} is not a JSON object: {wrong}")));
+    }
+    if word.trim_start().starts_with('{') {
+        let members = RawJson::parse(word.trim()).and_then(|json| json.read());
+        return members.map(CliArgument::Members).map_err(|wrong| {
+            CliError::usage(format!("{word} is not a JSON object: {wrong}"))
+                .hint("put the whole object in single quotes, for the shell: '{\"name\":\"value\"}'")
+                .hint("or pass each argument as name=value")
+        });
     }
     match word.split_once('=') {
         Some(("" | ":", _)) | None => {
             let failure = CliError::usage(format!("{word:?} is not an argument"));
-            Err(failure.hint("use name=value, name:=JSON, or @file.json"))
+            Err(failure.hint("use name=value, name:=JSON, a JSON object, or @file.json"))
         }
         Some((name, text)) => match name.strip_suffix(':') {
             None => Ok(CliArgument::Text(name.to_owned(), text.to_owned())),
@@ -322,6 +331,24 @@ mod tests {
             arguments(&["name=a=b", "any:={\"x\":[1]}"], sample_schema()).unwrap(),
             r#"{"name":"a=b","any":{"x":[1]}}"#
         );
+    }
+
+    #[test]
+    fn object_gives_arguments_and_merges_with_others() {
+        let one = |words: &[&str]| arguments(words, sample_schema());
+        assert_eq!(one(&[r#"{"count":1.0,"name":"x"}"#]).unwrap(), r#"{"count":1.0,"name":"x"}"#);
+        assert_eq!(one(&[" {} "]).unwrap(), "{}");
+        assert_eq!(
+            one(&[r#"{"count":1,"tags":["a"]}"#, "count=2", "tags=b"]).unwrap(),
+            r#"{"count":2,"tags":["a","b"]}"#
+        );
+        assert_eq!(one(&["count=2", r#"{"count":1}"#]).unwrap(), r#"{"count":1}"#);
+        assert_eq!(error_for(&[r#"{"cuont":1}"#], sample_schema()).0, "unknown argument `cuont`");
+        for wrong in ["{", "{count:1}", r#"{"count":1"#, r#"{"count":1} {}"#, "{a}=1"] {
+            let (message, hints) = error_for(&[wrong], sample_schema());
+            assert!(message.starts_with(&format!("{wrong} is not a JSON object: ")), "{message}");
+            assert!(hints.iter().any(|hint| hint.contains("single quotes")), "{hints:?}");
+        }
     }
 
     #[test]

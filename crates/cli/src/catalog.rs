@@ -65,6 +65,21 @@ impl Catalog {
         }
     }
 
+    /// Counts the items: `3 tools, 1 prompt`.
+    pub(crate) fn counts(&self) -> String {
+        let counts = [
+            (self.tools.len(), "tool"),
+            (self.resources.len(), "resource"),
+            (self.resource_templates.len(), "template"),
+            (self.prompts.len(), "prompt"),
+        ];
+        let counts = counts.iter().filter(|(count, _)| *count > 0);
+        let counts: Vec<String> = counts
+            .map(|(count, noun)| format!("{count} {noun}{}", if *count == 1 { "" } else { "s" }))
+            .collect();
+        if counts.is_empty() { "the server offers nothing".to_owned() } else { counts.join(", ") }
+    }
+
     /// Returns the lists, each with its title.
     pub(crate) fn lists(&self) -> [(&'static str, Vec<CatalogEntry<'_>>); 4] {
         let tools =

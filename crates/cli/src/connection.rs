@@ -58,7 +58,7 @@ impl Connection {
     ) -> Result<Self> {
         let ResolvedTarget { target, display_name } = found;
         let transport = match &target {
-            Target::Demo => "memory",
+            Target::Demo | Target::InProcess(_) => "memory",
             Target::Command(_) | Target::Configured(ConnectionConfig::Command { .. }) => "stdio",
             _ => "http",
         };
@@ -124,6 +124,16 @@ pub(crate) fn client_builder(target: Target, common: &CommonOptions) -> Result<C
     apply_common_options(builder_for_target(target, common)?, common)
 }
 
+/// Builds the client for the command of a server under development, which has our environment and may take long to start.
+pub(crate) fn dev_client_builder(common: &CommonOptions) -> Result<ClientBuilder> {
+    let command = Command::from(common.command.clone()).inherit_env();
+    let builder = apply_common_options(reject_url_options(spawn(command, common), common)?, common)?;
+    Ok(match common.timeout {
+        Some(limit) => builder.probe_timeout(limit),
+        None => builder,
+    })
+}
+
 /// Whether the server responded "method not found".
 pub(crate) fn is_method_not_found(error: &tsugite::client::ClientError) -> bool {
     matches!(error.kind(), ErrorKind::ErrorResponse { error, .. } if error.code == code::METHOD_NOT_FOUND)
@@ -135,6 +145,7 @@ fn builder_for_target(target: Target, common: &CommonOptions) -> Result<ClientBu
             return reject_url_options(Client::in_process(&demo::server()), common)
                 .and_then(reject_env_options(common));
         }
+        Target::InProcess(server) => return reject_url_options(Client::in_process(&server), common),
         Target::Command(words) => return reject_url_options(spawn(Command::from(words), common), common),
         Target::Configured(ConnectionConfig::Command { program, args, env, unset, cwd, .. }) => {
             let mut command = Command::new(program).args(args);

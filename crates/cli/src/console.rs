@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tsugite::protocol::progress::ProgressParams;
 
 use crate::error::{CliError, ExitStatus, Result};
+use crate::json_text;
 
 /// Standard output and standard error.
 pub(crate) struct Console {
@@ -106,16 +107,21 @@ impl Console {
         Ok(out.flush()?)
     }
 
-    /// Prints a value as one line of JSON.
+    /// Prints a value as JSON: a line for each member on a terminal, otherwise one line.
     pub(crate) fn print_json<T: serde::Serialize + ?Sized>(&self, value: &T) -> Result<()> {
-        let text = serde_json::to_string(value).map_err(|error| CliError::usage(error.to_string()))?;
-        self.print_raw_json(&text)
+        self.print_raw_json(&to_json(value)?)
+    }
+
+    /// Prints a value as one line of JSON, for one result of many.
+    pub(crate) fn print_json_line<T: serde::Serialize + ?Sized>(&self, value: &T) -> Result<()> {
+        let text = to_json(value)?;
+        self.print_line(&if self.is_terminal { sanitize_json(&text) } else { text })
     }
 
     /// Prints JSON text. On a terminal, control characters are escaped, which does not change the value.
     pub(crate) fn print_raw_json(&self, text: &str) -> Result<()> {
         match self.is_terminal {
-            true => self.print_line(&sanitize_json(text)),
+            true => self.print_line(&sanitize_json(&json_text::pretty(text))),
             false => self.print_line(text),
         }
     }
@@ -205,6 +211,10 @@ impl Console {
     pub(crate) fn sanitized(&self, text: &str) -> String {
         if self.is_terminal { sanitize(text) } else { text.to_owned() }
     }
+}
+
+fn to_json<T: serde::Serialize + ?Sized>(value: &T) -> Result<String> {
+    serde_json::to_string(value).map_err(|error| CliError::usage(error.to_string()))
 }
 
 fn paint(colour: bool, style: Style, text: &str) -> String {

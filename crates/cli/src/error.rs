@@ -8,6 +8,8 @@ use tsugite::jsonrpc::{ErrorObject, code};
 use tsugite::protocol::ClientCapabilities;
 use tsugite::revision::RpcError;
 
+use crate::url_hints;
+
 pub(crate) type Result<T, E = CliError> = std::result::Result<T, E>;
 
 /// The exit code of the process.
@@ -86,8 +88,19 @@ impl CliError {
         }
     }
 
-    /// Converts an error of connecting to the server `display_name`.
+    /// Converts an error of connecting to the server `display_name`, which is its URL if it was given by one.
     pub(crate) fn from_connect_error(error: ClientError, display_name: &str) -> Self {
+        let mcp_hint = suggests_other_path(error.kind()).then(|| url_hints::mcp_path(display_name)).flatten();
+        let mut failure = Self::from_connect_error_kind(error, display_name);
+        if let Some(hint) = mcp_hint {
+            failure.message = format!("cannot connect to {display_name}");
+            failure.hints.retain(|hint| hint != MCP_PATH_HINT);
+            failure.hints.insert(0, hint);
+        }
+        failure
+    }
+
+    fn from_connect_error_kind(error: ClientError, display_name: &str) -> Self {
         let message = format!("cannot connect to {display_name}");
         match error.kind() {
             ErrorKind::Config(_) => Self::from_client_error(error, "setting"),
@@ -101,6 +114,10 @@ impl CliError {
                 hints_for(*step).iter().fold(failure, |failure, hint| failure.hint(*hint))
             }
             ErrorKind::Unauthorized(challenge) => unauthorized(challenge),
+            ErrorKind::Status { status, body, .. } if url_hints::rejects_address(*status, body) => {
+                let failure = Self::new(ExitStatus::Connect, message).at_step("http");
+                url_hints::rejected_address(failure.detail(error.to_string()), body, display_name)
+            }
             ErrorKind::Status { status: 401 | 403, .. } => Self {
                 message: format!("access to {display_name} denied"),
                 ..Self::from_client_error(error, "authorization")
@@ -118,7 +135,7 @@ impl CliError {
                 let failure =
                     Self::new(ExitStatus::Connect, message).at_step("http").detail(error.to_string());
                 match status {
-                    404 => failure.hint("check the path of the URL; most servers use /mcp"),
+                    404 => failure.hint(MCP_PATH_HINT),
                     405 | 406 | 415 => failure.hint(HTTP_SSE_HINT),
                     429 | 503 => failure
                         .hint("the server is busy; try again later, or wait longer with --timeout SECONDS"),
@@ -142,6 +159,10 @@ impl CliError {
             ErrorKind::Config(_) => Self::usage(detail),
             ErrorKind::Connect { .. } => Self::from_connect_error(error, "the server"),
             ErrorKind::Unauthorized(challenge) => unauthorized(challenge),
+            ErrorKind::Status { status, body, .. } if url_hints::rejects_address(*status, body) => {
+                let failure = Self::new(ExitStatus::Connect, "the server rejected the request").at_step(step);
+                url_hints::rejected_address(failure.detail(detail), body, "")
+            }
             ErrorKind::Status { status: 401 | 403, .. } => {
                 Self::new(ExitStatus::Unauthorized, "access to the server denied")
                     .at_step("authorization")
@@ -236,6 +257,19 @@ fn error_with_data(error: &ClientError) -> String {
     }
 }
 
+/// Whether the server answered as one that has no MCP endpoint at this path.
+fn suggests_other_path(kind: &ErrorKind) -> bool {
+    match kind {
+        ErrorKind::Status { status, .. } => matches!(status, 400 | 404..=428),
+        ErrorKind::Connect { step, .. } => *step == ConnectStep::Http,
+        // Some servers write the reason of a 404 or 405 as a JSON-RPC error.
+        ErrorKind::ErrorResponse { error, .. } => {
+            [code::INVALID_REQUEST, code::METHOD_NOT_FOUND].contains(&error.code)
+        }
+        _ => false,
+    }
+}
+
 fn unauthorized(challenge: &Challenge) -> CliError {
     let message = match challenge.status {
         403 => format!("access to {} denied", challenge.url),
@@ -298,6 +332,7 @@ fn hints_for(step: ConnectStep) -> &'static [&'static str] {
 
 const CREDENTIALS_HINT: &str =
     "-H 'Authorization: Bearer …' sends a token; a token that was sent is not valid here";
+const MCP_PATH_HINT: &str = "check the path of the URL; most servers use /mcp";
 const NOT_MCP_HINT: &str = "check that an MCP server listens there";
 const REVISION_HINT: &str = "--rev auto accepts any revision that both sides support";
 const LIST_HINT: &str = "`list` shows what the server offers";

@@ -3,21 +3,26 @@
 //! Each verb is a file in `verbs`. `targets` resolves the server that the command line names, `connection` connects to
 //! it, and `server_requests` answers its requests. `console` and `output` print results, `error` holds errors and exit
 //! codes. `shell` is the interactive prompt, `demo` the built-in server, `serve_options` runs a server, and `page` is the
-//! start page of a served server. `edit` changes configuration files.
+//! start page of a served server. `edit` changes configuration files. `dev` runs a
+//! server under development, and `watch` finds changed files.
 
 mod arguments;
 mod catalog;
 mod connection;
 mod console;
 mod demo;
+mod dev;
 mod edit;
 mod error;
 mod file_mode;
+mod item_details;
+mod json_text;
 mod log;
 mod options;
 mod output;
 mod page;
 mod schema;
+mod schema_details;
 mod serve_options;
 mod server_requests;
 mod shell;
@@ -25,13 +30,16 @@ mod signals;
 mod suggest;
 mod targets;
 mod trace;
+mod url_hints;
+mod usage_tips;
 mod verbs;
+mod watch;
 
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::Parser;
-use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 
 use console::Console;
 use error::{CliError, ExitStatus, Result};
@@ -51,7 +59,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli.verb,
         Err(error) => return report_parse_error(error),
     };
-    log::init(verb.verbose());
+    log::init(verb.verbose(), verb.shows_server_stderr());
     let console = Console::new(verb.wants_json());
     let outcome = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => {
@@ -86,15 +94,13 @@ async fn run_until_interrupted(verb: Verb) -> Result<()> {
 
 /// Prints help, the version, or a usage error.
 fn report_parse_error(mut error: clap::Error) -> ExitCode {
-    if let Some(ContextValue::StyledStrs(mut tips)) = error.remove(ContextKind::Suggested) {
-        // Not for us: the words after `--` are a command to start.
-        tips.retain(|tip| !tip.to_string().contains("as a value, use"));
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
-    }
+    let words: Vec<String> =
+        std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    usage_tips::improve(&mut error, &words, &Cli::command());
     let text = error.render().to_string();
     let is_help = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    let mut words = std::env::args_os().skip(1).take_while(|word| word != "--");
-    if let (true, Some(failure)) = (words.any(|word| word == "--json"), parse_error(&text)) {
+    let wants_json = words.iter().take_while(|word| *word != "--").any(|word| word == "--json");
+    if let (true, Some(failure)) = (wants_json, parse_error(&text)) {
         Console::new(true).print_error(&failure);
         return ExitCode::from(failure.exit as u8);
     }
@@ -130,6 +136,7 @@ Examples:
   tsugite call demo add a=1 b=2                 call a tool
   tsugite call add a=1 b=2 -- my-server --fast  start a server and call its tool
   tsugite info cursor:github                    describe a server from Cursor's configuration
+  tsugite dev -- cargo run                      a shell on a server that starts again when its files change
 
 Exit codes:
   0 success   1 usage error   2 cannot connect   3 protocol error   4 tool error

@@ -8,6 +8,7 @@ use tsugite::protocol::content::{ResourceBody, ResourceContents};
 
 use crate::console::{Console, Style};
 use crate::error::{CliError, ExitStatus, Result};
+use crate::json_text;
 
 /// A part of a result.
 pub(crate) enum OutputPart {
@@ -48,7 +49,9 @@ pub(crate) fn show(console: &Console, parts: &[OutputPart], to: Option<&Path>, n
     for part in parts {
         match part {
             OutputPart::Text(words) if to == Some(Path::new("-")) => console.note(words),
-            OutputPart::Text(words) => console.print_line(console.sanitized(words).trim_end_matches('\n'))?,
+            OutputPart::Text(words) => {
+                console.print_line(readable_text(console, words).trim_end_matches('\n'))?
+            }
             OutputPart::Blob { kind, mime_type, base64 } => {
                 let bytes = decode_base64(base64)?;
                 number += 1;
@@ -118,51 +121,20 @@ pub(crate) fn ensure_single_blob(blobs: usize) -> Result<()> {
     }
 }
 
-/// Formats JSON with a line for each member. Numbers and strings keep their spelling.
-pub(crate) fn pretty_json(json: &str) -> String {
-    let mut out = String::with_capacity(json.len() * 2);
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    let mut letters = json.chars().peekable();
-    let newline = |out: &mut String, depth: usize| {
-        out.push('\n');
-        out.extend(std::iter::repeat_n("  ", depth));
-    };
-    while let Some(letter) = letters.next() {
-        if in_string {
-            out.push(letter);
-            (in_string, escaped) = (escaped || letter != '"', !escaped && letter == '\\');
-            continue;
-        }
-        match letter {
-            '"' => {
-                in_string = true;
-                out.push(letter);
-            }
-            '{' | '[' => {
-                out.push(letter);
-                while letters.next_if(|next| next.is_ascii_whitespace()).is_some() {}
-                if letters.peek().is_some_and(|next| matches!(next, '}' | ']')) {
-                    out.extend(letters.next());
-                } else {
-                    depth += 1;
-                    newline(&mut out, depth);
-                }
-            }
-            '}' | ']' => {
-                depth = depth.saturating_sub(1);
-                newline(&mut out, depth);
-                out.push(letter);
-            }
-            ',' => {
-                out.push(letter);
-                newline(&mut out, depth);
-            }
-            ':' => out.push_str(": "),
-            letter if letter.is_ascii_whitespace() => {}
-            letter => out.push(letter),
-        }
+/// Formats text from a server for a person: on a terminal, JSON gets a line for each member.
+pub(crate) fn readable_text(console: &Console, text: &str) -> String {
+    match console.is_terminal && json_text::is_object_or_array(text) {
+        true => console.sanitized(&json_text::pretty(text)),
+        false => console.sanitized(text),
     }
-    out
+}
+
+/// Prints JSON: a line for each member on a terminal, otherwise one line.
+pub(crate) fn print_json(console: &Console, json: &str) -> Result<()> {
+    match console.is_terminal {
+        true => console.print_line(&console.sanitized(&json_text::pretty(json))),
+        false => console.print_line(&json_text::one_line(json)),
+    }
 }
 
 fn blob(kind: &'static str, mime_type: Option<&str>, base64: &str) -> OutputPart {
@@ -211,16 +183,6 @@ fn file_extension(mime_type: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pretty_json_keeps_numbers_and_strings() {
-        let text = r#"{"a":[1.50,{}, [] ],"b\"{":"x,y:z","c":1e400}"#;
-        let expected =
-            "{\n  \"a\": [\n    1.50,\n    {},\n    []\n  ],\n  \"b\\\"{\": \"x,y:z\",\n  \"c\": 1e400\n}";
-        assert_eq!(pretty_json(text), expected);
-        assert_eq!(pretty_json("{ }"), "{}");
-        assert_eq!(pretty_json(r#""\\""#), r#""\\""#);
-    }
 
     #[test]
     fn output_path_numbers_several_files() {

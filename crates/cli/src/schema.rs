@@ -99,16 +99,31 @@ pub(crate) fn types(schema: &Value, root: &Value) -> Vec<String> {
 
 /// Formats a type in a few words: `integer`, `string[]`, `"small" | "large"`.
 pub(crate) fn type_name(schema: &Value, root: &Value) -> String {
-    if let Some(allowed) = allowed_values(schema, root) {
+    format_type(schema, root, true)
+}
+
+/// Formats the type of an argument that can be left out: that it may also be `null` is of no interest.
+pub(crate) fn optional_type_name(schema: &Value, root: &Value) -> String {
+    format_type(schema, root, false)
+}
+
+fn format_type(schema: &Value, root: &Value, shows_null: bool) -> String {
+    if let Some(mut allowed) = allowed_values(schema, root) {
+        let is_nullable = allowed.iter().any(Value::is_null);
+        allowed.retain(|value| !value.is_null());
         let mut words: Vec<String> = allowed.iter().take(MAX_SHOWN_VALUES).map(Value::to_string).collect();
         if allowed.len() > MAX_SHOWN_VALUES {
             words.push("…".to_owned());
         }
+        if is_nullable && (shows_null || words.is_empty()) {
+            words.push("null".to_owned());
+        }
         return words.join(" | ");
     }
     let types = types(schema, root);
-    let words: Vec<String> = types
-        .iter()
+    let (nulls, others): (Vec<&String>, Vec<&String>) = types.iter().partition(|name| *name == "null");
+    let mut words: Vec<String> = others
+        .into_iter()
         .map(|name| match (name.as_str(), items(schema, root)) {
             ("array", Some(item)) => match item_type(&item, root) {
                 Some(item) => format!("{item}[]"),
@@ -117,6 +132,9 @@ pub(crate) fn type_name(schema: &Value, root: &Value) -> String {
             (name, _) => name.to_owned(),
         })
         .collect();
+    if !nulls.is_empty() && (shows_null || words.is_empty()) {
+        words.push("null".to_owned());
+    }
     if words.is_empty() { "any".to_owned() } else { words.join(" | ") }
 }
 
@@ -126,12 +144,15 @@ pub(crate) fn signature(name: &str, input: &Value, output: Option<&Value>) -> St
     let arguments: Vec<String> = property_names(input)
         .map(|name| {
             let property = property(input, name).unwrap_or_default();
-            let mark = if needed.contains(&name) { "" } else { "?" };
+            let (mark, type_name) = match needed.contains(&name) {
+                true => ("", type_name(&property, input)),
+                false => ("?", optional_type_name(&property, input)),
+            };
             let default = match property.get("default") {
                 Some(default) if !default.is_null() => format!(" = {default}"),
                 _ => String::new(),
             };
-            format!("{name}{mark}: {}{default}", type_name(&property, input))
+            format!("{name}{mark}: {type_name}{default}")
         })
         .collect();
     let result = output.map(|output| format!(" → {}", type_name(output, output))).unwrap_or_default();
@@ -147,7 +168,7 @@ fn item_type(item: &Value, root: &Value) -> Option<String> {
 }
 
 /// Follows a `$ref` within the same schema.
-fn resolve_ref<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
+pub(crate) fn resolve_ref<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     let mut here = schema;
     // The limit ends circular references.
     for _ in 0..8 {
@@ -164,7 +185,7 @@ fn resolve_ref<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
 }
 
 /// Values of an enumeration to show.
-const MAX_SHOWN_VALUES: usize = 6;
+pub(crate) const MAX_SHOWN_VALUES: usize = 6;
 
 #[cfg(test)]
 mod tests {
@@ -188,8 +209,10 @@ mod tests {
         let output = json!({"type": "number"});
         assert_eq!(
             signature("f", &input, Some(&output)),
-            r#"f(a: integer, b?: null | string = "x", c?: string[], d: "s" | "l", e?: any) → number"#
+            r#"f(a: integer, b?: string = "x", c?: string[], d: "s" | "l", e?: any) → number"#
         );
+        let nullable = json!({"properties": {"a": {"type": ["null", "string"]}, "b": {"enum": [null, 1]}}, "required": ["a"]});
+        assert_eq!(signature("h", &nullable, None), "h(a: string | null, b?: 1)");
         assert_eq!(signature("g", &json!({"type": "object"}), None), "g()");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use clap::Args;
 use tsugite::Server;
 use tsugite::transport::http::Http;
 
@@ -14,13 +15,49 @@ use crate::signals;
 pub(crate) struct ServeOptions {
     /// The address; `None` is standard input and output.
     pub(crate) listen: Option<String>,
-    /// Allowed values of the `Host` header.
-    pub(crate) allowed_hosts: Vec<String>,
+    pub(crate) http: HttpOptions,
+}
+
+/// The options for serving over HTTP.
+#[derive(Debug, Args)]
+pub(crate) struct HttpOptions {
+    /// Also accept requests for this host name; loopback names and the address itself are always accepted
+    #[arg(long = "allow-host", value_name = "HOST")]
+    hosts: Vec<String>,
+    /// Also accept requests of web pages of this origin, such as https://app.example; loopback origins always are
+    #[arg(long = "allow-origin", value_name = "ORIGIN")]
+    origins: Vec<String>,
+    /// Serve at this path
+    #[arg(long, value_name = "PATH", default_value = "/mcp")]
+    path: String,
+    /// Give clients up to 2025-11-25 no sessions: each request stands alone, and the server cannot ask
+    #[arg(long)]
+    no_sessions: bool,
+    /// Do not serve HTTP+SSE, the transport of 2024-11-05, at /sse
+    #[arg(long)]
+    no_sse: bool,
+}
+
+impl HttpOptions {
+    /// The defaults, with these allowed hosts.
+    pub(crate) fn with_hosts(hosts: Vec<String>) -> Self {
+        let path = "/mcp".to_owned();
+        Self { hosts, origins: Vec::new(), path, no_sessions: false, no_sse: false }
+    }
+
+    fn settings(&self) -> Http {
+        let mut http = Http::new().path(&self.path).sessions(!self.no_sessions);
+        if !self.no_sse {
+            http = http.http_sse();
+        }
+        let http = self.hosts.iter().fold(http, Http::allow_host);
+        self.origins.iter().fold(http, Http::allow_origin)
+    }
 }
 
 impl ServeOptions {
     /// Serves until a signal asks to stop, or until the client on standard input is gone; then runs `after`. Ctrl-C ends
-    /// both after a short grace period.
+    /// both after a short grace period, a second signal at once.
     pub(crate) async fn serve(
         self,
         server: Server,
@@ -28,7 +65,7 @@ impl ServeOptions {
         page: Option<SharedStartPage>,
         after: impl Future<Output = ()>,
     ) -> Result<()> {
-        let grace_elapsed = signals::interrupt_grace_elapsed();
+        let grace_elapsed = signals::grace_elapsed();
         let served = async {
             let outcome = self.serve_until_signal(server, description, page).await;
             after.await;
@@ -62,16 +99,18 @@ impl ServeOptions {
                 return Err(failure.hint("use HOST:PORT, such as 127.0.0.1:8808"));
             }
         };
-        // HTTP+SSE is for clients of revision 2024-11-05.
-        let mut http = Http::new().http_sse();
+        let (mut http, path) = (self.http.settings(), self.http.path);
+        // An endpoint at `/` leaves no place for the page.
+        let page = page.filter(|_| path != "/");
         let has_page = page.is_some();
         if let Some(page) = page {
             page.update(|about| {
-                about.is_public = addresses.iter().any(|address| !address.ip().is_loopback())
+                about.is_public = addresses.iter().any(|address| !address.ip().is_loopback());
+                about.path.clone_from(&path);
+                about.has_sse = !self.http.no_sse;
             });
             http = http.page("/", move |host| page.render(host));
         }
-        let http = self.allowed_hosts.into_iter().fold(http, Http::allow_host);
         let listener = server.http(http).bind_http(addresses.as_slice()).await.map_err(|error| {
             CliError::new(ExitStatus::Connect, format!("cannot listen on {listen}"))
                 .at_step("listen")
@@ -85,7 +124,7 @@ impl ServeOptions {
         };
         let console = Console::new(false);
         // Serve even if nothing reads standard output.
-        let _ = console.print_line(&format!("http://{shown}/mcp"));
+        let _ = console.print_line(&format!("http://{shown}{path}"));
         console.note(&match has_page {
             true => format!("serving {description}; open http://{shown}/ to see how to connect"),
             false => format!("serving {description}"),

@@ -119,7 +119,7 @@ fn depth(bytes: &[u8]) -> usize {
 
 #[divan::bench(args = [100, 100 << 10])]
 fn write_call_answer(bencher: Bencher<'_, '_>, length: usize) {
-    let result = CallResult::text("lorem ipsum ".repeat(length / 12));
+    let result = CallResult::from_text("lorem ipsum ".repeat(length / 12));
     let mut out = Vec::with_capacity(256 << 10);
     bencher.with_inputs(|| result.clone()).bench_local_values(|result| {
         out.clear();

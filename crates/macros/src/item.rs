@@ -74,41 +74,27 @@ pub(crate) fn expand(kind: ItemKind, attr: TokenStream, item: TokenStream) -> To
     let Function { attrs, vis, mut sig, body } = function;
     sig.ident = format_ident!("call", span = ident.span());
     let (docs, attrs): (Vec<_>, Vec<_>) = attrs.into_iter().partition(docs::is_doc);
+    let type_docs = format!("Holds the function of the {} `{}` as `call`.", kind.noun(), ident.unraw());
     quote! {
         #errors
 
+        // A function, which variables and parameters may shadow, and not a unit struct, which they could not.
         #(#docs)*
-        #[allow(non_camel_case_types)]
-        #[derive(::core::clone::Clone, ::core::marker::Copy, ::core::fmt::Debug)]
-        #vis struct #ident;
+        #[allow(non_snake_case)]
+        #vis fn #ident() -> #ty {
+            #expression
+        }
 
-        const _: () = {
-            // A variable cannot have the name of a unit struct. This function shadows the struct, so that parameters
-            // and variables of the body can.
-            #[allow(dead_code, non_snake_case)]
-            fn #ident() {}
+        #[doc = #type_docs]
+        #[allow(dead_code, non_camel_case_types)]
+        #vis enum #ident {}
 
-            impl #ident {
-                #[doc = "The function itself."]
-                #[allow(dead_code, clippy::too_many_arguments)]
-                #(#attrs)*
-                #vis #sig #body
-            }
-
-            #[automatically_derived]
-            impl ::core::convert::From<#ident> for #ty {
-                fn from(_: #ident) -> Self {
-                    #expression
-                }
-            }
-
-            #[automatically_derived]
-            impl ::core::convert::From<#ident> for ::tsugite::server::Registration {
-                fn from(it: #ident) -> Self {
-                    ::core::convert::From::from(<#ty as ::core::convert::From<#ident>>::from(it))
-                }
-            }
-        };
+        impl #ident {
+            #[doc = "The function itself."]
+            #[allow(dead_code, clippy::too_many_arguments)]
+            #(#attrs)*
+            #vis #sig #body
+        }
     }
 }
 
@@ -161,6 +147,9 @@ impl ItemKind {
             takes_self: function.receiver().is_some(),
             is_async: function.sig.asyncness.is_some(),
         };
+        if self != ItemKind::Tool {
+            function.params.reject_rules(self.noun(), diagnostics);
+        }
         match self {
             ItemKind::Tool => tool::expression(attr, &function, diagnostics),
             ItemKind::Resource => resource::expression(attr, &function, diagnostics),
@@ -174,6 +163,7 @@ impl ParsedFunction {
     pub(crate) fn handler(&self, convert: &TokenStream) -> TokenStream {
         let Self { params, callee, .. } = self;
         let (reading, passed) = (params.read_statements(), params.call_arguments());
+        let states = params.required_states();
         let (own, receiver) = match self.takes_self {
             true => (quote!(let __this = ::std::sync::Arc::clone(&__this);), quote!(&__this,)),
             false => (quote!(), quote!()),
@@ -187,13 +177,18 @@ impl ParsedFunction {
         };
         quote!({
             #own
-            ::tsugite::server::macro_support::handler(move |__call| {
+            ::tsugite::server::macro_support::handler(#states, move |__call| {
                 #reading
                 #own
                 #blocking
                 ::core::result::Result::Ok(::std::boxed::Box::pin(async move { #convert(#run.await) }))
             })
         })
+    }
+
+    /// Returns the statements that add completion to `__it`.
+    pub(crate) fn completer_statements(&self, diagnostics: &mut Diagnostics) -> TokenStream {
+        self.params.completer_statements(self.takes_self, diagnostics)
     }
 
     /// Returns the setter calls that all three kinds have: `title`, `description`, `icons`, `tags`.
@@ -225,7 +220,8 @@ pub(crate) fn import_kind_traits() -> TokenStream {
     quote! {
         #[allow(unused_imports)]
         use ::tsugite::server::macro_support::{
-            IsArgument as _, IsNeither as _, IsOutput as _, IsPart as _, IsResult as _, IsValue as _,
+            EnumDefault as _, IsArgument as _, IsNeither as _, IsOutput as _, IsPart as _, IsResult as _, IsValue as _,
+            SerializedDefault as _, UnknownDefault as _,
         };
     }
 }

@@ -1,7 +1,7 @@
 //! The macros of Tsugite: shorthand for the builders and traits of `tsugite::server`.
 //!
 //! `item` expands a function (`function`, with its `params`) to a `tool`, `resource` or `prompt`; `handlers` does so for
-//! the methods of an `impl` block; `form` derives forms. No macro looks at the name of a type: the generated code selects
+//! the methods of an `impl` block; `form` derives forms; `guide` is for the documentation of `tsugite`. No macro looks at the name of a type: the generated code selects
 //! by traits, see `tsugite::server::macro_support`.
 //!
 //! Examples are in `tsugite`, which re-exports the macros.
@@ -11,11 +11,13 @@ mod diagnostics;
 mod docs;
 mod form;
 mod function;
+mod guide;
 mod handlers;
 mod item;
 mod params;
 mod prompt;
 mod resource;
+mod rules;
 mod settings;
 mod tool;
 
@@ -23,10 +25,11 @@ use proc_macro::TokenStream;
 
 use item::ItemKind;
 
-/// Turns a function into a tool: its doc comment is the description, its parameters are the arguments, and its return
-/// type is the structured content.
+/// The doc comment of the function is the description of the tool, its parameters are the arguments, and its return type
+/// is the structured content.
 ///
-/// `fn add` becomes a value `add` to register, and `add::call` is the function itself. A function that is not `async`
+/// `fn add` becomes a function `add()` that returns the `Tool`, so `.tool(add)` registers it; `add::call` is the function
+/// itself. Variables and parameters may be called `add`, too. A function that is not `async`
 /// runs on a thread for blocking work.
 ///
 /// A parameter is an argument if its type implements `serde::Deserialize` and `JsonSchema`, and a part of the call if it
@@ -43,7 +46,9 @@ use item::ItemKind;
 /// | `validated` | validates arguments against the schema, for rules that no type expresses, such as a `pattern` |
 ///
 /// On a parameter, `#[arg(…)]` accepts `name`, `description`, `default` (of the type), `default = …` and
-/// `header = "Region"`, the HTTP header that repeats the argument.
+/// `header = "Region"`, the HTTP header that repeats the argument. The default appears in the schema if its type implements
+/// `serde::Serialize` or is an enum without data. `#[schemars(range(min = 1))]`, `length(…)` and `regex(pattern = "…")` on a
+/// parameter are in the schema and enforced.
 ///
 /// The function cannot be generic, borrow its parameters, or have more than 16 of them. For methods see
 /// [`macro@handlers`].
@@ -52,20 +57,21 @@ pub fn tool(attr: TokenStream, item: TokenStream) -> TokenStream {
     item::expand(ItemKind::Tool, attr.into(), item.into()).into()
 }
 
-/// Turns a function into a resource, or into a resource template whose variables are the parameters.
+/// A URI with variables makes a resource template, whose variables are the parameters of the function.
 ///
 /// The function returns text, bytes, `Json<T>` or a `ReadResult`, an `Option` of these (`None` means that the resource
 /// does not exist), or a `Result`. Everything else is as for [`macro@tool`].
 ///
 /// Settings after the URI: `name` (by default that of the function), `title`, `description`, `mime_type`, `size`, `icons`,
 /// `tags`, `annotations`. On a parameter: `name`, `default`, and `complete`, which is a list of values or an `async`
-/// function from `CompletionRequest` to a `Vec<String>`.
+/// function from `CompletionRequest` to a `Vec<String>`. The function may take `State<T>` and other parts of the call after
+/// it; inside [`macro@handlers`] a method is `complete = self.titles`.
 #[proc_macro_attribute]
 pub fn resource(attr: TokenStream, item: TokenStream) -> TokenStream {
     item::expand(ItemKind::Resource, attr.into(), item.into()).into()
 }
 
-/// Turns a function into a prompt: its parameters are the arguments of the prompt.
+/// The parameters of the function are the arguments of the prompt.
 ///
 /// The function returns text, messages, a `GetResult`, or a `Result` of these. Everything else is as for [`macro@tool`].
 ///
@@ -76,7 +82,7 @@ pub fn prompt(attr: TokenStream, item: TokenStream) -> TokenStream {
     item::expand(ItemKind::Prompt, attr.into(), item.into()).into()
 }
 
-/// Registers the methods of an `impl` block that are marked with [`macro@tool`], [`macro@resource`] or [`macro@prompt`].
+/// The methods are those of the `impl` block that are marked with [`macro@tool`], [`macro@resource`] or [`macro@prompt`].
 ///
 /// They take `&self`, since calls run concurrently, and remain methods. Other items are not changed.
 #[proc_macro_attribute]
@@ -84,8 +90,6 @@ pub fn handlers(attr: TokenStream, block: TokenStream) -> TokenStream {
     handlers::expand(attr.into(), block.into()).into()
 }
 
-/// Turns a struct into a form for the user, and an enum without data into a choice.
-///
 /// Fields are text, numbers, `bool`, an enum that derives `Form`, an `Option` of these, or a `Vec` of such an enum. They
 /// are required unless they are an `Option` or have a default. A setting that does not apply to its field is a compile
 /// error.
@@ -101,4 +105,11 @@ pub fn handlers(attr: TokenStream, block: TokenStream) -> TokenStream {
 #[proc_macro_derive(Form, attributes(form))]
 pub fn form(item: TokenStream) -> TokenStream {
     form::expand(item.into()).into()
+}
+
+/// Expands to the text of a guide, for the documentation of `tsugite`. Not part of the public interface.
+#[doc(hidden)]
+#[proc_macro]
+pub fn guide(name: TokenStream) -> TokenStream {
+    guide::expand(name.into()).into()
 }

@@ -4,11 +4,12 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::spanned::Spanned;
-use syn::{Attribute, Expr, ExprUnary, FnArg, Lit, LitStr, Meta, Pat, PatIdent, Signature, Type, UnOp};
+use syn::{Attribute, Expr, FnArg, LitStr, Member, Meta, Pat, PatIdent, Signature, Type};
 
 use crate::diagnostics::Diagnostics;
 use crate::docs;
-use crate::settings::{Settings, literal, string_literal};
+use crate::rules::Rules;
+use crate::settings::{Settings, string_literal};
 
 /// The limit of parameters: tuples are implemented up to this length.
 const MAX_PARAMS: usize = 16;
@@ -26,7 +27,8 @@ struct Param {
     default: Option<DefaultValue>,
     header: Option<Expr>,
     complete: Option<Expr>,
-    /// Whether it has an `#[arg]`.
+    rules: Rules,
+    /// Whether it has an `#[arg]` or rules, and so must be an argument.
     marked: bool,
 }
 
@@ -45,7 +47,8 @@ impl Params {
         for input in &mut sig.inputs {
             let FnArg::Typed(input) = input else { continue };
             let settings = Settings::take(&mut input.attrs, "arg", keys, diagnostics);
-            let param = Param::read(settings, &input.attrs, &input.pat, &input.ty, diagnostics);
+            let rules = Rules::take(&mut input.attrs);
+            let param = Param::read(settings, rules, &input.attrs, &input.pat, &input.ty, diagnostics);
             input.attrs.retain(|attr| !docs::is_doc(attr));
             if let Some(name) = param.literal_name() {
                 if names.contains(&name) {
@@ -120,13 +123,56 @@ impl Params {
         })
     }
 
-    /// Returns the statements that add completion to `__it`.
-    pub(crate) fn completer_statements(&self) -> TokenStream {
-        let completed = self.0.iter().filter_map(|param| {
-            let (cfg, name, values) = (param.cfg_attr(), param.name.as_ref()?, param.complete.as_ref()?);
-            Some(quote!(#cfg let __it = __it.complete(#name, #values);))
+    /// Returns the expression for the states that the parameters need.
+    pub(crate) fn required_states(&self) -> TokenStream {
+        let states = self.0.iter().map(|param| {
+            let (cfg, kind) = (param.cfg_attr(), param.unmarked_kind());
+            quote!(#cfg __states.extend(#kind.required_state());)
         });
-        completed.collect()
+        quote!({
+            #[allow(unused_mut)]
+            let mut __states = ::std::vec::Vec::new();
+            #(#states)*
+            __states
+        })
+    }
+
+    /// Whether a rule of a parameter needs the full validator.
+    pub(crate) fn need_validator(&self) -> bool {
+        self.0.iter().any(|param| param.rules.need_validator())
+    }
+
+    /// Reports rules on the parameters of a `noun` whose arguments have no schema.
+    pub(crate) fn reject_rules(&self, noun: &str, diagnostics: &mut Diagnostics) {
+        for param in &self.0 {
+            param.rules.reject(noun, diagnostics);
+        }
+    }
+
+    /// Returns the statements that add completion to `__it`. A method completes as `self.method`, where there is a `self`.
+    pub(crate) fn completer_statements(&self, has_self: bool, diagnostics: &mut Diagnostics) -> TokenStream {
+        let mut statements = TokenStream::new();
+        for param in &self.0 {
+            let (Some(name), Some(values)) = (&param.name, &param.complete) else { continue };
+            let cfg = param.cfg_attr();
+            let values = match method_of_self(values) {
+                None => values.to_token_stream(),
+                Some(method) if has_self => quote!({
+                    let __this = ::std::sync::Arc::clone(&__this);
+                    move |__request: ::tsugite::server::CompletionRequest| {
+                        let __this = ::std::sync::Arc::clone(&__this);
+                        async move { __this.#method(__request).await }
+                    }
+                }),
+                Some(_) => {
+                    diagnostics
+                        .error_at(values, "`self` needs a method: use `#[handlers]`, or name a function");
+                    continue;
+                }
+            };
+            statements.extend(quote!(#cfg let __it = __it.complete(#name, #values);));
+        }
+        statements
     }
 
     fn enumerate(&self) -> impl Iterator<Item = (usize, &Param)> {
@@ -137,12 +183,13 @@ impl Params {
 impl Param {
     fn read(
         settings: Option<Settings>,
+        rules: Rules,
         attrs: &[Attribute],
         pat: &Pat,
         ty: &Type,
         diagnostics: &mut Diagnostics,
     ) -> Self {
-        let marked = settings.is_some();
+        let marked = settings.is_some() || !rules.is_empty();
         let mut settings = settings.unwrap_or_default();
         let given = settings.text("name", diagnostics);
         let name = match (given, pat) {
@@ -173,6 +220,7 @@ impl Param {
             default,
             header: settings.text("header", diagnostics),
             complete: settings.value("complete", "[\"a\", \"b\"]", diagnostics),
+            rules,
             marked,
         }
     }
@@ -189,10 +237,15 @@ impl Param {
 
     /// Returns the expression that selects the kind of parameter. Its errors are reported at the type.
     fn kind(&self) -> TokenStream {
-        let ty = &self.ty;
-        let span = span_at(ty);
+        let (span, kind) = (span_at(&self.ty), self.unmarked_kind());
         let marked = self.marked.then(|| quote_spanned!(span=> .marked()));
-        quote_spanned!(span=> (&&&::tsugite::server::macro_support::Param::<#ty>::NEW).kind() #marked)
+        quote_spanned!(span=> #kind #marked)
+    }
+
+    /// Returns the same without the check that only an argument has an `#[arg]`.
+    fn unmarked_kind(&self) -> TokenStream {
+        let ty = &self.ty;
+        quote_spanned!(span_at(ty)=> (&&&::tsugite::server::macro_support::Param::<#ty>::NEW).kind())
     }
 
     fn slot(&self) -> TokenStream {
@@ -220,7 +273,12 @@ impl Param {
         let name = self.name.clone().unwrap_or_else(|| quote!(""));
         let optional = self.default.is_some();
         let description = option_tokens(&self.description);
-        let default = option_tokens(&self.default.as_ref().and_then(DefaultValue::json));
+        let default = self.default.as_ref().map(|default| {
+            let (ty, value) = (&self.ty, default.expression());
+            quote!((&&&::tsugite::server::macro_support::DefaultOf::<#ty>(|| #value)).json())
+        });
+        let default = default.unwrap_or_else(|| quote!(::core::option::Option::None));
+        let rules = option_tokens(&self.rules.schema(&self.ty));
         let header = option_tokens(&self.header);
         quote! {
             #cfg
@@ -230,6 +288,7 @@ impl Param {
                 default: #default,
                 optional: #optional,
                 header: #header,
+                rules: #rules,
             });
         }
     }
@@ -242,31 +301,6 @@ impl DefaultValue {
             DefaultValue::Value(value) => into_owned_expr(value),
         }
     }
-
-    /// Returns the value as JSON, if it is a literal.
-    fn json(&self) -> Option<TokenStream> {
-        let DefaultValue::Value(value) = self else { return None };
-        let (number, sign) = match value {
-            Expr::Unary(ExprUnary { op: UnOp::Neg(sign), expr, .. }) => (&**expr, Some(sign)),
-            other => (other, None),
-        };
-        let json = match literal(number)? {
-            Lit::Int(number) => {
-                let digits = number.base10_digits();
-                match digits.parse::<i64>() {
-                    Ok(number) => quote!(#sign #number),
-                    Err(_) => digits.parse::<u64>().ok().filter(|_| sign.is_none())?.into_token_stream(),
-                }
-            }
-            Lit::Float(number) => {
-                let number = number.base10_parse::<f64>().ok()?;
-                quote!(#sign #number)
-            }
-            literal @ (Lit::Bool(_) | Lit::Str(_)) => literal.into_token_stream(),
-            _ => return None,
-        };
-        Some(quote!(::core::convert::Into::into(#json)))
-    }
 }
 
 /// Converts a value to an owned type: a string literal to a `String`, an array to a `Vec`.
@@ -275,6 +309,16 @@ fn into_owned_expr(value: &Expr) -> TokenStream {
         Expr::Array(_) => quote!(::core::convert::Into::into(#value)),
         other if string_literal(other).is_some() => quote!(::core::convert::Into::into(#value)),
         other => other.into_token_stream(),
+    }
+}
+
+/// Returns the method in `self.method`.
+fn method_of_self(value: &Expr) -> Option<&Member> {
+    match value {
+        Expr::Field(field) if matches!(&*field.base, Expr::Path(base) if base.path.is_ident("self")) => {
+            Some(&field.member)
+        }
+        _ => None,
     }
 }
 

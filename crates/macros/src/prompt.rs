@@ -29,7 +29,7 @@ pub(crate) fn expression(
     let convert =
         quote_spanned!(span_at(output)=> <#output as ::tsugite::server::IntoOutput<#result>>::into_output);
     let (schema, handler, completed) =
-        (function.params.schema(), function.handler(&convert), function.params.completer_statements());
+        (function.params.schema(), function.handler(&convert), function.completer_statements(diagnostics));
     let traits = import_kind_traits();
     quote!({
         #traits

@@ -60,7 +60,7 @@ pub(crate) fn expression(
     let convert =
         quote_spanned!(span_at(output)=> <#output as ::tsugite::server::IntoOutput<#result>>::into_output);
     let (handler, completed, traits) =
-        (function.handler(&convert), function.params.completer_statements(), import_kind_traits());
+        (function.handler(&convert), function.completer_statements(diagnostics), import_kind_traits());
     quote!({
         #traits
         let __it = ::tsugite::server::Resource::from_uri_or_template(#uri).name(#name) #calls .function(#handler);

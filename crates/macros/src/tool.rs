@@ -37,6 +37,9 @@ pub(crate) fn expression(
         .text("name", diagnostics)
         .map_or_else(|| function.name.to_token_stream(), ToTokens::into_token_stream);
     let mut calls = function.common_setters(&mut settings, diagnostics);
+    if function.params.need_validator() {
+        calls.extend(quote!(.validated(true)));
+    }
     for hint in ["read_only", "destructive", "idempotent", "open_world", "validated"] {
         let setter = settings.key(hint).cloned();
         if let (Some(setter), Some(yes)) = (setter, settings.flag(hint, diagnostics)) {

@@ -64,3 +64,23 @@ pub struct Bridge;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/testing.md")]
 pub struct Testing;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/from_rmcp.md")]
+pub struct FromRmcp;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/from_fastmcp.md")]
+pub struct FromFastmcp;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/errors.md")]
+pub struct Errors;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/hosts.md")]
+pub struct Hosts;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/logging.md")]
+pub struct Logging;

@@ -10,25 +10,40 @@ use tracing::{Event, Level, Metadata, Subscriber};
 
 /// The messages of the warnings and errors that this thread logs until this is dropped.
 pub struct Warnings {
-    messages: Arc<Mutex<Vec<String>>>,
+    events: Arc<Mutex<Vec<Captured>>>,
     _guard: DefaultGuard,
 }
 
 impl Warnings {
     /// Begins to capture. Tasks on other threads are not seen, so the runtime of the test has one thread.
     pub fn capture() -> Self {
-        let messages = Arc::<Mutex<Vec<String>>>::default();
-        let guard = tracing::subscriber::set_default(Capture(messages.clone()));
-        Self { messages, _guard: guard }
+        let events = Arc::<Mutex<Vec<Captured>>>::default();
+        let guard = tracing::subscriber::set_default(Capture(events.clone()));
+        Self { events, _guard: guard }
     }
 
     /// The messages since the last call.
     pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut lock(&self.messages))
+        self.take_events().into_iter().map(|event| event.message).collect()
+    }
+
+    /// The messages since the last call, each followed by its fields.
+    pub fn take_with_fields(&self) -> Vec<String> {
+        self.take_events().into_iter().map(|event| event.message + &event.fields).collect()
+    }
+
+    fn take_events(&self) -> Vec<Captured> {
+        std::mem::take(&mut lock(&self.events))
     }
 }
 
-struct Capture(Arc<Mutex<Vec<String>>>);
+#[derive(Default)]
+struct Captured {
+    message: String,
+    fields: String,
+}
+
+struct Capture(Arc<Mutex<Vec<Captured>>>);
 
 impl Subscriber for Capture {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
@@ -36,7 +51,9 @@ impl Subscriber for Capture {
     }
 
     fn event(&self, event: &Event<'_>) {
-        event.record(&mut Message(&mut lock(&self.0)));
+        let mut captured = Captured::default();
+        event.record(&mut captured);
+        lock(&self.0).push(captured);
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -49,16 +66,15 @@ impl Subscriber for Capture {
     fn exit(&self, _: &Id) {}
 }
 
-struct Message<'a>(&'a mut Vec<String>);
-
-impl Visit for Message<'_> {
+impl Visit for Captured {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if field.name() == "message" {
-            self.0.push(format!("{value:?}"));
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            name => self.fields.push_str(&format!(" {name}={value:?}")),
         }
     }
 }
 
-fn lock(messages: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
-    messages.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(events: &Mutex<Vec<Captured>>) -> MutexGuard<'_, Vec<Captured>> {
+    events.lock().unwrap_or_else(PoisonError::into_inner)
 }

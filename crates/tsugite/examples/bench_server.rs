@@ -21,11 +21,16 @@ struct Sum {
 }
 
 fn server(more: usize) -> Server {
-    let echo = Tool::new("echo").handler(|Args(echo): Args<Echo>| async move { echo.text });
-    let add =
-        Tool::new("add").handler(|Args(add): Args<Add>| async move { Json(Sum { sum: add.a + add.b }) });
-    let big = Tool::new("big").handler(|| async { "0123456789abcdef".repeat(6_400) });
-    let progress = Tool::new("progress").handler(|cx: Context| async move {
+    let echo = Tool::new("echo")
+        .description("Returns the text.")
+        .handler(|Args(echo): Args<Echo>| async move { echo.text });
+    let add = Tool::new("add")
+        .description("Adds two numbers.")
+        .handler(|Args(add): Args<Add>| async move { Json(Sum { sum: add.a + add.b }) });
+    let big = Tool::new("big")
+        .description("Returns 100 KiB of text.")
+        .handler(|| async { "0123456789abcdef".repeat(6_400) });
+    let progress = Tool::new("progress").description("Reports progress.").handler(|cx: Context| async move {
         for step in 1..=100 {
             cx.progress(step).total(100).await;
         }

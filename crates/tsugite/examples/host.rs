@@ -46,9 +46,7 @@ pub async fn host(command: impl Into<tsugite::client::Command>, url: String) -> 
                 let question = format!("{server} asks: {} [y/n] ", form.message);
                 async move {
                     match read(&question).await.as_deref() {
-                        Some("y") => {
-                            FormResponse::accept(&json!({"sure": true})).unwrap_or(FormResponse::Cancel)
-                        }
+                        Some("y") => FormResponse::accept(json!({"sure": true})),
                         Some(_) => FormResponse::Decline,
                         None => FormResponse::Cancel,
                     }
@@ -75,17 +73,16 @@ pub async fn reply(host: &Host, line: &str) -> tsugite::Result<String> {
     let (wanted, words) = (words.next().unwrap_or_default(), words.collect::<Vec<_>>());
     let tools = host.list_tools().await.items;
     // A model would get all tools. Here the first tool with a matching name is used.
-    let Some(tool) = tools.iter().find(|tool| tool.item.name.ends_with(&format!("_{wanted}"))) else {
-        let names: Vec<_> = tools.iter().map(|tool| tool.item.name.as_str()).collect();
+    let Some(tool) = tools.iter().find(|tool| tool.name.ends_with(&format!("_{wanted}"))) else {
+        let names: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).collect();
         return Ok(format!("There is: {}", names.join(", ")));
     };
-    let wants = tool.item.input_schema.keywords().get("properties").and_then(Value::as_object);
+    let wants = tool.input_schema.keywords().get("properties").and_then(Value::as_object);
     let names = wants.into_iter().flat_map(Map::keys).cloned();
     let values = words.iter().map(|word| serde_json::from_str(word).unwrap_or_else(|_| json!(word)));
     let arguments: Map<String, Value> = names.zip(values).collect();
-    let result = host.call_raw(&tool.item.name, arguments).await?;
-    let texts: Vec<_> = result.content.iter().filter_map(ContentBlock::as_text).collect();
-    Ok(texts.join("\n"))
+    let result = host.call_raw(&tool.name, arguments).await?;
+    Ok(result.text())
 }
 
 async fn read(prompt: &str) -> Option<String> {

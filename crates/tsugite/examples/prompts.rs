@@ -3,8 +3,7 @@
 //! Run: `cargo run -p tsugite --example prompts`
 
 use tsugite::prelude::*;
-use tsugite::protocol::Role;
-use tsugite::protocol::prompts::PromptMessage;
+use tsugite::protocol::{PromptMessage, Role};
 
 /// Asks for a review of code.
 #[prompt(title = "Review code")]

@@ -3,9 +3,7 @@
 //! Run: `cargo run -p tsugite --example sampling`
 
 use tsugite::prelude::*;
-use tsugite::protocol::Role;
-use tsugite::protocol::content::SamplingBlock;
-use tsugite::protocol::sampling::{CreateMessageParams, SamplingMessage};
+use tsugite::protocol::{CreateMessageParams, Role, SamplingBlock, SamplingMessage};
 
 /// Summarizes a text in one sentence.
 #[tool(read_only)]

@@ -39,9 +39,7 @@ mod tests {
         for revision in [Revision::V2025_06_18, Revision::V2026_07_28] {
             let client = Client::in_process(&server())
                 .revision(revision)
-                .on_elicit_form(async |_| {
-                    FormResponse::accept(&json!({"name": "Kiku"})).unwrap_or(FormResponse::Cancel)
-                })
+                .on_elicit_form(async |_| FormResponse::accept(json!({"name": "Kiku"})))
                 .await?;
             let greeting: String = client.call("greet", json!({})).await?;
             assert_eq!(greeting, "Hello, Kiku!");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tsugite::prelude::*;
-use tsugite::protocol::content::Image;
+use tsugite::protocol::Image;
 
 #[derive(Clone)]
 struct Shop {

@@ -6,6 +6,7 @@ use std::fmt;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// An error that prevented a server from starting or ended it.
+#[doc(alias = "McpError")]
 pub struct Error(Box<ErrorRepr>);
 
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! The macros, with examples. The generated code can be written by hand; see [`Tool`](crate::server::Tool),
 //! [`Resource`](crate::server::Resource), [`Prompt`](crate::server::Prompt) and [`Form`](trait@crate::server::Form).
 
-/// `#[tool]` on a function:
+/// Turns a function into a tool that models can call.
 ///
 /// ```
 /// use tsugite::prelude::*;
@@ -23,7 +23,7 @@
 /// ```
 pub use tsugite_macros::tool;
 
-/// `#[resource]` on a function:
+/// Turns a function into a resource that clients can read, or into a template for many of them.
 ///
 /// ```
 /// use tsugite::prelude::*;
@@ -39,7 +39,7 @@ pub use tsugite_macros::tool;
 /// ```
 pub use tsugite_macros::resource;
 
-/// `#[prompt]` on a function:
+/// Turns a function into a prompt that users can pick.
 ///
 /// ```
 /// use tsugite::prelude::*;
@@ -59,7 +59,7 @@ pub use tsugite_macros::resource;
 /// ```
 pub use tsugite_macros::prompt;
 
-/// `#[handlers]` on the methods of a value:
+/// Registers the methods of a value as tools, resources and prompts.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicI64, Ordering};
@@ -84,7 +84,7 @@ pub use tsugite_macros::prompt;
 /// ```
 pub use tsugite_macros::handlers;
 
-/// `#[derive(Form)]` on a struct, and on an enum without data:
+/// Makes a struct a form that a tool can ask the user to fill in, and an enum without data a choice in it.
 ///
 /// ```
 /// use tsugite::prelude::*;

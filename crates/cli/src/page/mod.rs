@@ -24,6 +24,10 @@ pub(crate) struct StartPage {
     pub(crate) example: Option<String>,
     /// Whether other machines can reach it.
     pub(crate) is_public: bool,
+    /// The path of the endpoint.
+    pub(crate) path: String,
+    /// Whether HTTP+SSE is served.
+    pub(crate) has_sse: bool,
 }
 
 /// A server on the page.
@@ -37,7 +41,7 @@ pub(crate) struct PageServer {
 
 /// Renders the page. `host` is the host of the request.
 pub(crate) fn render(host: &str, about: &StartPage) -> String {
-    let url = format!("http://{host}/mcp");
+    let url = format!("http://{host}{}", about.path);
     let program = std::env::current_exe();
     let program = program.as_deref().unwrap_or(Path::new("tsugite")).display().to_string();
     let entry = |key: &str, entry: Value| escape_html(&host_config(key, &about.name, &entry));
@@ -48,7 +52,11 @@ pub(crate) fn render(host: &str, about: &StartPage) -> String {
         },
         "version" => env!("CARGO_PKG_VERSION").to_owned(),
         "url" => escape_html(&url),
-        "sse" => escape_html(&format!("http://{host}/sse")),
+        "sse" if about.has_sse => format!(
+            " Clients that\nsupport only HTTP+SSE connect to <code>{}</code>.",
+            escape_html(&format!("http://{host}/sse"))
+        ),
+        "sse" => String::new(),
         "revisions" => {
             Revision::ALL.iter().rev().map(|revision| format!("<li>{}</li>\n", revision.as_str())).collect()
         }
@@ -162,7 +170,14 @@ mod tests {
             title: Some("{{version}}".to_owned()),
             catalog: state,
         };
-        StartPage { name: "shop".to_owned(), servers: vec![server], example: None, is_public: false }
+        StartPage {
+            name: "shop".to_owned(),
+            servers: vec![server],
+            example: None,
+            is_public: false,
+            path: "/mcp".to_owned(),
+            has_sse: true,
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 mod field;
 mod form;
+mod page;
 mod prompter;
 
 use std::io;
@@ -41,6 +42,12 @@ pub(crate) struct PresetAnswers {
     roots: Vec<PathBuf>,
 }
 
+impl PresetAnswers {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.answers.is_empty() && self.sample.is_none() && self.roots.is_empty()
+    }
+}
+
 /// The handler for the requests of a server.
 pub(crate) struct ServerRequestHandler {
     preset: PresetAnswers,
@@ -59,6 +66,8 @@ struct AnswerState {
     asked_fields: Vec<String>,
     /// The number of fields that were asked for before the current command.
     asked_before: usize,
+    /// Whether the server asked for roots.
+    asked_for_roots: bool,
     answer_error: Option<CliError>,
 }
 
@@ -68,31 +77,37 @@ impl ServerRequestHandler {
     }
 
     /// Registers the handlers with a client that is about to connect.
+    ///
+    /// Every verb declares all of them, whatever can be answered here: some servers offer a tool only to clients that
+    /// can answer its requests, and `list` shows what `call` can call.
     pub(crate) fn register(self: &Arc<Self>, builder: ClientBuilder) -> Result<ClientBuilder> {
-        let (forms, pages, model, logs) =
-            (Arc::clone(self), Arc::clone(self), Arc::clone(self), Arc::clone(&self.console));
-        let mut builder =
-            builder.on_log(move |log| logs.note(&format_log(&log))).on_elicit_form(move |form| {
+        let (forms, pages, model, folders, logs) = (
+            Arc::clone(self),
+            Arc::clone(self),
+            Arc::clone(self),
+            Arc::clone(self),
+            Arc::clone(&self.console),
+        );
+        let roots: Vec<Root> =
+            self.preset.roots.iter().map(|path| root_from_path(path)).collect::<Result<_>>()?;
+        let builder = builder
+            .on_log(move |log| logs.note(&format_log(&log)))
+            .on_elicit_form(move |form| {
                 let handler = Arc::clone(&forms);
                 ask_blocking(move || handler.answer_form(&form), FormResponse::Cancel)
-            });
-        if self.console.is_interactive() {
-            builder = builder.on_elicit_url(move |page| {
+            })
+            .on_elicit_url(move |page| {
                 let handler = Arc::clone(&pages);
                 ask_blocking(move || handler.answer_url(&page), UrlResponse::Cancel)
-            });
-        }
-        if self.console.is_interactive() || self.preset.sample.is_some() {
-            builder = builder.on_sample(move |request| {
+            })
+            .on_sample(move |request| {
                 let handler = Arc::clone(&model);
                 ask_blocking(move || handler.answer_sampling(&request), Err(RpcError::UserRejected))
+            })
+            .on_roots(move || {
+                folders.note_missing_roots();
+                std::future::ready(roots.clone())
             });
-        }
-        if !self.preset.roots.is_empty() {
-            let roots: Result<Vec<Root>> =
-                self.preset.roots.iter().map(|path| root_from_path(path)).collect();
-            builder = builder.roots(roots?);
-        }
         Ok(builder)
     }
 
@@ -184,10 +199,29 @@ impl ServerRequestHandler {
         FormResponse::Decline
     }
 
+    /// Says once that the server asked for roots and there are none.
+    fn note_missing_roots(&self) {
+        let is_first = !std::mem::replace(&mut self.state().asked_for_roots, true);
+        if is_first && self.preset.roots.is_empty() {
+            self.console
+                .note("note: the server asked for roots, and there are none. Pass --root FOLDER to add one.");
+        }
+    }
+
     fn answer_url(&self, page: &UrlParams) -> UrlResponse {
+        if !self.console.is_interactive() {
+            self.console.note(&format!(
+                "note: the server asks you to visit a web page: {}; declined because there is no terminal. {}",
+                page.message, page.url
+            ));
+            return UrlResponse::Decline;
+        }
         let _turn = self.prompt_lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.console.note(&format!("The server asks you to visit a web page: {}", page.message));
         self.console.note(&format!("  {}", page.url));
+        for line in page::describe_target(page) {
+            self.console.note(&format!("  {line}"));
+        }
         self.console.note("Open it if you trust it, then press Enter; `!` declines, Ctrl-D cancels.");
         match self.prompter.read_line("") {
             None => UrlResponse::Cancel,
@@ -203,6 +237,12 @@ impl ServerRequestHandler {
         };
         if let Some(text) = &self.preset.sample {
             return Ok(reply(text.clone()));
+        }
+        if !self.console.is_interactive() {
+            self.console.note(
+                "note: the server requests sampling; declined because there is no terminal. Pass --sample TEXT to answer.",
+            );
+            return Err(RpcError::UserRejected);
         }
         let _turn = self.prompt_lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.console.note("The server requests sampling; you answer for the model:");

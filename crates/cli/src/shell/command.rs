@@ -11,6 +11,7 @@ use crate::console::write_note;
 use crate::error::{CliError, ExitStatus, Result};
 use crate::options::parse_pair;
 use crate::suggest::did_you_mean;
+use crate::usage_tips;
 use crate::verbs::{call, complete, info, list, listen, ping, prompt, raw, read};
 
 /// A parsed line of the shell.
@@ -24,13 +25,13 @@ struct ShellLine {
 /// A command of the shell.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// List tools, resources, templates and prompts
-    #[command(override_usage = "list [--json]", after_help = "Examples:\n  list")]
-    List(FormatArgs),
+    /// List tools, resources, templates and prompts, or describe one of them
+    #[command(override_usage = "list [--json] [NAME]", after_help = "Examples:\n  list\n  list add")]
+    List(WordArgs),
     /// Call a tool; `TOOL k=v` is a short form
     #[command(
         override_usage = "call [OPTIONS] TOOL [ARGUMENT]…",
-        after_help = "An ARGUMENT is k=v (typed by the tool's schema; repeat it for an array), k:=JSON or @file.json.\n\nExamples:\n  call add a=1 b=2\n  add a=1 b=2\n  call picture -o picture.png"
+        after_help = "An ARGUMENT is k=v (typed by the tool's schema; repeat it for an array), k:=JSON, a JSON object, or @file.json.\n\nExamples:\n  call add a=1 b=2\n  add a=1 b=2\n  call picture -o picture.png"
     )]
     Call(OutputArgs),
     /// Read a resource
@@ -146,7 +147,7 @@ impl Command {
             return Err(CliError::usage("@- is not available: the shell reads standard input")
                 .hint("@file.json reads a file"));
         }
-        ShellLine::try_parse_from(words).map(|line| line.command).map_err(|error| parse_error(&error))
+        ShellLine::try_parse_from(&words).map(|line| line.command).map_err(|error| parse_error(error, &words))
     }
 
     /// Returns the answers for the server's questions during this command.
@@ -160,10 +161,10 @@ impl Command {
 
     pub(super) fn wants_json(&self) -> bool {
         match self {
-            Command::List(args) | Command::Ping(args) | Command::Info(args) => args.json,
+            Command::Ping(args) | Command::Info(args) => args.json,
             Command::Call(args) | Command::Read(args) => args.answer_args.words.format.json,
             Command::Prompt(args) | Command::Raw(args) => args.words.format.json,
-            Command::Complete(words) => words.format.json,
+            Command::List(words) | Command::Complete(words) => words.format.json,
             Command::Listen(args) => args.words.format.json,
             Command::Help { .. } | Command::Quit => false,
         }
@@ -172,7 +173,7 @@ impl Command {
     /// Runs the command.
     pub(super) async fn run_on(self, connection: &Connection) -> Result<()> {
         match self {
-            Command::List(_) => list::show(connection).await,
+            Command::List(words) => list::ListRequest::new(words.words)?.run_on(connection).await,
             Command::Ping(_) => ping::show(connection).await,
             Command::Info(_) => info::show(connection).await,
             Command::Call(OutputArgs { answer_args: args, output }) => {
@@ -227,7 +228,8 @@ fn help(command: Option<&str>) -> Result<String> {
 }
 
 /// Prints the help or the usage error of clap.
-fn parse_error(error: &clap::Error) -> CliError {
+fn parse_error(mut error: clap::Error, words: &[String]) -> CliError {
+    usage_tips::improve(&mut error, words, &ShellLine::command());
     let text = error.render().to_string();
     match error.kind() {
         ErrorKind::DisplayHelp => {

@@ -66,6 +66,11 @@ impl Completer<'_> {
         let catalog = self.catalog;
         let rest: Vec<String> = rest.iter().filter(|word| !word.starts_with('-')).cloned().collect();
         match (command, rest.as_slice()) {
+            ("list", []) => {
+                let lists = catalog.lists();
+                let names = lists.iter().flat_map(|(_, entries)| entries).map(|entry| entry.name);
+                matching_words(names, prefix)
+            }
             ("call", []) => matching_words(catalog.tools.iter().map(|tool| tool.name.as_str()), prefix),
             ("call", [tool, given @ ..]) => self.complete_tool_arguments(tool, given, prefix),
             ("prompt", []) => {

@@ -14,12 +14,13 @@ use crate::connection::Connection;
 use crate::error::Result;
 
 /// The catalog as of the last refresh, and the state of the connection.
-#[derive(Default)]
 pub(super) struct LiveCatalog {
     current: Mutex<Arc<Catalog>>,
-    changed: Notify,
+    changed: Arc<Notify>,
     /// Whether the loss of the connection has been reported.
     disconnected: AtomicBool,
+    /// The process id of a server that was started, at the last check.
+    process_id: Mutex<Option<u32>>,
     /// The number of guards that suppress change notes.
     mute_count: AtomicUsize,
 }
@@ -28,6 +29,17 @@ pub(super) struct LiveCatalog {
 pub(super) struct MuteGuard(Arc<LiveCatalog>);
 
 impl LiveCatalog {
+    /// Creates an empty catalog, which is refreshed when `changed` is notified.
+    pub(super) fn new(changed: Arc<Notify>) -> Self {
+        Self {
+            current: Mutex::default(),
+            changed,
+            disconnected: AtomicBool::new(false),
+            process_id: Mutex::default(),
+            mute_count: AtomicUsize::new(0),
+        }
+    }
+
     /// Returns the catalog as of the last refresh.
     pub(super) fn current(&self) -> Arc<Catalog> {
         Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
@@ -67,8 +79,16 @@ impl LiveCatalog {
         }
     }
 
-    /// Reports a connection that was lost while idle, once.
+    /// Reports a connection that was lost while idle, once, and a server that was started again.
     pub(super) fn check_connection(&self, connection: &Connection) {
+        let process_id = connection.client.process_id();
+        let mut known = self.process_id.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *known, process_id);
+        drop(known);
+        let was_reported = self.disconnected.load(Ordering::Acquire);
+        if before.is_some() && before != process_id && !was_reported {
+            connection.console.note("note: the server exited and was started again");
+        }
         if !connection.client.is_connected() && !self.disconnected.swap(true, Ordering::AcqRel) {
             connection.console.note("note: the connection was lost; the next command reconnects");
         }

@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::sync::mpsc as sync;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tsugite::client::Client;
-use tsugite::protocol::completion::CompleteParams;
+use tsugite::protocol::completion::{Complete, CompleteParams};
 
 use crate::connection::Connection;
 use crate::console::Console;
@@ -32,18 +32,20 @@ use completion::Completer;
 use editor::{CompleteFn, LineInput, LineReader};
 use live_catalog::LiveCatalog;
 
-/// Connects and runs commands until the end of input. The prompt begins with `label`.
+/// Connects and runs commands until the end of input. The prompt begins with `label`. The lists of the server are fetched
+/// again when `changed` is notified.
 pub(crate) async fn run(
     found: ResolvedTarget,
     common: CommonOptions,
     answers: PresetAnswers,
     label: &str,
+    changed: Arc<Notify>,
 ) -> Result<()> {
     let start_error =
         |error: std::io::Error| CliError::usage("cannot start the shell").detail(error.to_string());
     let signals = Signals::listen().map_err(start_error)?;
     let console = Arc::new(Console::for_shell(common.json));
-    let catalog = Arc::new(LiveCatalog::default());
+    let catalog = Arc::new(LiveCatalog::new(changed));
     let (query_sender, completion_queries) = mpsc::channel(1);
     let is_interactive = console.is_interactive();
     let lines = match is_interactive {
@@ -259,21 +261,11 @@ async fn greeting(connection: &Connection, catalog: &LiveCatalog) -> String {
     let about = connection.server_details().await.ok();
     let server =
         about.and_then(|about| about.server).map(|server| format!("{} {}", server.name, server.version));
-    let catalog = catalog.current();
-    let counts = [
-        (catalog.tools.len(), "tool"),
-        (catalog.resources.len(), "resource"),
-        (catalog.resource_templates.len(), "template"),
-        (catalog.prompts.len(), "prompt"),
-    ];
-    let counts = counts.iter().filter(|(count, _)| *count > 0);
-    let counts: Vec<String> =
-        counts.map(|(count, noun)| format!("{count} {noun}{}", if *count == 1 { "" } else { "s" })).collect();
     format!(
         "{}, revision {}: {}\n`help` lists the commands, Tab completes, Ctrl-D leaves",
         server.as_deref().unwrap_or("connected"),
         connection.client.revision().as_str(),
-        if counts.is_empty() { "the server offers nothing".to_owned() } else { counts.join(", ") },
+        catalog.current().counts(),
     )
 }
 
@@ -294,7 +286,7 @@ fn completer(catalog: Arc<LiveCatalog>, queries: mpsc::Sender<CompletionQuery>) 
 /// Sends a completion query in the background. A server that cannot complete yields no values.
 fn answer_query(query: CompletionQuery, client: Client) {
     tokio::spawn(async move {
-        let result = client.complete(query.params).timeout(COMPLETION_TIMEOUT).await;
+        let result = client.request::<Complete>(query.params).timeout(COMPLETION_TIMEOUT).await;
         let values = result.map(|result| result.completion.values).unwrap_or_default();
         // The editor may have stopped waiting.
         let _ = query.reply.send(values);

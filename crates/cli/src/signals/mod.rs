@@ -4,4 +4,4 @@
 mod unix;
 
 #[cfg(unix)]
-pub(crate) use unix::{SignalEvent, Signals, interrupt_grace_elapsed, shutdown_requested};
+pub(crate) use unix::{SignalEvent, Signals, grace_elapsed, shutdown_requested};

@@ -33,14 +33,27 @@ fn handles_hangup() -> bool {
     ignored.is_some_and(|mask| mask & 1 == 0)
 }
 
-/// Completes `SHUTDOWN_GRACE` after Ctrl-C, or at the second Ctrl-C. Signals count from this call on.
-pub(crate) fn interrupt_grace_elapsed() -> impl Future<Output = ()> {
-    let interrupt = signal(SignalKind::interrupt());
+/// Completes `SHUTDOWN_GRACE` after Ctrl-C, or at the second Ctrl-C or SIGTERM. Signals count from this call on.
+pub(crate) fn grace_elapsed() -> impl Future<Output = ()> {
+    let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
     async {
-        let Ok(mut interrupt) = interrupt else { return std::future::pending().await };
-        interrupt.recv().await;
-        // Either a second Ctrl-C or the timeout ends the wait.
-        let _ = tokio::time::timeout(SHUTDOWN_GRACE, interrupt.recv()).await;
+        let (Ok(mut interrupt), Ok(mut terminate)) = signals else { return std::future::pending().await };
+        let was_interrupted = tokio::select! {
+            _ = interrupt.recv() => true,
+            _ = terminate.recv() => false,
+        };
+        let second = async {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        };
+        match was_interrupted {
+            // Either a second signal or the timeout ends the wait.
+            true => drop(tokio::time::timeout(SHUTDOWN_GRACE, second).await),
+            // A service manager has a timeout of its own.
+            false => second.await,
+        }
     }
 }
 
@@ -90,5 +103,26 @@ impl Signals {
             _ = self.hangup.recv() => SignalEvent::Terminate,
             _ = self.window_change.recv() => SignalEvent::Resize,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[tokio::test(flavor = "current_thread")]
+    async fn second_signal_ends_the_grace() {
+        let mut terminate = signal(SignalKind::terminate()).unwrap();
+        let mut ended = tokio::spawn(grace_elapsed());
+        for count in 1..=2 {
+            tokio::task::yield_now().await;
+            assert!(!ended.is_finished(), "before signal {count}");
+            let kill = format!("kill -TERM {}", std::process::id());
+            assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+            terminate.recv().await;
+        }
+        tokio::time::timeout(Duration::from_secs(20), &mut ended).await.unwrap().unwrap();
     }
 }

@@ -10,6 +10,7 @@ use crate::edit::Document;
 use crate::error::{CliError, Result};
 use crate::options::CommonOptions;
 use crate::suggest::did_you_mean;
+use crate::url_hints;
 
 /// A server entry, and the list that contains it.
 pub(crate) type FoundServer = (ServerEntry, ConfigLocation);
@@ -41,12 +42,9 @@ pub(super) fn find_in_host(
                 Some(advice) => failure.hint(advice),
                 None => failure,
             };
-            let port = name.split('/').next().unwrap_or(name);
-            let failure = match port.parse::<u16>() {
-                Ok(_) => {
-                    failure.hint(format!("if it is a URL, add http:// or https://: http://{host}:{name}"))
-                }
-                Err(_) => failure,
+            let failure = match url_hints::without_scheme(host, name) {
+                Some(hint) => failure.hint(hint),
+                None => failure,
             };
             Err(failure.hint(format!("the hosts are {}", HOSTS.join(", "))))
         }

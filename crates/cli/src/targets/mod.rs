@@ -6,6 +6,7 @@ pub(crate) mod lookup;
 
 use std::ffi::OsString;
 
+use tsugite::Server;
 use tsugite::client::servers::ConnectionConfig;
 
 use crate::error::{CliError, Result};
@@ -16,6 +17,8 @@ use hosts::ConfigDirs;
 pub(crate) enum Target {
     /// The built-in demo server, in this process.
     Demo,
+    /// Another server in this process.
+    InProcess(Server),
     Url(String),
     Command(Vec<OsString>),
     /// An entry of a configuration file.

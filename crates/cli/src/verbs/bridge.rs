@@ -6,13 +6,18 @@ use tsugite::bridge::Bridge as ServerBridge;
 use crate::connection;
 use crate::error::Result;
 use crate::options::{CALL_TIMEOUT_HELP, CommonOptions};
-use crate::serve_options::ServeOptions;
+use crate::serve_options::{HttpOptions, ServeOptions};
 use crate::targets;
 
 /// Serve a server on another transport, for every revision
 #[derive(Debug, Args)]
 #[command(
     override_usage = "tsugite bridge [OPTIONS] TARGET\n       tsugite bridge [OPTIONS] -- COMMAND…",
+    mut_arg("hosts", |option| option.requires("listen")),
+    mut_arg("origins", |option| option.requires("listen")),
+    mut_arg("path", |option| option.requires("listen")),
+    mut_arg("no_sessions", |option| option.requires("listen")),
+    mut_arg("no_sse", |option| option.requires("listen")),
     mut_arg("timeout", |timeout| timeout.help(CALL_TIMEOUT_HELP)),
     after_help = "Without --listen the server is served on standard input and output, for hosts that only start programs.\n\nExamples:\n  tsugite bridge https://host/mcp                             a remote server as a local program\n  tsugite bridge --listen 127.0.0.1:8808 -- my-server --fast  a local program as a remote server\n  tsugite bridge --rev 2025-11-25 cursor:github               use one revision with the server"
 )]
@@ -22,9 +27,8 @@ pub(crate) struct Bridge {
     /// Serve over HTTP at this address; port 0 picks a free port
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Also accept requests for this host name; loopback names and the address itself are always accepted
-    #[arg(long = "allow-host", value_name = "HOST", requires = "listen")]
-    hosts: Vec<String>,
+    #[command(flatten)]
+    http: HttpOptions,
     #[command(flatten)]
     pub(super) common: CommonOptions,
 }
@@ -37,7 +41,7 @@ impl Bridge {
         if let Some(limit) = self.common.timeout {
             bridge = bridge.timeout(limit);
         }
-        let options = ServeOptions { listen: self.listen, allowed_hosts: self.hosts };
+        let options = ServeOptions { listen: self.listen, http: self.http };
         let description = format!("a bridge to {}", found.display_name);
         options.serve(bridge.server(), &description, None, bridge.close()).await
     }

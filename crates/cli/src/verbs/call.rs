@@ -1,10 +1,12 @@
 //! `tsugite call`: calls a tool, answers its requests, and prints its result.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
 use serde_json::Value;
+use tsugite::jsonrpc::RawJson;
+use tsugite::protocol::ContentBlock;
 use tsugite::protocol::tools::{self, CallResult, Tool};
 
 use super::take_first;
@@ -23,7 +25,7 @@ use crate::targets;
 #[derive(Debug, Args)]
 #[command(
     override_usage = "tsugite call [OPTIONS] TARGET TOOL [ARGUMENT]…\n       tsugite call [OPTIONS] TOOL [ARGUMENT]… -- COMMAND…",
-    after_help = "An ARGUMENT is k=v (typed by the tool's schema; repeat it for an array), k:=JSON, @file.json or @- for standard input.\n\nExamples:\n  tsugite call demo add a=1 b=2\n  tsugite call demo order --answer name=Kiku --answer planks=3\n  tsugite call demo picture -o picture.png\n  tsugite call https://example.com/mcp search query='old joints' limit=5 filters:='{\"year\":1603}'"
+    after_help = "An ARGUMENT is k=v (typed by the tool's schema; repeat it for an array), k:=JSON, a JSON object with several of them,\n@file.json, or @- for standard input. A later one replaces an earlier one of the same name.\n\nExamples:\n  tsugite call demo add a=1 b=2\n  tsugite call demo add '{\"a\":1,\"b\":2}'\n  tsugite call demo order --answer name=Kiku --answer planks=3\n  tsugite call demo picture -o picture.png\n  tsugite call https://example.com/mcp search query='old joints' limit=5 filters:='{\"year\":1603}'"
 )]
 pub(crate) struct Call {
     #[arg(hide = true)]
@@ -106,14 +108,24 @@ async fn find_tool(connection: &Connection, name: &str) -> Result<Tool> {
     })
 }
 
-fn show(console: &Console, result: &CallResult, to: Option<&std::path::Path>, name: &str) -> Result<()> {
-    let parts = output::parts_from_blocks(&result.content);
-    match (&result.structured_content, parts.is_empty()) {
-        // Servers repeat structured content as text; print it only if they do not.
-        (Some(structured), true) => {
-            console.print_line(&console.sanitized(&output::pretty_json(structured.text())))
+fn show(console: &Console, result: &CallResult, to: Option<&Path>, name: &str) -> Result<()> {
+    match &result.structured_content {
+        Some(structured) if to.is_none() && adds_nothing(&result.content, structured) => {
+            output::print_json(console, structured.text())
         }
-        _ => output::show(console, &parts, to, name),
+        _ => output::show(console, &output::parts_from_blocks(&result.content), to, name),
+    }
+}
+
+/// Whether the content is empty or, as servers do for older clients, repeats the structured content as text.
+fn adds_nothing(content: &[ContentBlock], structured: &RawJson) -> bool {
+    match content {
+        [] => true,
+        [ContentBlock::Text(text)] => {
+            let repeated = serde_json::from_str::<Value>(&text.text);
+            repeated.is_ok_and(|repeated| structured.read::<Value>().is_ok_and(|value| value == repeated))
+        }
+        _ => false,
     }
 }
 

@@ -1,7 +1,7 @@
 //! `tsugite complete`: completes an argument of a prompt or a template.
 
 use clap::Args;
-use tsugite::protocol::completion::{CompleteParams, CompletionArgument, CompletionContext, Reference};
+use tsugite::protocol::{CompleteParams, CompletionArgument, CompletionContext, Reference, completion};
 
 use super::take_first;
 use crate::arguments;
@@ -58,7 +58,7 @@ impl CompletionRequest {
     }
 
     pub(crate) async fn run_on(&self, connection: &Connection) -> Result<()> {
-        let result = connection.client.complete(self.0.clone()).await;
+        let result = connection.client.request::<completion::Complete>(self.0.clone()).await;
         let result = match result {
             Ok(result) => result,
             Err(error) => {

@@ -1,4 +1,4 @@
-//! `tsugite list`: lists the tools, resources, templates and prompts of a server.
+//! `tsugite list`: lists the tools, resources, templates and prompts of a server, or describes one of them.
 
 use clap::Args;
 
@@ -7,15 +7,16 @@ use crate::catalog::Catalog;
 use crate::connection::Connection;
 use crate::console::{Console, Style};
 use crate::error::Result;
+use crate::item_details::find_items;
 use crate::options::CommonOptions;
 use crate::server_requests::PresetAnswers;
 use crate::targets;
 
-/// List tools, resources, templates and prompts
+/// List tools, resources, templates and prompts, or describe one of them
 #[derive(Debug, Args)]
 #[command(
-    override_usage = "tsugite list [OPTIONS] TARGET\n       tsugite list [OPTIONS] -- COMMAND…",
-    after_help = "Examples:\n  tsugite list demo\n  tsugite list https://example.com/mcp --json\n  tsugite list -- npx -y @modelcontextprotocol/server-everything"
+    override_usage = "tsugite list [OPTIONS] TARGET [NAME]\n       tsugite list [OPTIONS] [NAME] -- COMMAND…",
+    after_help = "With the NAME or URI of an item, all that the server says about it is shown; --json prints its definition.\n\nExamples:\n  tsugite list demo\n  tsugite list demo add\n  tsugite list https://example.com/mcp --json\n  tsugite list -- npx -y @modelcontextprotocol/server-everything"
 )]
 pub(crate) struct List {
     #[arg(hide = true)]
@@ -27,19 +28,36 @@ pub(crate) struct List {
 impl List {
     pub(crate) async fn run(self) -> Result<()> {
         let (found, rest) = targets::resolve(self.words, &self.common, "list")?;
-        expect_no_more(&rest)?;
+        let request = ListRequest::new(rest)?;
         let connection = Connection::open(found, &self.common, PresetAnswers::default()).await?;
-        let outcome = show(&connection).await;
+        let outcome = request.run_on(&connection).await;
         connection.finish(outcome).await
     }
 }
 
-pub(crate) async fn show(connection: &Connection) -> Result<()> {
-    let capabilities = connection.server_details().await?.capabilities;
-    let catalog = Catalog::fetch(&connection.client, &capabilities).await?;
-    match connection.console.json {
-        true => connection.console.print_json(&catalog),
-        false => print_catalog(&catalog, &connection.console),
+/// A request for all lists, or for one item.
+pub(crate) struct ListRequest {
+    name: Option<String>,
+}
+
+impl ListRequest {
+    /// Parses the name of the item, if there is one.
+    pub(crate) fn new(words: Vec<String>) -> Result<Self> {
+        let mut words = words.into_iter();
+        let name = words.next();
+        expect_no_more(words.as_slice())?;
+        Ok(Self { name })
+    }
+
+    pub(crate) async fn run_on(&self, connection: &Connection) -> Result<()> {
+        let capabilities = connection.server_details().await?.capabilities;
+        let catalog = Catalog::fetch(&connection.client, &capabilities).await?;
+        let console = &connection.console;
+        match &self.name {
+            Some(name) => find_items(&catalog, name)?.iter().try_for_each(|item| item.print(console)),
+            None if console.json => console.print_json(&catalog),
+            None => print_catalog(&catalog, console),
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::json;
 use tsugite::client::{Change, ChangeFilter};
+use tsugite::protocol::ServerCapabilities;
 
 use crate::connection::Connection;
 use crate::error::{CliError, ExitStatus, Result};
@@ -14,7 +15,7 @@ use crate::targets;
 #[derive(Debug, Args)]
 #[command(
     override_usage = "tsugite listen [OPTIONS] TARGET [URI]…\n       tsugite listen [OPTIONS] [URI]… -- COMMAND…",
-    after_help = "Watches the lists of tools, resources and prompts, and the given resources.\n\nExamples:\n  tsugite listen http://127.0.0.1:8808/mcp\n  tsugite listen http://127.0.0.1:8808/mcp demo://counter -n 1 --json"
+    after_help = "Watches the lists of tools, resources and prompts, or only the resources whose URI is given.\n\nExamples:\n  tsugite listen http://127.0.0.1:8808/mcp\n  tsugite listen http://127.0.0.1:8808/mcp demo://counter -n 1 --json"
 )]
 pub(crate) struct Listen {
     #[arg(hide = true)]
@@ -35,21 +36,10 @@ impl Listen {
     }
 }
 
-/// Prints the changes of the lists and of the given resources.
+/// Prints the changes of the given resources, or of all lists if none is given.
 pub(crate) async fn show(connection: &Connection, uris: Vec<String>, count: Option<u64>) -> Result<()> {
     let capabilities = connection.server_details().await?.capabilities;
-    let mut watch = ChangeFilter::new();
-    watch.tools = capabilities.tools.is_some_and(|list| list.list_changed == Some(true));
-    watch.prompts = capabilities.prompts.is_some_and(|list| list.list_changed == Some(true));
-    watch.resources = capabilities.resources.as_ref().is_some_and(|list| list.list_changed == Some(true));
-    if !uris.is_empty() && capabilities.resources.is_none_or(|list| list.subscribe != Some(true)) {
-        return Err(CliError::new(
-            ExitStatus::Protocol,
-            "the server does not support resource subscriptions",
-        )
-        .at_step("listen"));
-    }
-    let watch = uris.into_iter().fold(watch, ChangeFilter::resource);
+    let watch = change_filter(&capabilities, uris)?;
     if watch == ChangeFilter::new() {
         return Err(
             CliError::new(ExitStatus::Protocol, "the server does not report any changes").at_step("listen")
@@ -72,12 +62,31 @@ pub(crate) async fn show(connection: &Connection, uris: Vec<String>, count: Opti
             _ => ("everything", None),
         };
         match (console.json, uri) {
-            (true, None) => console.print_json(&json!({"change": kind}))?,
-            (true, Some(uri)) => console.print_json(&json!({"change": kind, "uri": uri}))?,
+            (true, None) => console.print_json_line(&json!({"change": kind}))?,
+            (true, Some(uri)) => console.print_json_line(&json!({"change": kind, "uri": uri}))?,
             (false, None) => console.print_line(kind)?,
             (false, Some(uri)) => console.print_line(&format!("{kind} {}", console.sanitized(uri)))?,
         }
         left -= 1;
     }
     Ok(())
+}
+
+/// Selects what to watch, among what the server reports.
+fn change_filter(capabilities: &ServerCapabilities, uris: Vec<String>) -> Result<ChangeFilter> {
+    let resources = capabilities.resources.as_ref();
+    if !uris.is_empty() {
+        return match resources.is_some_and(|list| list.subscribe == Some(true)) {
+            true => Ok(uris.into_iter().fold(ChangeFilter::new(), ChangeFilter::resource)),
+            false => {
+                let message = "the server does not support resource subscriptions";
+                Err(CliError::new(ExitStatus::Protocol, message).at_step("listen"))
+            }
+        };
+    }
+    let mut watch = ChangeFilter::new();
+    watch.tools = capabilities.tools.as_ref().is_some_and(|list| list.list_changed == Some(true));
+    watch.prompts = capabilities.prompts.as_ref().is_some_and(|list| list.list_changed == Some(true));
+    watch.resources = resources.is_some_and(|list| list.list_changed == Some(true));
+    Ok(watch)
 }

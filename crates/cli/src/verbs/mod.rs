@@ -8,6 +8,7 @@ pub(crate) mod call;
 pub(crate) mod complete;
 mod completions;
 mod config;
+mod dev;
 pub(crate) mod info;
 pub(crate) mod list;
 pub(crate) mod listen;
@@ -39,6 +40,7 @@ pub(crate) enum Verb {
     Info(info::Info),
     Raw(raw::Raw),
     Shell(shell::Shell),
+    Dev(dev::Dev),
     Completions(completions::Completions),
     Man(man::Man),
     Config(config::Config),
@@ -59,6 +61,7 @@ impl Verb {
             Verb::Info(verb) => verb.run().await,
             Verb::Raw(verb) => verb.run().await,
             Verb::Shell(verb) => verb.run().await,
+            Verb::Dev(verb) => verb.run().await,
             Verb::Completions(verb) => verb.run(),
             Verb::Man(verb) => verb.run(),
             Verb::Config(verb) => verb.run().await,
@@ -78,7 +81,12 @@ impl Verb {
 
     /// Whether the verb handles signals itself.
     pub(crate) fn handles_signals(&self) -> bool {
-        matches!(self, Verb::Serve(_) | Verb::Bridge(_) | Verb::Shell(_))
+        matches!(self, Verb::Serve(_) | Verb::Bridge(_) | Verb::Shell(_) | Verb::Dev(_))
+    }
+
+    /// Whether lines that the server writes to standard error are shown as they come.
+    pub(crate) fn shows_server_stderr(&self) -> bool {
+        matches!(self, Verb::Dev(_))
     }
 
     fn common_options(&self) -> Option<&CommonOptions> {
@@ -96,6 +104,7 @@ impl Verb {
             Verb::Info(verb) => Some(&verb.common),
             Verb::Raw(verb) => Some(&verb.common),
             Verb::Shell(verb) => Some(&verb.common),
+            Verb::Dev(verb) => Some(&verb.common),
         }
     }
 }

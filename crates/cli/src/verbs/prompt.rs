@@ -78,7 +78,7 @@ impl PromptRequest {
             for part in output::parts_from_blocks(std::slice::from_ref(&message.content)) {
                 match part {
                     OutputPart::Text(words) => {
-                        console.print_line(&format!("{role} {}", console.sanitized(&words)))?
+                        console.print_line(&format!("{role} {}", output::readable_text(console, &words)))?
                     }
                     OutputPart::Blob { kind, mime_type, .. } => {
                         console.print_line(&format!("{role} ({kind}, {})", console.sanitized(&mime_type)))?;

@@ -9,8 +9,8 @@ use super::{expect_no_more, take_first};
 use crate::arguments;
 use crate::connection::Connection;
 use crate::error::{CliError, Result};
+use crate::json_text;
 use crate::options::CommonOptions;
-use crate::output;
 use crate::server_requests::PresetAnswers;
 use crate::targets;
 
@@ -68,7 +68,7 @@ impl RawRequest {
             true => connection.console.print_raw_json(result.text()),
             false => connection
                 .console
-                .print_line(&connection.console.sanitized(&output::pretty_json(result.text()))),
+                .print_line(&connection.console.sanitized(&json_text::pretty(result.text()))),
         }
     }
 }

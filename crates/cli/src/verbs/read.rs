@@ -17,7 +17,7 @@ use crate::targets;
 #[derive(Debug, Args)]
 #[command(
     override_usage = "tsugite read [OPTIONS] TARGET URI\n       tsugite read [OPTIONS] URI -- COMMAND…",
-    after_help = "Text and bytes are printed unchanged; on a terminal bytes are only described.\n\nExamples:\n  tsugite read demo demo://motto\n  tsugite read demo demo://logo -o logo.png"
+    after_help = "Text and bytes are printed unchanged; on a terminal JSON gets a line for each member, and bytes are only described.\n\nExamples:\n  tsugite read demo demo://motto\n  tsugite read demo demo://logo -o logo.png"
 )]
 pub(crate) struct Read {
     #[arg(hide = true)]
@@ -69,6 +69,9 @@ impl ResourceRead {
             (false, None) => {
                 for contents in &result.contents {
                     match &contents.body {
+                        ResourceBody::Text(text) if is_json(contents) => {
+                            console.print(&output::readable_text(console, text))?
+                        }
                         ResourceBody::Text(text) => console.print(&console.sanitized(text))?,
                         ResourceBody::Blob(base64) if !console.is_terminal || output.is_some() => {
                             console.print_bytes(&output::decode_base64(base64)?)?;
@@ -82,6 +85,12 @@ impl ResourceRead {
         }
         Ok(())
     }
+}
+
+fn is_json(contents: &ResourceContents) -> bool {
+    let mime_type = contents.mime_type.as_deref().unwrap_or_default();
+    let mime_type = mime_type.split(';').next().unwrap_or_default().trim();
+    mime_type.ends_with("/json") || mime_type.ends_with("+json")
 }
 
 fn save(contents: &[ResourceContents], to: &Path, uri: &str) -> Result<()> {

@@ -15,13 +15,18 @@ use crate::demo;
 use crate::error::{CliError, Result};
 use crate::options::{CALL_TIMEOUT_HELP, CommonOptions, RevisionArg};
 use crate::page::{PageServer, SharedStartPage, StartPage};
-use crate::serve_options::ServeOptions;
+use crate::serve_options::{HttpOptions, ServeOptions};
 use crate::targets::{self, NamedTarget};
 
 /// Serve the demo server, or several servers at one address, with a start page at /
 #[derive(Debug, Args)]
 #[command(
     override_usage = "tsugite serve [OPTIONS] [TARGET]… [-- COMMAND…]",
+    mut_arg("hosts", |option| option.conflicts_with("stdio")),
+    mut_arg("origins", |option| option.conflicts_with("stdio")),
+    mut_arg("path", |option| option.conflicts_with("stdio")),
+    mut_arg("no_sessions", |option| option.conflicts_with("stdio")),
+    mut_arg("no_sse", |option| option.conflicts_with("stdio")),
     mut_arg("timeout", |timeout| timeout.help(CALL_TIMEOUT_HELP)),
     after_help = "Without a target this serves the demo server. With targets, all of them share one address, and the name of each server\nprefixes its tools: the tool `add` of `demo` is `demo_add`. NAME=TARGET sets that name.\nThe first line on standard output is the URL of the server.\n\nExamples:\n  tsugite serve\n  tsugite serve --listen 127.0.0.1:0\n  tsugite serve --stdio\n  tsugite serve --config mcp.json\n  tsugite serve github files=FILE.json:fs -- my-server"
 )]
@@ -38,9 +43,8 @@ pub(crate) struct Serve {
     /// Serve one client on standard input and output
     #[arg(long)]
     stdio: bool,
-    /// Also accept requests for this host name; loopback names and the address itself are always accepted
-    #[arg(long = "allow-host", value_name = "HOST", conflicts_with = "stdio")]
-    hosts: Vec<String>,
+    #[command(flatten)]
+    http: HttpOptions,
     #[command(flatten)]
     pub(super) common: CommonOptions,
 }
@@ -49,7 +53,7 @@ impl Serve {
     pub(crate) async fn run(self) -> Result<()> {
         let named = self.resolve_targets()?;
         let listen = (!self.stdio).then_some(self.listen);
-        let options = ServeOptions { listen, allowed_hosts: self.hosts };
+        let options = ServeOptions { listen, http: self.http };
         match named {
             None => serve_demo(options, &self.common).await,
             Some(named) => serve_many(options, named, &self.common).await,
@@ -96,6 +100,8 @@ async fn serve_demo(options: ServeOptions, common: &CommonOptions) -> Result<()>
         servers: Vec::new(),
         example: Some("add a=1 b=2".to_owned()),
         is_public: false,
+        path: "/mcp".to_owned(),
+        has_sse: true,
     });
     if options.listen.is_some() {
         let client =
@@ -123,6 +129,8 @@ async fn serve_many(options: ServeOptions, named: Vec<NamedTarget>, common: &Com
         servers: names.iter().map(|name| PageServer::starting(name)).collect(),
         example: None,
         is_public: false,
+        path: "/mcp".to_owned(),
+        has_sse: true,
     });
     let bridge = std::sync::Arc::new(bridge);
     // In the background, so that a server that hangs delays only the page.

@@ -1,5 +1,7 @@
 //! `tsugite shell`: opens an interactive shell on one connection.
 
+use std::sync::Arc;
+
 use clap::Args;
 
 use super::expect_no_more;
@@ -29,12 +31,12 @@ impl Shell {
         let label = prompt_label(self.words.first().map(String::as_str), &self.common);
         let (found, rest) = targets::resolve(self.words, &self.common, "shell")?;
         expect_no_more(&rest)?;
-        shell::run(found, self.common, self.answers, &label).await
+        shell::run(found, self.common, self.answers, &label, Arc::default()).await
     }
 }
 
 /// Returns a short name of the server for the prompt.
-fn prompt_label(word: Option<&str>, common: &CommonOptions) -> String {
+pub(super) fn prompt_label(word: Option<&str>, common: &CommonOptions) -> String {
     let program = common.command.first().map(|program| {
         let path = std::path::Path::new(program);
         path.file_name().unwrap_or(program).to_string_lossy().into_owned()

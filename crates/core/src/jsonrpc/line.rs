@@ -26,6 +26,8 @@ pub struct LineReader {
     searched: usize,
     /// Whether the rest of a line that was reported as too long is being skipped.
     skipping: bool,
+    /// The beginning of the last line that was too long.
+    skipped: Vec<u8>,
     max_bytes: usize,
 }
 
@@ -36,7 +38,7 @@ pub struct LineTooLongError;
 impl LineReader {
     /// Creates a reader. `max_bytes` limits one line, without its end.
     pub fn new(max_bytes: usize) -> Self {
-        Self { buffer: Vec::new(), start: 0, searched: 0, skipping: false, max_bytes }
+        Self { buffer: Vec::new(), start: 0, searched: 0, skipping: false, skipped: Vec::new(), max_bytes }
     }
 
     /// Appends bytes as they were read.
@@ -91,10 +93,27 @@ impl LineReader {
         self.line(start, end)
     }
 
-    fn line(&self, start: usize, end: usize) -> Option<Result<&[u8], LineTooLongError>> {
-        let line = self.buffer.get(start..end)?;
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        Some(if line.len() > self.max_bytes { Err(LineTooLongError) } else { Ok(line) })
+    /// The first bytes of the last line that was too long, at most 4 KiB.
+    pub fn skipped_line(&self) -> &[u8] {
+        &self.skipped
+    }
+
+    fn line(&mut self, start: usize, end: usize) -> Option<Result<&[u8], LineTooLongError>> {
+        let length = {
+            let line = self.buffer.get(start..end)?;
+            line.strip_suffix(b"\r").unwrap_or(line).len()
+        };
+        if length > self.max_bytes {
+            self.keep_beginning(start, end);
+            return Some(Err(LineTooLongError));
+        }
+        self.buffer.get(start..start + length).map(Ok)
+    }
+
+    fn keep_beginning(&mut self, start: usize, end: usize) {
+        let line = self.buffer.get(start..end.min(start + MAX_SKIPPED_BYTES)).unwrap_or_default();
+        self.skipped.clear();
+        self.skipped.extend_from_slice(line);
     }
 
     /// Whether the line is blank. A blank line over the limit counts as too long: read in pieces, it was reported
@@ -109,6 +128,9 @@ impl LineReader {
     fn discard_too_long(&mut self) -> bool {
         // One byte more for the `\r` that may precede the newline.
         let over = self.buffer.len() - self.start > self.max_bytes.saturating_add(1);
+        if over && !self.skipping {
+            self.keep_beginning(self.start, self.buffer.len());
+        }
         if over || self.skipping {
             self.buffer.clear();
             self.start = 0;
@@ -117,6 +139,9 @@ impl LineReader {
         over && !std::mem::replace(&mut self.skipping, true)
     }
 }
+
+/// Bytes of a line that was too long that are kept.
+const MAX_SKIPPED_BYTES: usize = 4 << 10;
 
 /// Ends the message that begins at `start` as one line.
 ///

@@ -73,6 +73,13 @@ impl fmt::Debug for Raw<'_> {
     }
 }
 
+/// Prints the JSON text.
+impl fmt::Display for Raw<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
 /// Serializes like `serde_json`'s [`RawValue`], which could only be created by scanning the text again.
 impl Serialize for Raw<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -103,6 +110,7 @@ impl<'a> From<&'a RawValue> for Raw<'a> {
 ///
 /// let sum = RawJson::from_value(&serde_json::json!({"sum": 3})).unwrap();
 /// assert_eq!(sum.text(), r#"{"sum":3}"#);
+/// assert_eq!(sum.to_string(), r#"{"sum":3}"#);
 /// ```
 #[derive(Clone)]
 pub struct RawJson(Box<str>);
@@ -198,6 +206,13 @@ fn json_eq(ours: &str, theirs: &str) -> bool {
     }
 }
 
+/// Prints the JSON text.
+impl fmt::Display for RawJson {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text())
+    }
+}
+
 impl fmt::Debug for RawJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.text())
@@ -279,6 +294,14 @@ impl std::error::Error for JsonError {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn json_displays_as_its_text() {
+        for text in [r#""a \u00e9""#, r#"{"a": 1.50}"#, "null"] {
+            let json = RawJson::parse(text).unwrap();
+            assert_eq!((json.to_string(), Raw::from(&json).to_string()), (text.to_owned(), text.to_owned()));
+        }
+    }
 
     #[test]
     fn serde_json_writes_the_text_verbatim() {

@@ -14,6 +14,7 @@ method! {
 
 wire! {
     /// The argument to complete.
+    #[doc(alias("CompleteRequest", "CompleteRequestParams"))]
     pub struct CompleteParams {
         /// The prompt or template with the argument.
         r#ref: Reference,
@@ -56,6 +57,7 @@ wire! {
 /// The owner of an argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
+#[doc(alias("PromptReference", "ResourceTemplateReference"))]
 pub enum Reference {
     /// A prompt.
     Prompt {

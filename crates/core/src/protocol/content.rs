@@ -16,6 +16,7 @@ use crate::jsonrpc::RawJson;
 /// A block in the result of a tool or in a prompt.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
+#[doc(alias = "Content")]
 pub enum ContentBlock {
     /// Text.
     Text(Text),
@@ -32,6 +33,7 @@ pub enum ContentBlock {
 /// A block in a conversation with a model.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
+#[doc(alias = "SamplingMessageContentBlock")]
 pub enum SamplingBlock {
     /// Text.
     Text(Text),
@@ -48,6 +50,7 @@ pub enum SamplingBlock {
 wire! {
     /// Text.
     #[serde(tag = "type", rename = "text")]
+    #[doc(alias = "TextContent")]
     pub struct Text {
         /// The text.
         text: String,
@@ -64,6 +67,7 @@ wire! {
 wire! {
     /// An image.
     #[serde(tag = "type", rename = "image")]
+    #[doc(alias = "ImageContent")]
     pub struct Image {
         /// The data in base64.
         data: String,
@@ -82,6 +86,7 @@ wire! {
 wire! {
     /// Audio.
     #[serde(tag = "type", rename = "audio")]
+    #[doc(alias = "AudioContent")]
     pub struct Audio {
         /// The data in base64.
         data: String,
@@ -145,6 +150,7 @@ wire! {
 wire! {
     /// A tool call of the model.
     #[serde(tag = "type", rename = "tool_use")]
+    #[doc(alias = "ToolUseContent")]
     pub struct ToolUse {
         /// The id for the result.
         id: String,
@@ -163,6 +169,7 @@ wire! {
 wire! {
     /// The result of a tool call, for the model.
     #[serde(tag = "type", rename = "tool_result")]
+    #[doc(alias = "ToolResultContent")]
     pub struct ToolResult {
         /// The id of the tool call.
         tool_use_id: String,
@@ -214,12 +221,26 @@ impl SamplingBlock {
     pub fn text(text: impl Into<String>) -> Self {
         SamplingBlock::Text(Text::new(text))
     }
+
+    /// The text, if it is a text block.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            SamplingBlock::Text(text) => Some(&text.text),
+            _ => None,
+        }
+    }
+}
+
+/// Joins texts by newlines.
+pub(super) fn join_lines<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+    texts.collect::<Vec<_>>().join("\n")
 }
 
 /// The contents of a resource: text, or bytes in base64. They have no `type`; the members `text` and `blob` tell them
 /// apart.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
+#[doc(alias("TextResourceContents", "BlobResourceContents"))]
 pub struct ResourceContents {
     /// The URI of the resource, or of a part of it.
     pub uri: String,
@@ -254,6 +275,14 @@ impl ResourceContents {
     /// Binary contents.
     pub fn bytes(uri: impl Into<String>, bytes: &[u8]) -> Self {
         Self::blob(uri, base64::encode(bytes))
+    }
+
+    /// The text, if the contents are text.
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.body {
+            ResourceBody::Text(text) => Some(text),
+            ResourceBody::Blob(_) => None,
+        }
     }
 
     /// Sets `mime_type`.

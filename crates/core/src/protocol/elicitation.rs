@@ -23,6 +23,7 @@ notification! {
 /// A request for input from the user.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
+#[doc(alias("ElicitRequest", "ElicitRequestParams", "CreateElicitationRequest"))]
 pub enum ElicitParams {
     /// A form to fill in.
     Form(FormParams),
@@ -32,6 +33,7 @@ pub enum ElicitParams {
 
 wire! {
     /// A form to fill in.
+    #[doc(alias("ElicitRequestFormParams", "elicitation"))]
     pub struct FormParams {
         /// The message for the user.
         message: String,
@@ -60,6 +62,7 @@ string_enum! {
 wire! {
     /// A URL to visit. Input on that page does not pass through the client.
     #[serde(tag = "mode", rename = "url")]
+    #[doc(alias("ElicitRequestURLParams", "elicitation"))]
     pub struct UrlParams {
         /// The message for the user.
         message: String,

@@ -10,6 +10,7 @@ use super::{Object, OrderedMap};
 /// A form: fields by name, in display order.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
+#[doc(alias("ElicitationSchema", "requestedSchema", "PrimitiveSchemaDefinition"))]
 pub struct FormSchema {
     /// The fields.
     pub properties: OrderedMap<Field>,

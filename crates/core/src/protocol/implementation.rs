@@ -22,6 +22,13 @@ wire! {
     }
 }
 
+/// A name and a version.
+impl<N: Into<String>, V: Into<String>> From<(N, V)> for Implementation {
+    fn from((name, version): (N, V)) -> Self {
+        Self::new(name, version)
+    }
+}
+
 wire! {
     /// An icon. Only `https:` and `data:` sources are allowed.
     pub struct Icon {

@@ -17,6 +17,7 @@ notification! {
 
 string_enum! {
     /// The syslog levels, in ascending order.
+    #[doc(alias("LoggingLevel", "logging"))]
     pub enum Level {
         /// Details for developers.
         Debug = "debug",
@@ -52,6 +53,7 @@ wire! {
 
 wire! {
     /// A log notification.
+    #[doc(alias("LoggingMessageNotification", "logging", "LoggingMessage"))]
     pub struct LogParams {
         /// The level.
         level: Level,

@@ -173,8 +173,8 @@ impl ClientMeta {
 
     /// Sets the client's name and version.
     #[must_use]
-    pub fn client_info(mut self, client: Implementation) -> Self {
-        self.client_info = Some(client);
+    pub fn client_info(mut self, client: impl Into<Implementation>) -> Self {
+        self.client_info = Some(client.into());
         self
     }
 

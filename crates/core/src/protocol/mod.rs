@@ -3,9 +3,13 @@
 //! Each request is a type that implements [`Method`], each notification one that implements [`NotificationMethod`]; the
 //! request determines the type of its result. How older revisions write the same message is only known in
 //! [`crate::revision`]. Members that only an older revision has (such as `elicitationId`) are `Option`s with a note.
+//!
+//! The types of the messages are also directly in this module. A method keeps its page (`tools::Call`, `prompts::List`),
+//! and so does a type whose name two pages share (`tools::ListResult`).
 
 mod form_check;
 mod map_only;
+mod url_target;
 mod wire;
 
 pub mod annotations;
@@ -41,14 +45,41 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use annotations::{Annotations, Role};
-pub use caching::CacheSubject;
-pub use capabilities::{ClientCapabilities, ServerCapabilities};
-pub use content::ContentBlock;
-pub use implementation::{Icon, Implementation};
-pub use meta::Meta;
+pub use caching::{CacheScope, CacheSubject};
+pub use capabilities::{
+    ClientCapabilities, ElicitationCapability, ListCapability, ResourcesCapability, RootsCapability,
+    SamplingCapability, ServerCapabilities, TasksCapability,
+};
+pub use completion::{
+    CompleteParams, CompleteResult, Completion, CompletionArgument, CompletionContext, Reference,
+};
+pub use content::{
+    Audio, ContentBlock, EmbeddedResource, Image, ResourceBody, ResourceContents, ResourceLink,
+    SamplingBlock, Text, ToolResult, ToolUse,
+};
+pub use discover::DiscoverResult;
+pub use elicitation::{ElicitAction, ElicitParams, ElicitResult, FieldValue, FormParams, UrlParams};
+pub use form::{ChoiceOptions, Field, FieldKind, FormSchema, TextFormat, TitledOption};
+pub use implementation::{Icon, Implementation, Theme};
+pub use lifecycle::{InitializeParams, InitializeResult};
+pub use logging::{Level, LogParams};
+pub use meta::{ClientMeta, Meta, TraceContext};
+pub use mrtr::{InputRequest, InputRequests, InputRequired, InputResponses, MaybeInputRequired};
 pub use ordered_map::OrderedMap;
-pub use result::{Output, ResultType};
+pub use pagination::PaginatedParams;
+pub use progress::ProgressParams;
+pub use prompts::{GetParams, GetResult, Prompt, PromptArgument, PromptMessage};
+pub use resources::{ReadParams, ReadResult, Resource, ResourceTemplate};
+pub use result::{EmptyResult, Output, ResultType};
+pub use roots::Root;
+pub use sampling::{
+    CreateMessageParams, CreateMessageResult, IncludeContext, ModelHint, ModelPreferences, SamplingContent,
+    SamplingMessage, ToolChoice, ToolChoiceMode,
+};
 pub use schema::Schema;
+pub use tasks::{MaybeTask, Task, TaskParams, TaskRequest, TaskStatus, UpdateParams};
+pub use tools::{CallOutput, CallParams, CallResult, TaskSupport, Tool, ToolAnnotations, ToolExecution};
+pub use url_target::UrlTarget;
 
 /// A JSON object with unknown members.
 pub type Object = serde_json::Map<String, serde_json::Value>;

@@ -88,6 +88,7 @@ impl<'de> Deserialize<'de> for InputRequest {
 wire! {
     /// A result that requests input, or has only a state to send back. At least one of the two is present.
     #[derive(Default)]
+    #[doc(alias("InputRequiredResult", "elicitation"))]
     pub struct InputRequired {
     }
     optional {

@@ -11,6 +11,7 @@ notification! {
 
 wire! {
     /// The progress of a request.
+    #[doc(alias = "ProgressNotification")]
     pub struct ProgressParams {
         /// The progress token of the request.
         progress_token: Id<'static>,

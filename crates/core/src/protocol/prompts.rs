@@ -90,6 +90,7 @@ wire! {
 
 wire! {
     /// The prompt and its arguments.
+    #[doc(alias("GetPromptRequest", "GetPromptRequestParams"))]
     pub struct GetParams {
         /// The name of the prompt.
         name: String,
@@ -109,6 +110,7 @@ wire! {
 
 wire! {
     /// A prompt with its arguments filled in.
+    #[doc(alias = "GetPromptResult")]
     pub struct GetResult {
         /// The messages for the model.
         messages: Vec<PromptMessage>,

@@ -1,7 +1,7 @@
 //! Resources: data of the server, identified by URIs.
 
 use super::caching::{CacheScope, cacheable};
-use super::content::ResourceContents;
+use super::content::{ResourceContents, join_lines};
 use super::mrtr::{InputResponses, MaybeInputRequired};
 use super::pagination::PaginatedParams;
 use super::result::{EmptyResult, complete};
@@ -156,6 +156,7 @@ wire! {
 
 wire! {
     /// The resource to read.
+    #[doc(alias("ReadResourceRequest", "ReadResourceRequestParams"))]
     pub struct ReadParams {
         /// The URI.
         uri: String,
@@ -173,6 +174,7 @@ wire! {
 
 wire! {
     /// The contents of a resource, one part or several.
+    #[doc(alias = "ReadResourceResult")]
     pub struct ReadResult {
         /// The parts.
         contents: Vec<ResourceContents>,
@@ -186,6 +188,13 @@ wire! {
         /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
+    }
+}
+
+impl ReadResult {
+    /// The text of the resource: all parts that are text, joined by newlines. Empty if there is none.
+    pub fn text(&self) -> String {
+        join_lines(self.contents.iter().filter_map(ResourceContents::as_text))
     }
 }
 

@@ -6,7 +6,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::content::SamplingBlock;
+use super::content::{SamplingBlock, join_lines};
 use super::result::complete;
 use super::tasks::{MaybeTask, TaskRequest};
 use super::tools::Tool;
@@ -21,6 +21,7 @@ method! {
 
 wire! {
     /// The request to the model.
+    #[doc(alias("CreateMessageRequest", "sampling"))]
     pub struct CreateMessageParams {
         /// The messages so far.
         messages: Vec<SamplingMessage>,
@@ -86,6 +87,11 @@ impl SamplingContent {
             SamplingContent::Single(block) => std::slice::from_ref(block),
             SamplingContent::Multiple(blocks) => blocks,
         }
+    }
+
+    /// All text blocks, joined by newlines. Empty if there is none.
+    pub fn text(&self) -> String {
+        join_lines(self.as_slice().iter().filter_map(SamplingBlock::as_text))
     }
 
     /// All blocks.
@@ -210,6 +216,7 @@ string_enum! {
 
 wire! {
     /// The message of the model.
+    #[doc(alias = "sampling")]
     pub struct CreateMessageResult {
         /// The speaker: the assistant.
         role: Role,
@@ -224,6 +231,13 @@ wire! {
         /// Metadata, `_meta`.
         #[serde(rename = "_meta")]
         meta: Meta,
+    }
+}
+
+impl CreateMessageResult {
+    /// The text of the model: all text blocks, joined by newlines. Empty if there is none.
+    pub fn text(&self) -> String {
+        self.content.text()
     }
 }
 

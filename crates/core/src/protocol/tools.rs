@@ -3,6 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use super::caching::{CacheScope, cacheable};
+use super::content::join_lines;
 use super::mrtr::{InputRequired, InputResponses};
 use super::pagination::PaginatedParams;
 use super::result::{complete, require_object};
@@ -133,6 +134,7 @@ wire! {
 
 wire! {
     /// The tool and its arguments.
+    #[doc(alias("CallToolRequest", "CallToolRequestParams"))]
     pub struct CallParams {
         /// The name of the tool.
         name: String,
@@ -155,6 +157,7 @@ wire! {
 
 wire! {
     /// The result of a tool.
+    #[doc(alias = "CallToolResult")]
     pub struct CallResult {
         /// The content for the model.
         content: Vec<ContentBlock>,
@@ -173,13 +176,25 @@ wire! {
 
 impl CallResult {
     /// A result with a text.
-    pub fn text(text: impl Into<String>) -> Self {
+    pub fn from_text(text: impl Into<String>) -> Self {
         Self::new([ContentBlock::text(text)])
     }
 
     /// An error of the tool itself, for the model.
     pub fn error(text: impl Into<String>) -> Self {
-        Self::text(text).is_error(true)
+        Self::from_text(text).is_error(true)
+    }
+
+    /// The text of the result: all text blocks, joined by newlines. Empty if there is none.
+    ///
+    /// ```
+    /// use tsugite_core::protocol::{CallResult, ContentBlock};
+    ///
+    /// let result = CallResult::new([ContentBlock::text("one"), ContentBlock::text("two")]);
+    /// assert_eq!(result.text(), "one\ntwo");
+    /// ```
+    pub fn text(&self) -> String {
+        join_lines(self.content.iter().filter_map(ContentBlock::as_text))
     }
 }
 

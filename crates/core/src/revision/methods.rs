@@ -124,11 +124,14 @@ fn stateless_sender(row: &MethodInfo) -> Option<MessageSender> {
     }
 }
 
+/// A name for `server/discover` that some tutorials use. Under this name a request needs no `_meta`.
+pub const BARE_DISCOVER: &str = "mcp/discover";
+
 /// The real name of a method: two wrong names that some tutorials use are mapped to it.
 pub fn canonical_method(method: &str) -> &str {
     match method {
         "mcp/initialize" => lifecycle::Initialize::NAME,
-        "mcp/discover" => discover::Discover::NAME,
+        BARE_DISCOVER => discover::Discover::NAME,
         method => method,
     }
 }

@@ -3,9 +3,11 @@
 //! Everything else in Tsugite uses the shape of the newest revision ([`crate::protocol`]). [`write_request`],
 //! [`write_notification`] and [`write_result`] encode a value for the peer's revision, and [`read_params`],
 //! [`read_notification`] and [`read_result`] decode it. Messages that are forwarded from one peer to another are
-//! translated as text by [`translate_raw_params`] and its siblings. Differences in shape are in the files of `shape`,
-//! one per family; which methods exist is in `methods`; error codes are in `rpc_error`. Other modules do not compare
-//! revisions: they call the methods below.
+//! translated as text by [`translate_raw_params`] and its siblings. Other modules do not compare revisions: they call the
+//! methods below.
+
+// Differences in shape are in the files of `shape`, one per family; which methods exist is in `methods`; error codes are in
+// `rpc_error`.
 
 mod methods;
 mod negotiate;
@@ -18,7 +20,7 @@ mod translate_raw;
 use std::fmt;
 use std::str::FromStr;
 
-pub use methods::{MessageSender, MethodInfo, MethodKind, canonical_method, methods};
+pub use methods::{BARE_DISCOVER, MessageSender, MethodInfo, MethodKind, canonical_method, methods};
 pub use negotiate::Revisions;
 pub(crate) use rpc_error::supported_versions;
 pub use rpc_error::{RpcError, code};
@@ -37,6 +39,7 @@ use crate::protocol::meta;
 
 /// A published revision of the protocol, ordered by age. Exhaustive: a new revision needs new code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[doc(alias("protocol_version", "ProtocolVersion"))]
 pub enum Revision {
     /// Handshake, tools, resources, prompts, sampling; HTTP+SSE.
     V2024_11_05,

@@ -18,6 +18,7 @@ use crate::protocol::{ClientCapabilities, Method, Object, resources, tasks, tool
 /// The error of a request.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
+#[doc(alias("McpError", "ErrorData", "JSONRPCError"))]
 pub enum RpcError {
     /// The message is not JSON.
     Parse(Cow<'static, str>),

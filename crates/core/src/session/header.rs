@@ -279,6 +279,7 @@ mod tests {
 
     #[test]
     fn values_round_trip_through_the_header() {
+        // T-15
         // HTTP-053, HTTP-071 values that are wrapped; HTTP-072 a value that looks wrapped is wrapped too.
         for text in
             ["", "add", "a b", " a", "a\t", "\r\nX: y", "é", "=?base64?YQ==?=", "=?base64?", "\0", "継手"]
@@ -309,6 +310,7 @@ mod tests {
 
     #[test]
     fn invalid_marks_are_rejected() {
+        // T-14
         // HTTP-062 names, HTTP-063 duplicates, HTTP-064 types, HTTP-066 positions.
         let bad = [
             json!({"a": {"type": "string", "x-mcp-header": ""}}),

@@ -15,7 +15,7 @@ use crate::jsonrpc::{Id, JsonError, Message, Raw, Request};
 use crate::protocol::logging::Level;
 use crate::protocol::meta::{CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL, PROTOCOL_VERSION};
 use crate::protocol::{ClientCapabilities, Implementation, Method, prompts, resources, tasks, tools};
-use crate::revision::{Revision, RpcError, Translate};
+use crate::revision::{BARE_DISCOVER, Revision, RpcError, Translate};
 
 /// The members of `params` that decide how a request is handled, borrowed from the message.
 ///
@@ -146,6 +146,11 @@ impl<'a> RequestMeta<'a> {
         let (capabilities, log_level) = self.parse_client_meta()?;
         let capabilities = capabilities.map_or_else(ClientCapabilities::new, |capabilities| *capabilities);
         Ok(DeclaredClient { capabilities, log_level, info: self.meta.info() })
+    }
+
+    /// Whether the request is `mcp/discover`, in this spelling, and claims no version.
+    pub(super) fn is_bare_discover(&self, request: &Request<'_>) -> bool {
+        request.method == BARE_DISCOVER && matches!(self.claimed_version(), ClaimedVersion::None)
     }
 
     /// Validates like [`declared_client`](Self::declared_client), without building the result.

@@ -127,6 +127,10 @@ pub fn decide_request(
         },
         ClaimedVersion::None => {}
     }
+    // Served at any time, since the result is the same for every client.
+    if meta.is_bare_discover(request) && served.contains(Revision::NEWEST) {
+        return StdioDecision::Serve(Revision::NEWEST);
+    }
     match (canonical_method(&request.method), phase) {
         (Initialize::NAME, _) => match meta.offered_version() {
             None => StdioDecision::Reject(
@@ -186,6 +190,17 @@ mod tests {
     use super::*;
     use crate::jsonrpc::{MessageLimits, parse};
     use crate::revision::Revision::*;
+
+    #[test]
+    fn bare_discover_is_served_in_every_phase() {
+        let bare = json!({"jsonrpc": "2.0", "id": 1, "method": "mcp/discover"});
+        for phase in [UNINITIALIZED, READY] {
+            assert_eq!(decide_value(phase, &bare), StdioDecision::Serve(V2026_07_28));
+        }
+        let mut real = bare;
+        real["method"] = json!("server/discover");
+        assert!(matches!(decide_value(UNINITIALIZED, &real), StdioDecision::Reject(..)));
+    }
 
     const UNINITIALIZED: HandshakePhase = HandshakePhase::Uninitialized;
     const READY: HandshakePhase = HandshakePhase::Ready(V2025_11_25);

@@ -115,14 +115,14 @@ fn results_name_the_server_on_2026_07_28_beside_what_meta_holds() {
     write_result::<tools::Call>(
         &mut out,
         &Id::from(1),
-        CallResult::text("x").into(),
+        CallResult::from_text("x").into(),
         V2026_07_28,
         Some(&stamp),
     )
     .unwrap();
     let result = serde_json::from_slice::<Value>(&out).unwrap()["result"].take();
     assert_eq!(result["_meta"], json!({"io.modelcontextprotocol/serverInfo": {"name": "s", "version": "1"}}));
-    let mut with_meta = CallResult::text("x");
+    let mut with_meta = CallResult::from_text("x");
     with_meta.meta.get_or_insert_default().insert("com.example/a", &1);
     let mut out = Vec::new();
     write_result::<tools::Call>(&mut out, &Id::from(1), with_meta.into(), V2026_07_28, Some(&stamp)).unwrap();
@@ -133,7 +133,7 @@ fn results_name_the_server_on_2026_07_28_beside_what_meta_holds() {
     write_result::<tools::Call>(
         &mut out,
         &Id::from(1),
-        CallResult::text("x").into(),
+        CallResult::from_text("x").into(),
         V2025_11_25,
         Some(&stamp),
     )
@@ -195,7 +195,6 @@ fn a_stamp_stands_first_and_only_once() {
 
 #[test]
 fn a_retry_and_a_wish_for_a_task_mean_something_only_where_they_exist() {
-    // TASK-067, TASK-009
     let params = RawJson::from(json!({
         "name": "t", "inputResponses": {"k": {}}, "requestState": "s", "task": {"ttl": 1},
     }));
@@ -270,7 +269,6 @@ fn an_empty_elicitation_capability_means_forms() {
 
 #[test]
 fn the_tasks_extension_switches_nothing_on_before_2026_07_28() {
-    // TASK-068
     let extensions =
         || Object::from_iter([(tasks::EXTENSION.to_owned(), json!({})), ("a.b/c".to_owned(), json!({}))]);
     let mut capabilities = ClientCapabilities::new().extensions(extensions());
@@ -330,7 +328,6 @@ fn tools_cannot_be_given_to_a_model_before_2025_11_25() {
 
 #[test]
 fn a_task_is_flat_on_2026_07_28_and_nested_on_2025_11_25() {
-    // TASK-045, TASK-046, TASK-010, TASK-016
     let mut task = Task::new("t", TaskStatus::Working, "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
     task.poll_interval_ms = Some(500);
     let created = || CallOutput::from(CreateTaskResult::new(task.clone()));
@@ -363,7 +360,6 @@ fn a_client_may_promise_an_answer_on_2025_11_25() {
 
 #[test]
 fn a_failed_tool_fails_its_task_on_2025_11_25_alone() {
-    // TASK-033, TASK-050, TASK-049
     let done = || {
         let mut state = GetResult::new(Task::new("t", TaskStatus::Completed, "a", "b"));
         state.result = Some(RawJson::from(json!({"content": [], "isError": true})));
@@ -403,7 +399,7 @@ fn a_question_back_asks_something_and_never_reaches_an_older_peer() {
 
 #[test]
 fn errors_are_numbered_by_the_peers_revision() {
-    // JRPC-035, JRPC-033, JRPC-034, ELIC-030, TASK-008
+    // JRPC-035, JRPC-033, JRPC-034, ELIC-030
     let missing = RpcError::ResourceNotFound { uri: "file:///x".to_owned() };
     assert_eq!(
         Revision::ALL.map(|revision| missing.code(revision)),

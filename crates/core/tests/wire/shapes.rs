@@ -496,7 +496,6 @@ fn a_cancellation_names_its_request() {
 
 #[test]
 fn the_state_of_a_task_comes_with_what_the_state_is_about() {
-    // TASK-045, TASK-049, TASK-057
     let state = |status| GetResult::new(Task::new("t", status, "a", "b"));
     let shown = |status: &str, more: Value| {
         let mut shown = json!({
@@ -537,7 +536,6 @@ fn the_state_of_a_task_comes_with_what_the_state_is_about() {
 
 #[test]
 fn a_task_instead_of_a_list_is_an_invalid_answer() {
-    // TASK-043
     let mut task = json!({
         "resultType": "task", "taskId": "t", "status": "working", "createdAt": "a", "lastUpdatedAt": "b",
         "ttlMs": null, "tools": [], "messages": [], "contents": [], "completion": {"values": []},
@@ -554,7 +552,6 @@ fn a_task_instead_of_a_list_is_an_invalid_answer() {
 
 #[test]
 fn tasks_are_declared_as_a_capability_on_2025_11_25_alone() {
-    // TASK-067
     for revision in Revision::ALL {
         let mut client = ClientCapabilities::new().tasks(TasksCapability::new());
         let mut server = ServerCapabilities::new().tasks(TasksCapability::new());

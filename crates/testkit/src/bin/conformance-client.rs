@@ -8,7 +8,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tsugite::client::{Client, ClientBuilder, FormResponse};
 use tsugite::prelude::*;
-use tsugite::protocol::Implementation;
 use tsugite::protocol::roots::Root;
 use tsugite::revision::RpcError;
 
@@ -59,9 +58,9 @@ async fn run_scenario(scenario: &str, url: String) -> ScenarioResult {
 /// Connects with the settings of the suite.
 fn client_builder(url: String) -> Result<ClientBuilder, Box<dyn std::error::Error>> {
     let connecting = Client::connect(url)
-        .client_info(Implementation::new("conformance-client", env!("CARGO_PKG_VERSION")))
+        .client_info(("conformance-client", env!("CARGO_PKG_VERSION")))
         .on_elicit_form(async |form| match form.requested_schema.properties.get("confirmed") {
-            Some(_) => FormResponse::accept(&json!({"confirmed": true})).unwrap_or(FormResponse::Cancel),
+            Some(_) => FormResponse::accept(json!({"confirmed": true})),
             None => FormResponse::accept_defaults(),
         })
         .on_sample(async |_| Err(RpcError::UserRejected))

@@ -1,7 +1,7 @@
 //! A fixture server on stdio. `fixture --server NAME` serves one of those that transcripts talk to.
 //!
 //! `fixture 50` serves the basic one with a shutdown grace of 50 milliseconds, and `fixture 50 soon` adds a tool that
-//! changes the list of tools after its response.
+//! changes the list of tools after its response. `fixture --principal ann` has a caller.
 
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ async fn main() -> tsugite::Result<()> {
             eprintln!("{error}");
             std::process::exit(2)
         }),
+        ["--principal", name] => fixture::server().stdio_principal(Principal::new(name)).tool(who()),
         [grace] => fixture::server().shutdown_grace(milliseconds(grace)),
         [grace, _] => fixture::server().shutdown_grace(milliseconds(grace)).tool(soon()),
         _ => fixture::server(),
@@ -29,9 +30,15 @@ fn milliseconds(text: &str) -> Duration {
 }
 
 fn soon() -> Tool {
-    Tool::new("soon").handler(|cx: Context| async move {
+    Tool::new("soon").description("Disables itself.").handler(|cx: Context| async move {
         let server = cx.server().clone();
         tokio::spawn(async move { server.disable(ListKind::Tool, "soon") });
         "soon"
     })
+}
+
+fn who() -> Tool {
+    Tool::new("who")
+        .description("Names the caller.")
+        .handler(|who: Principal| async move { who.subject().to_owned() })
 }

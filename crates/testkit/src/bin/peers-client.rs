@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tsugite::client::{Change, ChangeFilter, Client, ClientBuilder, FormResponse};
 use tsugite::jsonrpc::RawJson;
 use tsugite::prelude::*;
-use tsugite::protocol::completion::{CompleteParams, CompletionArgument, Reference};
+use tsugite::protocol::Reference;
 use tsugite::protocol::content::SamplingBlock;
 use tsugite::protocol::pagination::PaginatedParams;
 use tsugite::protocol::roots::Root;
@@ -157,7 +157,7 @@ fn register_handlers(connecting: ClientBuilder, heard: &Arc<ServerEvents>) -> Cl
         .on_elicit_form(async |form| {
             let named = form.requested_schema.properties.get("name").is_some();
             let content = if named { json!({"name": "Ada"}) } else { json!({}) };
-            FormResponse::accept(&content).unwrap_or(FormResponse::Cancel)
+            FormResponse::accept(content)
         })
         .on_sample(async |_| {
             Ok(CreateMessageResult::new(Role::Assistant, SamplingBlock::text("four"), "a model"))
@@ -405,9 +405,7 @@ impl PeerSession {
         let prompt: Value =
             RawJson::from_value(&self.client.get_prompt("greet", json!({"who": "Kiku"})).await?)?.read()?;
         expect_eq(prompt.pointer("/messages/0/content/text").unwrap_or(&Value::Null), &json!("Greet Kiku."))?;
-        let argument = CompletionArgument::new("who", "A");
-        let completed =
-            self.client.complete(CompleteParams::new(Reference::prompt("greet"), argument)).await?;
+        let completed = self.client.complete(Reference::prompt("greet"), "who", "A").await?;
         expect_eq(&completed.completion.values, &vec!["Ada".to_owned(), "Alan".to_owned()])
     }
 
@@ -459,8 +457,7 @@ impl ProgressLog {
 }
 
 fn result_text(result: &CallResult) -> String {
-    let texts: Vec<_> = result.content.iter().filter_map(ContentBlock::as_text).collect();
-    texts.join("\n")
+    result.text()
 }
 
 fn expect_eq<T: PartialEq + std::fmt::Debug>(seen: &T, expected: &T) -> FeatureResult {

@@ -1,23 +1,21 @@
 //! A client with a session: its own connections and subscriptions.
 
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::sync::mpsc;
+use tokio::task::{AbortHandle, JoinSet};
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::Method;
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
 use tsugite_core::revision::{RpcError, read_params};
 
-use super::forward::Forwarder;
-use super::pairing;
-use super::upstream::{ClientIdentity, Downstream, Upstream};
+use super::kept_subscription::keep_listening;
+use super::upstream::Upstream;
+use crate::client::ChangeFilter;
 use crate::client::upstream_observer::BoxFuture;
-use crate::client::{ChangeFilter, Subscription};
 use crate::lock::lock;
 use crate::server::layer::RequestParts;
 
@@ -26,10 +24,8 @@ pub(super) struct BridgeSession {
     /// Its connections, in the order of the targets.
     pub(super) upstreams: Vec<Arc<Upstream>>,
     log_level: Mutex<Level>,
-    /// The subscriptions to resources of stateless servers.
-    resource_subscriptions: Mutex<HashMap<(usize, String), Subscription>>,
-    /// The subscriptions to lists of stateless servers.
-    list_subscriptions: Mutex<Vec<Subscription>>,
+    /// The tasks that subscribe to resources of stateless servers.
+    resource_subscriptions: Mutex<HashMap<(usize, String), AbortHandle>>,
     /// Notifications of the client, forwarded in order.
     notifications: mpsc::Sender<BoxFuture<()>>,
     /// Tasks of the session, which end with it.
@@ -37,72 +33,27 @@ pub(super) struct BridgeSession {
 }
 
 impl BridgeSession {
-    /// Opens the connections of a client. Waits for the only server, but not long for one among several.
-    pub(super) async fn open(
-        relay: &Arc<Forwarder>,
-        job: &RequestParts,
-        face: ClientIdentity,
-    ) -> Result<Arc<Self>, RpcError> {
-        let mut upstreams = Vec::with_capacity(relay.targets.len());
-        for target in &relay.targets {
-            let near = Downstream::Session(Arc::downgrade(&job.connection), job.revision);
-            let face = ClientIdentity { info: face.info.clone(), capabilities: face.capabilities.clone() };
-            upstreams.push(
-                relay
-                    .register_upstream(|| Upstream::open(target, near, face, relay.settings.call_timeout))?,
-            );
-        }
-        match upstreams.as_slice() {
-            [only] if relay.is_single() => drop(only.connected_client().await?),
-            all => {
-                for upstream in all {
-                    upstream.wait_while_connecting().await;
-                }
-            }
-        }
-        let (saying, mut said) = mpsc::channel::<BoxFuture<()>>(MAX_QUEUED_NOTIFICATIONS);
+    /// A session with these connections, one per target.
+    pub(super) fn new(upstreams: Vec<Arc<Upstream>>) -> Self {
+        let (notifications, mut queued) = mpsc::channel::<BoxFuture<()>>(MAX_QUEUED_NOTIFICATIONS);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
-            while let Some(next) = said.recv().await {
+            while let Some(next) = queued.recv().await {
                 next.await;
             }
         });
-        let session = Arc::new(Self {
+        Self {
             upstreams,
             log_level: Mutex::new(Level::Info),
             resource_subscriptions: Mutex::default(),
-            list_subscriptions: Mutex::default(),
-            notifications: saying,
+            notifications,
             tasks: Mutex::new(tasks),
-        });
-        Ok(session)
+        }
     }
 
-    /// Subscribes to the lists of servers that do not push their changes. Does not wait long for a slow one.
-    pub(super) async fn listen(self: &Arc<Self>) {
-        let mut begun = Vec::new();
-        for upstream in &self.upstreams {
-            let (upstream, session) = (Arc::clone(upstream), Arc::downgrade(self));
-            let (done, listens) = oneshot::channel();
-            // A server that is away is asked when it connects.
-            if upstream.client_if_connected().is_some() {
-                begun.push(listens);
-            }
-            lock(&self.tasks).spawn(async move {
-                upstream.wait_connected().await;
-                let subscription = pairing::listen_for_session(&upstream).await;
-                drop(upstream);
-                if let (Some(subscription), Some(session)) = (subscription, session.upgrade()) {
-                    lock(&session.list_subscriptions).push(subscription);
-                }
-                // The receiver may have timed out.
-                let _: Result<(), ()> = done.send(());
-            });
-        }
-        let deadline = Instant::now() + LISTEN_ACK_TIMEOUT;
-        for one in begun {
-            let _ = tokio::time::timeout_at(deadline, one).await;
-        }
+    /// Starts a task that ends with the session.
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        lock(&self.tasks).spawn(task)
     }
 
     /// Queues a notification behind earlier ones. It is dropped if the queue is full.
@@ -139,7 +90,16 @@ impl BridgeSession {
             upstream.connected_client().await?.listen(ChangeFilter::new().resource(key.1.clone())).await;
         let subscription =
             subscription.map_err(|error| upstream.to_rpc_error(error, Subscribe::NAME, job.revision))?;
-        lock(&self.resource_subscriptions).insert(key, subscription);
+        let filter = ChangeFilter::new().resource(key.1.clone());
+        let task = self.spawn(keep_listening(
+            Arc::downgrade(upstream),
+            Some(subscription),
+            move |_, _| filter.clone(),
+            |_, _, _| {},
+        ));
+        if let Some(earlier) = lock(&self.resource_subscriptions).insert(key, task) {
+            earlier.abort();
+        }
         Ok(RawJson::empty_object())
     }
 
@@ -150,14 +110,15 @@ impl BridgeSession {
         job: &RequestParts,
     ) -> Result<RawJson, RpcError> {
         let uri = read_params::<Unsubscribe>(Raw::from(params), job.revision)?.uri;
-        lock(&self.resource_subscriptions).remove(&(Arc::as_ptr(upstream) as usize, uri));
+        let key = (Arc::as_ptr(upstream) as usize, uri);
+        if let Some(task) = lock(&self.resource_subscriptions).remove(&key) {
+            task.abort();
+        }
         Ok(RawJson::empty_object())
     }
 }
 
 /// Notifications of a client that may be queued.
 const MAX_QUEUED_NOTIFICATIONS: usize = 1_024;
-/// How long `initialize` waits for subscriptions to be acknowledged.
-const LISTEN_ACK_TIMEOUT: Duration = Duration::from_secs(1);
 /// Resources one client may subscribe to.
 const MAX_SUBSCRIPTIONS: usize = 1_024;

@@ -1,17 +1,15 @@
 //! Requests that were forwarded to a server and have no response yet.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 
-use tsugite_core::jsonrpc::{Id, Raw, RawJson};
-use tsugite_core::protocol::logging::Level;
+use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::revision::Revision;
 
-use super::suspended_calls::SuspendableCall;
-use super::upstream::Upstream;
-use super::upstream_events::encode_progress;
-use crate::client::forwarded_request::RequestIdObserver;
+use super::client_request::ReplyTarget;
+use super::notification_encoding::encode_progress;
+use super::suspendable_call::SuspendableCall;
 use crate::lock::lock;
 use crate::shared::outbound_queue::OutboundQueue;
 
@@ -43,6 +41,18 @@ impl InFlightCalls {
         })
     }
 
+    /// Registers a request under the id of its latest attempt, in place of the earlier one.
+    pub(super) fn replace(&self, earlier: i64, id: i64, call: &Arc<InFlightCall>) {
+        let mut calls = lock(&self.0);
+        calls.remove(&earlier);
+        calls.insert(id, Arc::clone(call));
+    }
+
+    /// Removes the request with this id.
+    pub(super) fn remove(&self, id: i64) {
+        lock(&self.0).remove(&id);
+    }
+
     /// Whether no request is in flight.
     pub(super) fn is_empty(&self) -> bool {
         lock(&self.0).is_empty()
@@ -63,17 +73,6 @@ pub(super) struct InFlightCall {
     pub(super) timed_out: AtomicBool,
     /// Whether it is a subscription, which stays open beside other requests.
     is_subscription: bool,
-}
-
-/// Where messages that belong to a request go.
-#[derive(Clone)]
-pub(super) struct ReplyTarget {
-    pub(super) id: Id<'static>,
-    pub(super) outbox: Arc<OutboundQueue>,
-    /// The token under which the client wants progress.
-    pub(super) progress_token: Option<Id<'static>>,
-    /// The log level the client wants, in an era where each request says so.
-    pub(super) log_level: Option<Level>,
 }
 
 impl InFlightCall {
@@ -142,34 +141,5 @@ impl InFlightCall {
     }
 }
 
-/// Registers a call under the id of its latest attempt, and removes it when dropped.
-pub(super) struct InFlightGuard {
-    upstream: Arc<Upstream>,
-    call: Arc<InFlightCall>,
-    id: AtomicI64,
-}
-
-impl InFlightGuard {
-    pub(super) fn new(upstream: Arc<Upstream>, call: Arc<InFlightCall>) -> Arc<Self> {
-        Arc::new(Self { upstream, call, id: AtomicI64::new(NO_CALL) })
-    }
-}
-
-impl RequestIdObserver for InFlightGuard {
-    fn on_request_id(&self, id: i64) {
-        let mut calls = lock(&self.upstream.in_flight.0);
-        calls.remove(&self.id.swap(id, Ordering::AcqRel));
-        calls.insert(id, Arc::clone(&self.call));
-    }
-}
-
-impl Drop for InFlightGuard {
-    fn drop(&mut self) {
-        lock(&self.upstream.in_flight.0).remove(&self.id.load(Ordering::Acquire));
-    }
-}
-
-/// The id of no call.
-const NO_CALL: i64 = -1;
 /// Bytes of progress that are kept for a client that is away.
 const MAX_MISSED_PROGRESS_BYTES: usize = 16 << 10;

@@ -1,48 +1,114 @@
 //! `initialize` and `server/discover`: a client learns what the servers behind the bridge say of themselves.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::capabilities::{ListCapability, ResourcesCapability};
 use tsugite_core::protocol::discover::{Discover, DiscoverResult};
 use tsugite_core::protocol::lifecycle::{Initialize, InitializeResult};
 use tsugite_core::protocol::{Implementation, Method, Object, ServerCapabilities};
-use tsugite_core::revision::{Revision, RpcError, ServerInfoMeta, read_initialize_params};
+use tsugite_core::revision::{RpcError, read_initialize_params};
 
+use super::bridge_errors::unsupported_error;
 use super::bridge_session::BridgeSession;
-use super::forward::Forwarder;
-use super::upstream::{ClientIdentity, Upstream, unsupported_error};
-use super::{pairing, upstream_pool};
+use super::bridge_state::BridgeState;
+use super::client_identity::ClientIdentity;
+use super::kept_subscription::{Begin, keep_listening};
+use super::pairing;
+use super::upstream::{Downstream, Upstream};
+use super::upstream_events::UpstreamEvents;
 use crate::client::Client;
+use crate::lock::lock;
 use crate::server::encode_result;
 use crate::server::layer::RequestParts;
 
 /// Answers `initialize`: opens a session here and at the servers.
-pub(super) async fn initialize(relay: &Arc<Forwarder>, job: &RequestParts) -> Result<RawJson, RpcError> {
+pub(super) async fn initialize(bridge: &BridgeState, job: &RequestParts) -> Result<RawJson, RpcError> {
     let params = read_initialize_params(Raw::from(&job.params), job.revision)?;
     let face = ClientIdentity { info: params.client_info, capabilities: params.capabilities };
-    let session = BridgeSession::open(relay, job, face).await?;
+    let session = open_session(bridge, job, face).await?;
     let said = match session.upstreams.as_slice() {
-        [only] if relay.is_single() => single_initialize_result(only, job).await?,
+        [only] if bridge.is_single() => single_initialize_result(only, job).await?,
         all => merged_initialize_result(all, job)?,
     };
     job.connection.initialize_forwarded(&job.params, job.revision)?;
-    relay.insert_session(&job.connection, &session);
-    session.listen().await;
+    bridge.insert_session(&job.connection, &session);
+    listen_to_lists(&session).await;
     Ok(said)
 }
 
 /// Opens a session for a request without a handshake here: it stands alone, or its session began on another replica.
 pub(super) async fn open_session_without_handshake(
-    relay: &Arc<Forwarder>,
+    bridge: &BridgeState,
     job: &RequestParts,
 ) -> Result<Arc<BridgeSession>, RpcError> {
     let (_, capabilities, info) = job.connection.session_info();
     let face =
         ClientIdentity { info: info.unwrap_or_else(|| Implementation::new("unknown", "0")), capabilities };
-    let session = BridgeSession::open(relay, job, face).await?;
-    relay.insert_session(&job.connection, &session);
+    let session = open_session(bridge, job, face).await?;
+    bridge.insert_session(&job.connection, &session);
     Ok(session)
+}
+
+/// Opens the connections of a client. Waits for the only server, but not long for one among several.
+async fn open_session(
+    bridge: &BridgeState,
+    job: &RequestParts,
+    identity: ClientIdentity,
+) -> Result<Arc<BridgeSession>, RpcError> {
+    let mut upstreams = Vec::with_capacity(bridge.targets.len());
+    for target in &bridge.targets {
+        let downstream = Downstream::Session(Arc::downgrade(&job.connection), job.revision);
+        upstreams.push(bridge.open_upstream(target, downstream, identity.clone())?);
+    }
+    match upstreams.as_slice() {
+        [only] if bridge.is_single() => drop(only.connected_client().await?),
+        all => {
+            for upstream in all {
+                upstream.wait_while_connecting().await;
+            }
+        }
+    }
+    Ok(Arc::new(BridgeSession::new(upstreams)))
+}
+
+/// Subscribes to the lists of servers that do not push their changes. Does not wait long for a slow one.
+async fn listen_to_lists(session: &Arc<BridgeSession>) {
+    let mut begun = Vec::new();
+    for upstream in &session.upstreams {
+        let upstream = Arc::clone(upstream);
+        let (done, listens) = oneshot::channel();
+        // A server that is away is asked when it connects.
+        if upstream.client_if_connected().is_some() {
+            begun.push(listens);
+        }
+        session.spawn(async move {
+            upstream.wait_connected().await;
+            let Some(filter) = pairing::session_list_filter(&upstream) else { return };
+            let (weak, done) = (Arc::downgrade(&upstream), Mutex::new(Some(done)));
+            drop(upstream);
+            keep_listening(
+                weak,
+                None,
+                |_, _| filter.clone(),
+                |upstream, _, begin| {
+                    if begin == Begin::Again {
+                        UpstreamEvents(Arc::downgrade(upstream)).notify_all_changed();
+                    }
+                    // The receiver may have timed out.
+                    let _ = lock(&done).take().map(|done| done.send(()));
+                },
+            )
+            .await;
+        });
+    }
+    let deadline = Instant::now() + LISTEN_ACK_TIMEOUT;
+    for one in begun {
+        let _ = tokio::time::timeout_at(deadline, one).await;
+    }
 }
 
 /// The `initialize` result with the only server's name and capabilities.
@@ -79,28 +145,20 @@ fn merged_initialize_result(upstreams: &[Arc<Upstream>], job: &RequestParts) -> 
 }
 
 /// Answers `server/discover`.
-pub(super) async fn discover(relay: &Arc<Forwarder>, job: &RequestParts) -> Result<RawJson, RpcError> {
+pub(super) async fn discover(bridge: &BridgeState, job: &RequestParts) -> Result<RawJson, RpcError> {
     let served: Vec<String> =
         job.connection.config.revisions.names().into_iter().map(str::to_owned).collect();
-    if !relay.is_single() {
-        let lent = upstream_pool::acquire_all(relay, job).await?;
+    if !bridge.is_single() {
+        let lent = bridge.acquire_all(job).await?;
         let upstreams: Vec<_> = lent.iter().map(|lent| Arc::clone(&lent.upstream)).collect();
         let (capabilities, instructions) = merge_capabilities(&upstreams);
         let mut found = DiscoverResult::new(served, capabilities);
         found.instructions = instructions;
-        return encode_discover_result(found, job.revision, &job.connection.config.stamp);
+        return pairing::encode_discover_result(found, job.revision, &job.connection.config.stamp);
     }
-    let lent = upstream_pool::acquire(relay, 0, Discover::NAME, job).await?;
+    let lent = bridge.acquire(0, Discover::NAME, job).await?;
     let client = lent.upstream.connected_client().await?;
     pairing::discover_result(&lent.upstream, client, served, job).await
-}
-
-pub(super) fn encode_discover_result(
-    found: DiscoverResult,
-    to: Revision,
-    stamp: &ServerInfoMeta,
-) -> Result<RawJson, RpcError> {
-    encode_result::<Discover>(found, to, stamp).map_err(|error| unsupported_error(&error, Discover::NAME))
 }
 
 /// The capabilities and instructions of several servers together.
@@ -125,9 +183,5 @@ fn merge_capabilities(upstreams: &[Arc<Upstream>]) -> (ServerCapabilities, Optio
     (all, (!instructions.is_empty()).then(|| instructions.trim_end().to_owned()))
 }
 
-pub(super) fn malformed_result_error(upstream: &Upstream) -> RpcError {
-    RpcError::internal_with_message(format!(
-        "{} does not say what it is in a way that can be read",
-        upstream.target.display_name()
-    ))
-}
+/// How long `initialize` waits for subscriptions to be acknowledged.
+const LISTEN_ACK_TIMEOUT: Duration = Duration::from_secs(1);

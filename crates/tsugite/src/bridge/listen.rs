@@ -1,66 +1,29 @@
 //! `subscriptions/listen` of a client, for several servers or for one that has no such method.
 
+use std::future::Future;
 use std::sync::Arc;
 
 use tsugite_core::jsonrpc::{Raw, RawJson};
-use tsugite_core::protocol::subscriptions::{
-    Acknowledged, AcknowledgedParams, Listen, ListenResult, SubscriptionFilter,
-};
-use tsugite_core::protocol::{
-    HasMeta, Meta, Method, NotificationMethod, ServerCapabilities, prompts, resources, tools,
-};
+use tsugite_core::protocol::subscriptions::{Acknowledged, AcknowledgedParams, Listen, SubscriptionFilter};
+use tsugite_core::protocol::{Meta, Method};
 use tsugite_core::revision::{Revision, RpcError, read_params, write_notification};
 
-use super::forward::Forwarder;
-use super::in_flight::ReplyTarget;
+use super::bridge_state::BridgeState;
+use super::client_request::ReplyTarget;
 use super::join_all::join_all;
+use super::kept_subscription::{Begin, keep_listening};
 use super::upstream::Upstream;
+use super::upstream_events::UpstreamEvents;
+use super::upstream_listener::{ListenerEntry, UpstreamListener, listen_result, supported_lists};
 use super::upstream_pool::UpstreamLease;
-use super::{name_mapping, pairing, upstream_pool};
+use super::{name_mapping, pairing};
 use crate::client::{ChangeFilter, Client, Subscription};
 use crate::era::Era;
-use crate::lock::lock;
-use crate::server::encode_result;
 use crate::server::layer::RequestParts;
-
-/// A client without a session that wants to hear of changes.
-pub(super) struct UpstreamListener {
-    pub(super) reply_target: ReplyTarget,
-    pub(super) revision: Revision,
-    filter: SubscriptionFilter,
-}
-
-impl UpstreamListener {
-    /// Whether this is one of the changes it wants to hear of.
-    pub(super) fn matches(&self, method: &str, params: Raw<'_>) -> bool {
-        #[derive(serde::Deserialize)]
-        struct UpdatedResource {
-            uri: String,
-        }
-        let yes = |wish: Option<bool>| wish == Some(true);
-        match method {
-            tools::ListChanged::NAME => yes(self.filter.tools_list_changed),
-            prompts::ListChanged::NAME => yes(self.filter.prompts_list_changed),
-            resources::ListChanged::NAME => yes(self.filter.resources_list_changed),
-            resources::Updated::NAME => params.read::<UpdatedResource>().is_ok_and(|about| {
-                let mut watched = self.filter.resource_subscriptions.iter().flatten();
-                watched.any(|watched| is_within(&about.uri, watched))
-            }),
-            _ => false,
-        }
-    }
-}
-
-/// Whether a resource is the one that is watched, or a part of it; one that only begins alike is another's.
-fn is_within(uri: &str, watched: &str) -> bool {
-    uri.strip_prefix(watched).is_some_and(|rest| {
-        rest.is_empty() || watched.ends_with(['/', ':']) || rest.starts_with(['/', '?', '#'])
-    })
-}
 
 /// Reports changes to a client without a session until the client or the bridge ends the subscription.
 pub(super) async fn listen(
-    relay: &Arc<Forwarder>,
+    bridge: &BridgeState,
     job: &RequestParts,
     place: ReplyTarget,
 ) -> Result<RawJson, RpcError> {
@@ -72,24 +35,25 @@ pub(super) async fn listen(
     let Some(_stream) = job.connection.open_stream(job.caller.principal.as_ref(), named) else {
         return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
     };
-    let lent = upstream_pool::acquire_all(relay, job).await?;
+    let lent = bridge.acquire_all(job).await?;
     if let [UpstreamLease { upstream: only, .. }] = lent.as_slice()
         && only.target.prefix.is_none()
         && only.connected_era().await? == Era::Stateless
     {
+        // The server reports its changes on the forwarded stream; the bridge, that they may have been missed.
+        let _listener = forwarded_listener(only, &wish, &place, job.revision);
         return pairing::forward_listen(only, job, place).await;
     }
     let mut granted = SubscriptionFilter::new();
-    let mut open = Vec::new();
-    let mut kept: Vec<(Arc<Upstream>, Subscription)> = Vec::new();
+    let mut kept: Vec<(Arc<Upstream>, Option<Subscription>)> = Vec::new();
     let mut watched = Vec::with_capacity(lent.len());
-    let mut away = Vec::new();
     for upstream in lent.iter().map(|lent| Arc::clone(&lent.upstream)) {
         let Some(client) = upstream.client_if_connected().cloned() else {
-            away.push(upstream);
+            // One that is away is asked when it comes.
+            kept.push((upstream, None));
             continue;
         };
-        let watch = grant(&upstream, &client, &wish, &mut granted);
+        let watch = grant(bridge, &upstream, &client, &wish, &mut granted);
         watched.push((upstream, client, watch));
     }
     let begun = join_all(watched.into_iter().map(|(upstream, client, watch)| async move {
@@ -97,7 +61,7 @@ pub(super) async fn listen(
             let begun = client.listen(watch).await;
             begun.map_err(|error| upstream.to_rpc_error(error, Listen::NAME, job.revision))
         };
-        let begun = match relay.is_single() {
+        let begun = match bridge.is_single() {
             true => listening.await,
             false => upstream.with_timeout(listening).await,
         };
@@ -105,15 +69,12 @@ pub(super) async fn listen(
     }));
     for (upstream, begun) in begun.await {
         match begun {
-            Ok(subscription) => {
-                kept.push((Arc::clone(&upstream), subscription));
-                open.push(upstream);
-            }
-            Err(refusal) if relay.is_single() => return Err(refusal),
+            Ok(subscription) => kept.push((upstream, Some(subscription))),
+            Err(refusal) if bridge.is_single() => return Err(refusal),
             Err(refusal) => upstream.not_subscribed(&refusal),
         }
     }
-    if !relay.is_single() {
+    if !bridge.is_single() {
         // Lists change when a server comes or goes, whatever it says of itself.
         granted.tools_list_changed = wish.tools_list_changed;
         granted.prompts_list_changed = wish.prompts_list_changed;
@@ -127,26 +88,12 @@ pub(super) async fn listen(
     let params = AcknowledgedParams::new(granted.clone()).meta(meta.clone());
     place.outbox.push(|out| drop(write_notification::<Acknowledged>(out, params, job.revision)));
     // Only now, so that nothing comes before the acknowledgement.
-    let listening =
-        Arc::new(UpstreamListener { reply_target: place, revision: job.revision, filter: granted });
-    for upstream in open.iter().chain(&away) {
-        let mut all = lock(&upstream.listeners);
-        all.retain(|one| one.strong_count() > 0);
-        all.push(Arc::downgrade(&listening));
-    }
-    // One that was away is asked when it comes.
-    let later = join_all(away.into_iter().map(|upstream| {
-        let wish = &wish;
-        async move {
-            upstream.wait_connected().await;
-            let client = upstream.client_if_connected().cloned()?;
-            let watch = grant(&upstream, &client, wish, &mut SubscriptionFilter::new());
-            let begun = client.listen(watch).await;
-            begun.inspect_err(|error| upstream.not_subscribed(error)).ok()
-        }
+    let listener = Arc::new(UpstreamListener::new(place, job.revision, granted));
+    let listening = join_all(kept.into_iter().map(|(upstream, subscription)| {
+        listen_to(bridge, &upstream, subscription, ListenerEntry::new(&listener), &wish)
     }));
     let lasting = async {
-        let _kept = later.await;
+        listening.await;
         std::future::pending::<()>().await;
     };
     tokio::select! {
@@ -154,20 +101,56 @@ pub(super) async fn listen(
         () = job.connection.closed() => {}
         () = lasting => {}
     }
-    drop(kept);
     listen_result(job, meta)
 }
 
-/// The result of a subscription that has ended.
-pub(super) fn listen_result(job: &RequestParts, meta: Meta) -> Result<RawJson, RpcError> {
-    let mut result = ListenResult::new();
-    *result.meta_mut() = Some(meta);
-    encode_result::<Listen>(result, job.revision, &job.connection.config.stamp)
-        .map_err(|_| RpcError::Internal)
+/// Registers a listener at a server, and keeps the subscription of the bridge open that reports its changes.
+fn listen_to<'a>(
+    bridge: &'a BridgeState,
+    upstream: &Arc<Upstream>,
+    subscription: Option<Subscription>,
+    entry: Arc<ListenerEntry>,
+    wish: &'a SubscriptionFilter,
+) -> impl Future<Output = ()> + use<'a> {
+    if let Some(subscription) = &subscription {
+        entry.set_source(subscription.source());
+    }
+    upstream.add_listener(&entry);
+    keep_listening(
+        Arc::downgrade(upstream),
+        subscription,
+        move |upstream, client| grant(bridge, upstream, client, wish, &mut SubscriptionFilter::new()),
+        move |upstream, subscription, begin| {
+            entry.set_source(subscription.source());
+            if begin == Begin::Again {
+                UpstreamEvents(Arc::downgrade(upstream)).notify_listener(&entry.listener);
+            }
+        },
+    )
+}
+
+/// Registers the client of a forwarded subscription for the lists that the server offers.
+fn forwarded_listener(
+    upstream: &Upstream,
+    wish: &SubscriptionFilter,
+    place: &ReplyTarget,
+    revision: Revision,
+) -> Arc<ListenerEntry> {
+    let offered = upstream.client.get().and_then(Client::server_capabilities);
+    let lists = supported_lists(offered.as_ref());
+    let mut filter = wish.clone();
+    filter.tools_list_changed = filter.tools_list_changed.filter(|_| lists.tools);
+    filter.prompts_list_changed = filter.prompts_list_changed.filter(|_| lists.prompts);
+    filter.resources_list_changed = filter.resources_list_changed.filter(|_| lists.resources);
+    let listener = Arc::new(UpstreamListener::new(place.clone(), revision, filter));
+    let entry = ListenerEntry::new(&listener);
+    upstream.add_listener(&entry);
+    entry
 }
 
 /// The part of a filter that this server supports. It is also added to `granted`.
 fn grant(
+    bridge: &BridgeState,
     upstream: &Upstream,
     client: &Client,
     wish: &SubscriptionFilter,
@@ -193,20 +176,10 @@ fn grant(
         })
     });
     for uri in wish.resource_subscriptions.iter().flatten().filter(|_| subscribes) {
-        if let Some(inner) = name_mapping::upstream_uri(&upstream.target, uri) {
+        if let Some(inner) = name_mapping::upstream_uri(&bridge.targets, &upstream.target, uri) {
             watch = watch.resource(inner);
             granted.resource_subscriptions.get_or_insert_default().push(uri.clone());
         }
     }
-    watch
-}
-
-/// The lists whose changes a server reports.
-pub(super) fn supported_lists(offered: Option<&ServerCapabilities>) -> ChangeFilter {
-    let Some(offered) = offered else { return ChangeFilter::lists() };
-    let mut watch = ChangeFilter::new();
-    watch.tools = offered.tools.as_ref().is_some_and(|list| list.list_changed == Some(true));
-    watch.prompts = offered.prompts.as_ref().is_some_and(|list| list.list_changed == Some(true));
-    watch.resources = offered.resources.as_ref().is_some_and(|list| list.list_changed == Some(true));
     watch
 }

@@ -1,11 +1,12 @@
-//! A server that is another server, or several: any transport to any transport, any revision to any revision.
+//! Bridges: a [`Bridge`] is a server that forwards to another server, or to several, between any transports and any
+//! protocol versions.
 //!
 //! ```no_run
 //! # async fn f() -> tsugite::Result<()> {
 //! use tsugite::Client;
 //! use tsugite::bridge::Bridge;
 //!
-//! // A server that only speaks over its pipes, for every client there is.
+//! // A program that speaks over its pipes, for clients over HTTP.
 //! let bridge = Bridge::to(Client::spawn(["my-server", "--verbose"]));
 //! bridge.server().serve_http("127.0.0.1:8808").await?;
 //! bridge.close().await;
@@ -13,28 +14,44 @@
 //! ```
 //!
 //! Messages are translated only where the other side's revision writes them differently. Unknown methods, members and
-//! `_meta` are forwarded unchanged.
-//!
-//! - `forward`: dispatches a request. `pairing`: forwards it, one file for each pair of eras.
-//! - `upstream`, `reconnect`, `in_flight`: one connection to one server. `upstream_events`: what the server sends on it.
-//! - `initialize`, `listen`: handshakes and subscriptions.
-//! - `bridge_session`, `session_state`: clients with a session. `upstream_pool`, `suspended_calls`: clients without.
-//! - `target`, `name_mapping`, `join_all`: several servers behind one bridge.
+//! `_meta` are forwarded unchanged. The guide [bridge](crate::guide::bridge) says what is forwarded, and how calls wait for
+//! answers.
 
+// - `forward`: dispatches a request (`client_request`). `pairing`: forwards it, one file for each pair of eras.
+// - `bridge_state`: the connections and sessions of the bridge. `initialize`, `listen`: handshakes and subscriptions.
+// - `upstream`, `reconnect`, `in_flight`: one connection to one server, opened as a `client_identity`.
+// - `upstream_events`, `notification_encoding`, `upstream_listener`: what the server sends on it, and who receives it.
+// - `pause`, `gate`: keep the servers disconnected while they are replaced.
+// - `bridge_session`, `session_state`: clients with a session. `upstream_pool`, `suspended_calls`, `suspendable_call`:
+//   clients without.
+// - `target`, `name_mapping`, `merged_list`, `join_all`: several servers behind one bridge. `bridge_errors`: errors.
+
+mod backoff;
+mod bridge_errors;
 mod bridge_session;
+mod bridge_state;
+mod client_identity;
+mod client_request;
 mod forward;
+mod gate;
 mod in_flight;
 mod initialize;
 mod join_all;
+mod kept_subscription;
 mod listen;
+mod merged_list;
 mod name_mapping;
+mod notification_encoding;
 mod pairing;
+mod pause;
 mod reconnect;
 mod session_state;
+mod suspendable_call;
 mod suspended_calls;
 mod target;
 mod upstream;
 mod upstream_events;
+mod upstream_listener;
 mod upstream_pool;
 
 use std::sync::{Arc, OnceLock};
@@ -44,15 +61,18 @@ use tsugite_core::protocol::Implementation;
 
 use crate::client::ClientBuilder;
 use crate::server::Server;
-use forward::{BridgeService, Forwarder};
+use bridge_state::BridgeState;
+use forward::BridgeService;
+pub use pause::Pause;
 use target::Target;
 
 /// Stands between clients and one server, or several.
+#[doc(alias("proxy", "gateway", "mcp_remote", "as_proxy"))]
 pub struct Bridge {
     info: Implementation,
     targets: Vec<Arc<Target>>,
     settings: BridgeSettings,
-    forwarder: OnceLock<Arc<Forwarder>>,
+    state: OnceLock<Arc<BridgeState>>,
 }
 
 /// The error of the last attempt to connect to one server of a [`Bridge`].
@@ -99,10 +119,13 @@ impl Bridge {
             max_pooled_per_target: 32,
         };
         let info = Implementation::new("tsugite", env!("CARGO_PKG_VERSION"));
-        Self { info, targets, settings, forwarder: OnceLock::new() }
+        Self { info, targets, settings, state: OnceLock::new() }
     }
 
-    /// Adds a server, whose names begin with `prefix`, as in [`Server::mount`].
+    /// Adds a server, whose names begin with `prefix`, as in [`Server::mount`]. If several prefixes fit a name, the longest
+    /// wins.
+    ///
+    /// Serving [`Bridge::server`] fails if two servers have the same prefix, or if the bridge was made by [`Bridge::to`].
     #[must_use]
     pub fn target(mut self, prefix: impl Into<String>, server: ClientBuilder) -> Self {
         self.targets.push(Arc::new(Target::new(Some(prefix.into()), server)));
@@ -111,8 +134,8 @@ impl Bridge {
 
     /// Sets the name of the bridge, which clients see if there are several servers.
     #[must_use]
-    pub fn info(mut self, info: Implementation) -> Self {
-        self.info = info;
+    pub fn info(mut self, info: impl Into<Implementation>) -> Self {
+        self.info = info.into();
         self
     }
 
@@ -150,12 +173,32 @@ impl Bridge {
 
     /// The server that clients see. It can be served and set up as any other; what is registered with it is not offered.
     pub fn server(&self) -> Server {
-        let relay = Arc::clone(self.forwarder());
-        let plugged = Arc::new(BridgeService(relay));
-        Server::from_info(self.info.clone()).configure(|config| {
-            config.layers = Some(plugged.clone());
-            config.notification_handler = Some(plugged);
-        })
+        let service = Arc::new(BridgeService(Arc::clone(self.state())));
+        let server = Server::from_info(self.info.clone()).configure(|config| {
+            config.layers = Some(service.clone());
+            config.notification_handler = Some(service);
+        });
+        for error in self.prefix_errors() {
+            server.shared.update_registry(|registry| registry.record_error(error));
+        }
+        server
+    }
+
+    /// The reasons why names could not be told apart.
+    fn prefix_errors(&self) -> Vec<String> {
+        let mut errors = Vec::new();
+        for (index, target) in self.targets.iter().enumerate() {
+            let same = |other: &Arc<Target>| other.prefix == target.prefix;
+            match &target.prefix {
+                Some(prefix) if self.targets.iter().skip(index + 1).any(same) => {
+                    errors.push(format!("two servers have the prefix `{prefix}`; give one of them another"));
+                }
+                None if self.targets.len() > 1 => errors
+                    .push("a bridge to one server has no further targets; use `Bridge::to_many`".to_owned()),
+                _ => {}
+            }
+        }
+        errors
     }
 
     /// Returns the servers whose last connection attempt failed, in the order they were added.
@@ -166,15 +209,36 @@ impl Bridge {
         self.targets.iter().filter_map(failed).collect()
     }
 
+    /// Disconnects all servers, so that they can be replaced: a child process ends, and is started again afterwards.
+    ///
+    /// Clients keep their sessions. Calls in flight fail; other requests wait until the [`Pause`] is resumed or dropped.
+    ///
+    /// ```no_run
+    /// # async fn f(bridge: tsugite::bridge::Bridge, build: impl Future<Output = bool>) {
+    /// let pause = bridge.pause().await;
+    /// match build.await {
+    ///     true => pause.resume(),
+    ///     false => pause.fail("it does not build"),
+    /// }
+    /// # }
+    /// ```
+    pub async fn pause(&self) -> Pause {
+        let pause = Pause::begin(&self.targets);
+        if let Some(relay) = self.state.get() {
+            relay.pause().await;
+        }
+        pause
+    }
+
     /// Ends the connections to all servers politely, and opens no more. Calls that are parked, or under way, end too.
     pub async fn close(&self) {
-        if let Some(relay) = self.forwarder.get() {
-            relay.close().await;
+        if let Some(state) = self.state.get() {
+            state.close().await;
         }
     }
 
-    fn forwarder(&self) -> &Arc<Forwarder> {
-        self.forwarder.get_or_init(|| Forwarder::new(self.targets.clone(), self.settings.clone()))
+    fn state(&self) -> &Arc<BridgeState> {
+        self.state.get_or_init(|| BridgeState::new(self.targets.clone(), self.settings.clone()))
     }
 }
 

@@ -4,19 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use tsugite_core::jsonrpc::{Raw, RawJson};
-use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::{Method, NotificationMethod, OrderedMap, completion, prompts, resources, tools};
-use tsugite_core::revision::{Revision, RpcError, translate_raw_result};
+use tsugite_core::revision::{Revision, RpcError};
 
-use super::forward::{reply_target, translate_result};
-use super::in_flight::InFlightCall;
-use super::join_all::join_all;
 use super::target::Target;
-use super::upstream::{Upstream, unsupported_error};
-use crate::client::forwarded_request::ForwardedRequest;
-use crate::era::Era;
 use crate::server::ListKind;
-use crate::server::layer::RequestParts;
 use crate::shared::list_kind::{inner_name, outer_name};
 
 /// Whether the method asks for a list that several servers answer together.
@@ -25,7 +17,7 @@ pub(super) fn is_list(method: &str) -> bool {
 }
 
 /// Where a list stands in its result, what its items are, and which member names them.
-fn list_shape(method: &str) -> Option<(&'static str, ListKind, &'static str)> {
+pub(super) fn list_shape(method: &str) -> Option<(&'static str, ListKind, &'static str)> {
     Some(match method {
         tools::List::NAME => ("tools", ListKind::Tool, "name"),
         prompts::List::NAME => ("prompts", ListKind::Prompt, "name"),
@@ -89,11 +81,23 @@ fn find_target(targets: &[Arc<Target>], kind: ListKind, name: &str) -> Option<(u
 }
 
 /// A URI as the server knows it, if it is one of its.
-pub(super) fn upstream_uri(target: &Target, uri: &str) -> Option<String> {
-    match &target.prefix {
-        Some(prefix) => inner_name(ListKind::Resource, prefix, uri),
-        None => Some(uri.to_owned()),
+pub(super) fn upstream_uri(targets: &[Arc<Target>], target: &Arc<Target>, uri: &str) -> Option<String> {
+    if target.prefix.is_none() {
+        return Some(uri.to_owned());
     }
+    let (index, inner) = find_target(targets, ListKind::Resource, uri)?;
+    targets.get(index).filter(|found| Arc::ptr_eq(found, target)).map(|_| inner)
+}
+
+/// Whether a request for the item of a server under this name reaches that server: a longer prefix wins.
+pub(super) fn is_reachable(
+    targets: &[Arc<Target>],
+    target: &Arc<Target>,
+    kind: ListKind,
+    name: &str,
+) -> bool {
+    let Some((index, _)) = find_target(targets, kind, name) else { return false };
+    targets.get(index).is_some_and(|found| Arc::ptr_eq(found, target))
 }
 
 /// A notification with the names that clients know; `None` if there are none in it, or no others.
@@ -146,15 +150,17 @@ fn prefix_content_block(block: &mut OrderedMap<RawJson>, prefix: &str) {
     }
 }
 
-fn prefix_member(
+/// Puts the prefix before the name in a member. Returns the name with the prefix.
+pub(super) fn prefix_member(
     members: &mut OrderedMap<RawJson>,
     member: &str,
     kind: ListKind,
     prefix: &str,
-) -> Option<()> {
+) -> Option<String> {
     let name: String = members.get(member)?.read().ok()?;
-    members.insert(member, RawJson::from_value(&outer_name(kind, prefix, &name)).ok()?);
-    Some(())
+    let name = outer_name(kind, prefix, &name);
+    members.insert(member, RawJson::from_value(&name).ok()?);
+    Some(name)
 }
 
 /// Changes every object of a list.
@@ -176,91 +182,6 @@ fn map_objects(
     Some(())
 }
 
-/// The lists of all servers as one. One that is away, or fails, is left out.
-pub(super) async fn merged_list(
-    upstreams: &[Arc<Upstream>],
-    method: &str,
-    job: &RequestParts,
-    level: Option<Level>,
-) -> Result<RawJson, RpcError> {
-    let Some((member, kind, name)) = list_shape(method) else { return Err(RpcError::Internal) };
-    let given: OrderedMap<RawJson> = job.params.read().map_err(|error| RpcError::invalid_params(&error))?;
-    if given.get("cursor").is_some_and(|cursor| cursor.text() != "null") {
-        // All is in one page, and each server would take it for one of its own.
-        return Err(RpcError::InvalidParams("Invalid params: this cursor was not given out here".into()));
-    }
-    let mut all: Vec<RawJson> = Vec::new();
-    // All at once: one that is there and says nothing takes the others no time but its own.
-    let lists = join_all(
-        upstreams
-            .iter()
-            .map(|upstream| upstream.with_timeout(read_all_pages(upstream, method, member, job, level))),
-    )
-    .await;
-    for (upstream, list) in upstreams.iter().zip(lists) {
-        let Some(prefix) = upstream.target.prefix.as_deref() else { continue };
-        match list {
-            Ok(items) => all.extend(items.into_iter().filter_map(|item| {
-                let mut item: OrderedMap<RawJson> = item.read().ok()?;
-                prefix_member(&mut item, name, kind, prefix)?;
-                RawJson::from_value(&item).ok()
-            })),
-            Err(refusal) => {
-                tracing::debug!(server = upstream.target.display_name(), %refusal, method, "a list is left out")
-            }
-        }
-    }
-    let mut result: OrderedMap<RawJson> = OrderedMap::new();
-    result.insert(member, RawJson::from_value(&all).map_err(|_| RpcError::Internal)?);
-    let result = RawJson::from_value(&result).map_err(|_| RpcError::Internal)?;
-    // The items are in the client's revision already, but a result of the stateless era has more members than its items.
-    let from = match Era::from(job.revision) {
-        Era::Handshake => job.revision,
-        Era::Stateless => Revision::NEWEST_HANDSHAKE,
-    };
-    let info = Some(&job.connection.config.info);
-    translate_raw_result(method, Raw::from(&result), from, job.revision, info)
-        .map_err(|error| unsupported_error(&error, method))
-}
-
-/// All pages of one server's list.
-async fn read_all_pages(
-    upstream: &Arc<Upstream>,
-    method: &str,
-    member: &str,
-    job: &RequestParts,
-    level: Option<Level>,
-) -> Result<Vec<RawJson>, RpcError> {
-    // Does not wait for a server that is away.
-    if upstream.client_if_connected().is_none() {
-        return Err(RpcError::internal_with_message("it is not there"));
-    }
-    let flight = InFlightCall::new(job.revision, reply_target(job)?);
-    let mut params: OrderedMap<RawJson> =
-        job.params.read().map_err(|error| RpcError::invalid_params(&error))?;
-    let (mut items, mut bytes) = (Vec::new(), 0);
-    for _ in 0..MAX_PAGES {
-        let page = RawJson::from_value(&params).map_err(|_| RpcError::Internal)?;
-        let (result, from) = upstream
-            .send(ForwardedRequest::new(method, &page, job.revision).log_level(level), &flight)
-            .await?;
-        bytes += result.text().len();
-        if bytes > MAX_LIST_BYTES {
-            return Err(RpcError::internal_with_message("its list is too long"));
-        }
-        let result = translate_result(upstream, method, &result, from, job.revision)?;
-        let mut members: OrderedMap<RawJson> = result.read().map_err(|_| RpcError::Internal)?;
-        if let Some(list) = members.remove(member) {
-            items.extend(list.read::<Vec<RawJson>>().map_err(|_| RpcError::Internal)?);
-        }
-        match members.remove("nextCursor").filter(|cursor| cursor.text() != "null") {
-            Some(cursor) => drop(params.insert("cursor", cursor)),
-            None => break,
-        }
-    }
-    Ok(items)
-}
-
 fn string_member(members: &OrderedMap<RawJson>, member: &str) -> Result<String, RpcError> {
     members.get(member).and_then(|value| value.read().ok()).ok_or_else(|| missing_member(member))
 }
@@ -276,7 +197,3 @@ fn unknown_name_error(kind: ListKind, name: String, _revision: Revision) -> RpcE
         ListKind::Resource => RpcError::ResourceNotFound { uri: name },
     }
 }
-
-/// Pages of one list that are read, and how many bytes they may be.
-const MAX_PAGES: usize = 1_000;
-const MAX_LIST_BYTES: usize = 64 << 20;

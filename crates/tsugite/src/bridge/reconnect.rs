@@ -4,20 +4,36 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::backoff::{STABLE_CONNECTION_AGE, backoff};
+use super::bridge_errors::public_reason;
+use super::client_identity::ClientIdentity;
+use super::gate::Gate;
 use super::target::Target;
-use super::upstream::{ClientIdentity, Upstream, UpstreamState, public_reason};
+use super::upstream::{Downstream, Upstream, UpstreamState};
 use super::upstream_events::UpstreamEvents;
 use crate::client::{Client, ClientError, ErrorKind};
+use crate::shared::log;
+
+/// Starts a task that opens a connection and keeps it open until the upstream is dropped or closed.
+pub(super) fn open_upstream(
+    target: &Arc<Target>,
+    downstream: Downstream,
+    identity: ClientIdentity,
+    call_timeout: Duration,
+) -> Arc<Upstream> {
+    let upstream = Arc::new(Upstream::new(target, downstream, call_timeout));
+    let task = tokio::spawn(maintain_connection(Arc::downgrade(&upstream), Arc::clone(target), identity));
+    upstream.set_connect_task(task.abort_handle());
+    upstream
+}
 
 /// Keeps a connection open until the upstream is dropped or closed.
-pub(super) async fn maintain_connection(
-    upstream: Weak<Upstream>,
-    target: Arc<Target>,
-    identity: ClientIdentity,
-) {
-    let Some((client, mut failures)) = connect(&upstream, &target, identity).await else { return };
+async fn maintain_connection(upstream: Weak<Upstream>, target: Arc<Target>, identity: ClientIdentity) {
+    let mut gate = target.gate();
+    let Some((client, mut failures)) = connect(&upstream, &target, &mut gate, identity).await else { return };
     let Some(mut state) = upstream.upgrade().map(|upstream| {
         let _ = upstream.client.set(client.clone());
         let state = upstream.state.subscribe();
@@ -32,13 +48,19 @@ pub(super) async fn maintain_connection(
     };
     let mut since = Instant::now();
     loop {
+        // A pause that began while the connection was opened did not find it.
+        if !gate.borrow().is_open()
+            && let Some(upstream) = upstream.upgrade()
+        {
+            upstream.pause().await;
+        }
         if state.wait_for(|state| matches!(state, UpstreamState::Connecting)).await.is_err() {
             return;
         }
         failures = if since.elapsed() > STABLE_CONNECTION_AGE { 0 } else { failures + 1 };
         loop {
-            tokio::time::sleep(backoff(failures)).await;
-            let outcome = client.reconnect().await;
+            let Some(()) = wait_for_attempt(&upstream, &mut gate, &mut failures).await else { return };
+            let Some(outcome) = unless_paused(&gate, client.reconnect()).await else { continue };
             let Some(strong) = upstream.upgrade() else { return };
             match outcome {
                 Ok(()) => {
@@ -60,31 +82,75 @@ pub(super) async fn maintain_connection(
 async fn connect(
     upstream: &Weak<Upstream>,
     target: &Target,
+    gate: &mut watch::Receiver<Gate>,
     identity: ClientIdentity,
 ) -> Option<(Client, u32)> {
     let observer = Arc::new(UpstreamEvents(Weak::clone(upstream)));
     let mut failures = 0;
     loop {
+        wait_for_attempt(upstream, gate, &mut failures).await?;
+        if failures > 0 {
+            tracing::debug!(server = target.display_name(), failures, "a server is tried again");
+        }
         let builder = target.builder().with_observer(
             observer.clone(),
             identity.info.clone(),
             identity.capabilities.clone(),
         );
-        match builder.await {
-            Ok(client) => {
+        match unless_paused(gate, builder.into_future()).await {
+            None => continue,
+            Some(Ok(client)) => {
                 target.set_probe_record(client.probe_record());
                 return Some((client, failures));
             }
-            Err(error) => {
+            Some(Err(error)) => {
                 target.set_probe_record(None);
                 upstream.upgrade()?.mark_unreachable(&error, upstream);
             }
         }
         failures += 1;
-        tokio::time::sleep(backoff(failures)).await;
-        if let Some(upstream) = upstream.upgrade() {
-            tracing::debug!(server = upstream.target.display_name(), failures, "a server is tried again");
+    }
+}
+
+/// Waits for the delay after a failure, and while the target is paused. A pause ends the delay. `None` if the upstream is
+/// gone.
+async fn wait_for_attempt(
+    upstream: &Weak<Upstream>,
+    gate: &mut watch::Receiver<Gate>,
+    failures: &mut u32,
+) -> Option<()> {
+    if *failures > 0 {
+        // The pause itself is waited for below.
+        let _ = unless_paused(gate, tokio::time::sleep(backoff(*failures))).await;
+    }
+    let mut was_paused = false;
+    loop {
+        let current = gate.borrow_and_update().clone();
+        let strong = upstream.upgrade()?;
+        match current {
+            Gate::Open => {
+                if strong.release() || was_paused {
+                    strong.mark_connecting();
+                    *failures = 0;
+                }
+                return Some(());
+            }
+            Gate::Paused => strong.mark_connecting(),
+            Gate::Failed(why) => drop(strong.state.send_replace(UpstreamState::Unreachable(why))),
         }
+        drop(strong);
+        was_paused = true;
+        gate.changed().await.ok()?;
+    }
+}
+
+/// Runs `work` until the target is paused; then drops it and returns `None`.
+async fn unless_paused<T>(gate: &watch::Receiver<Gate>, work: impl Future<Output = T>) -> Option<T> {
+    let mut gate = gate.clone();
+    tokio::select! {
+        biased;
+        _ = gate.wait_for(|gate| !gate.is_open()) => None,
+        done = work => Some(done),
     }
 }
 
@@ -102,9 +168,12 @@ impl Upstream {
     }
 
     fn mark_unreachable(&self, error: &ClientError, weak: &Weak<Self>) {
-        tracing::warn!(server = self.target.display_name(), %error, "a server behind the bridge cannot be reached");
         let why = public_reason(error);
-        self.target.set_error(&why);
+        let server = self.target.display_name();
+        match self.target.set_error(&why) {
+            true => log::warn!(server, %error, "a server behind the bridge cannot be reached"),
+            false => tracing::debug!(server, %error, "a server behind the bridge still cannot be reached"),
+        }
         let before = self.state.send_replace(UpstreamState::Unreachable(why));
         // Among several servers its items disappear from the merged lists.
         if matches!(before, UpstreamState::Connecting)
@@ -115,14 +184,3 @@ impl Upstream {
         }
     }
 }
-
-/// The delay before the next attempt: doubles with each failure, up to a minute.
-fn backoff(failures: u32) -> Duration {
-    match failures {
-        0 => Duration::ZERO,
-        _ => Duration::from_millis(250).saturating_mul(1 << failures.min(8)).min(Duration::from_secs(60)),
-    }
-}
-
-/// A connection that lasted this long is opened again at once.
-const STABLE_CONNECTION_AGE: Duration = Duration::from_secs(30);

@@ -2,8 +2,10 @@
 
 use std::sync::Mutex;
 
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::gate::Gate;
 use crate::client::{ClientBuilder, ProbeRecord};
 use crate::lock::lock;
 
@@ -15,6 +17,8 @@ pub(super) struct Target {
     /// The revision and transport that were found: the next connection need not probe.
     probe_record: Mutex<Option<ProbeRecord>>,
     last_error: Mutex<Option<String>>,
+    /// Whether connections may be opened.
+    gate: watch::Sender<Gate>,
     /// Connections that are being closed.
     closing: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -26,6 +30,7 @@ impl Target {
             builder,
             probe_record: Mutex::default(),
             last_error: Mutex::default(),
+            gate: watch::Sender::default(),
             closing: Mutex::default(),
         }
     }
@@ -65,12 +70,22 @@ impl Target {
         }
     }
 
+    pub(super) fn set_gate(&self, gate: Gate) {
+        self.gate.send_replace(gate);
+    }
+
+    pub(super) fn gate(&self) -> watch::Receiver<Gate> {
+        self.gate.subscribe()
+    }
+
     pub(super) fn clear_error(&self) {
         lock(&self.last_error).take();
     }
 
-    pub(super) fn set_error(&self, why: &str) {
-        *lock(&self.last_error) = Some(why.to_owned());
+    /// Records why it cannot be reached. Returns whether that is news: many connections to one server may fail, each more
+    /// than once.
+    pub(super) fn set_error(&self, why: &str) -> bool {
+        lock(&self.last_error).replace(why.to_owned()).as_deref() != Some(why)
     }
 
     /// The reason why the last attempt to reach it failed.

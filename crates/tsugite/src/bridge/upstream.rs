@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -10,21 +10,23 @@ use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tsugite_core::jsonrpc::RawJson;
+use tsugite_core::protocol::Method;
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::subscriptions::Listen;
-use tsugite_core::protocol::{ClientCapabilities, Implementation, Method};
-use tsugite_core::revision::{Revision, RpcError, UnsupportedByRevisionError, translate_raw_error};
+use tsugite_core::revision::{Revision, RpcError, translate_raw_error};
 
-use super::in_flight::{InFlightCall, InFlightCalls, InFlightGuard};
-use super::listen::UpstreamListener;
-use super::reconnect::maintain_connection;
+use super::bridge_errors::{public_reason, unsupported_error};
+use super::in_flight::{InFlightCall, InFlightCalls};
 use super::session_state::UpstreamSessionState;
 use super::target::Target;
-use crate::client::forwarded_request::ForwardedRequest;
-use crate::client::{Client, ClientError, ConnectStep, ErrorKind};
+use super::upstream_listener::ListenerEntry;
+use crate::client::forwarded_request::{ConnectHold, ForwardedRequest};
+use crate::client::request_id_observer::RequestIdObserver;
+use crate::client::{Client, ClientError, ErrorKind};
 use crate::era::Era;
 use crate::lock::lock;
 use crate::server::connection::ServerConnection;
+use crate::shared::log;
 
 /// A connection to a server behind the bridge.
 pub(super) struct Upstream {
@@ -34,11 +36,13 @@ pub(super) struct Upstream {
     pub(super) state: watch::Sender<UpstreamState>,
     pub(super) in_flight: InFlightCalls,
     /// Clients without a session that want to hear of changes.
-    pub(super) listeners: Mutex<Vec<Weak<UpstreamListener>>>,
+    pub(super) listeners: Mutex<Vec<Weak<ListenerEntry>>>,
     /// The state to set again after a reconnect, for a client with a session.
     pub(super) session_state: Arc<UpstreamSessionState>,
     /// Notifications that wait until a client with a session is ready.
     pub(super) queued_notifications: Mutex<Option<Vec<Vec<u8>>>>,
+    /// Keeps the connection closed while the target is paused.
+    hold: Mutex<Option<ConnectHold>>,
     /// The log level that was last set at the server.
     log_level: Mutex<Option<Level>>,
     connect_task: OnceLock<AbortHandle>,
@@ -66,37 +70,29 @@ pub(super) enum UpstreamState {
     Unreachable(String),
 }
 
-/// The name and capabilities with which a connection is opened.
-pub(super) struct ClientIdentity {
-    pub(super) info: Implementation,
-    pub(super) capabilities: ClientCapabilities,
-}
-
 impl Upstream {
-    /// Starts a task that opens the connection and keeps it open.
-    pub(super) fn open(
-        target: &Arc<Target>,
-        near: Downstream,
-        face: ClientIdentity,
-        patience: Duration,
-    ) -> Arc<Self> {
-        let upstream = Arc::new(Self {
+    /// A connection that is not open yet; `reconnect` opens it.
+    pub(super) fn new(target: &Arc<Target>, downstream: Downstream, call_timeout: Duration) -> Self {
+        Self {
             target: Arc::clone(target),
-            downstream: near,
+            downstream,
             client: OnceLock::new(),
             state: watch::Sender::new(UpstreamState::Connecting),
             in_flight: InFlightCalls::default(),
             listeners: Mutex::default(),
             session_state: Arc::default(),
             queued_notifications: Mutex::default(),
+            hold: Mutex::default(),
             log_level: Mutex::default(),
             connect_task: OnceLock::new(),
             connecting_since: Mutex::new(Instant::now()),
-            call_timeout: patience,
-        });
-        let keeper = tokio::spawn(maintain_connection(Arc::downgrade(&upstream), Arc::clone(target), face));
-        let _ = upstream.connect_task.set(keeper.abort_handle());
-        upstream
+            call_timeout,
+        }
+    }
+
+    /// Sets the task that opens the connection and keeps it open, once. It ends with the connection.
+    pub(super) fn set_connect_task(&self, task: AbortHandle) {
+        let _ = self.connect_task.set(task);
     }
 
     /// The client, once the connection is open. Fails if it cannot be opened.
@@ -244,10 +240,36 @@ impl Upstream {
         if self.client_if_connected().is_none() {
             return;
         }
-        tracing::warn!(server = self.target.display_name(), seen, "a server behind the bridge is gone");
+        log::warn!(server = self.target.display_name(), seen, "a server behind the bridge is gone");
+        self.mark_connecting();
+    }
+
+    pub(super) fn mark_connecting(&self) {
         lock(&self.log_level).take();
         *lock(&self.connecting_since) = Instant::now();
         self.state.send_replace(UpstreamState::Connecting);
+    }
+
+    /// Registers a client that listens for changes.
+    pub(super) fn add_listener(&self, listener: &Arc<ListenerEntry>) {
+        let mut all = lock(&self.listeners);
+        all.retain(|one| one.strong_count() > 0);
+        all.push(Arc::downgrade(listener));
+    }
+
+    /// Closes the connection until [`Upstream::release`]. It is not reported as lost.
+    pub(super) async fn pause(&self) {
+        let Some(client) = self.client.get() else { return };
+        self.mark_connecting();
+        if lock(&self.hold).is_none() {
+            let hold = client.hold_closed().await;
+            *lock(&self.hold) = Some(hold);
+        }
+    }
+
+    /// Allows the connection to be opened again. Returns whether it was paused.
+    pub(super) fn release(&self) -> bool {
+        lock(&self.hold).take().is_some()
     }
 
     /// Logs that a subscription could not be opened. One that closing the connection interrupted is no fault.
@@ -255,7 +277,7 @@ impl Upstream {
         if self.client.get().is_some_and(Client::is_closed) {
             tracing::debug!(server = self.target.display_name(), %error, "closed while a subscription was opened");
         } else {
-            tracing::warn!(server = self.target.display_name(), %error, "failed to subscribe to the changes of a server");
+            log::warn!(server = self.target.display_name(), %error, "failed to subscribe to the changes of a server");
         }
     }
 
@@ -264,6 +286,7 @@ impl Upstream {
         if let Some(keeper) = self.connect_task.get() {
             keeper.abort();
         }
+        self.release();
         self.state.send_replace(UpstreamState::Unreachable("the bridge is closed".to_owned()));
         if let Some(client) = self.client.get() {
             client.close().await;
@@ -282,38 +305,36 @@ impl Drop for Upstream {
     }
 }
 
-/// The error for a message that the other side's revision cannot express.
-pub(super) fn unsupported_error(error: &UnsupportedByRevisionError, method: &str) -> RpcError {
-    match error {
-        UnsupportedByRevisionError::Method(_) => RpcError::MethodNotFound { method: method.to_owned() },
-        other => RpcError::InvalidParams(format!("this cannot cross the bridge: {other}").into()),
+/// Registers a call under the id of its latest attempt, and removes it when dropped.
+struct InFlightGuard {
+    upstream: Arc<Upstream>,
+    call: Arc<InFlightCall>,
+    id: AtomicI64,
+}
+
+impl InFlightGuard {
+    fn new(upstream: Arc<Upstream>, call: Arc<InFlightCall>) -> Arc<Self> {
+        Arc::new(Self { upstream, call, id: AtomicI64::new(NO_CALL) })
     }
 }
 
-/// The reason of a failure as clients are told it, without the server's address and standard error.
-pub(super) fn public_reason(error: &ClientError) -> String {
-    match error.kind() {
-        ErrorKind::Connect { step, .. } => match step {
-            ConnectStep::Dns => "its name is not known",
-            ConnectStep::Tcp => "nothing answers at its address",
-            ConnectStep::Tls => "no encryption could be agreed on",
-            ConnectStep::Http => "it does not speak HTTP",
-            ConnectStep::Spawn => "it could not be started",
-            ConnectStep::Revision => "no common revision was found",
-            ConnectStep::Handshake => "the handshake failed",
-            ConnectStep::FirstResponse => "it does not answer",
-        }
-        .to_owned(),
-        ErrorKind::Unauthorized(_) => "it wants other credentials than the bridge has".to_owned(),
-        ErrorKind::Status { status, .. } => format!("it answered with HTTP status {status}"),
-        ErrorKind::Config(_) => "the bridge is not set up to reach it".to_owned(),
-        ErrorKind::ConnectionLost { may_have_run: true, .. } => {
-            "the connection was lost, and the call may have been done".to_owned()
-        }
-        ErrorKind::ConnectionLost { .. } => "the connection was lost".to_owned(),
-        _ => error.to_string(),
+impl RequestIdObserver for InFlightGuard {
+    fn on_request_id(&self, id: i64) {
+        self.upstream.in_flight.replace(self.id.swap(id, Ordering::AcqRel), id, &self.call);
+    }
+
+    fn cancel_reason(&self) -> Option<String> {
+        self.call.reply_target()?.cancellation.reason().map(str::to_owned)
     }
 }
 
+impl Drop for InFlightGuard {
+    fn drop(&mut self) {
+        self.upstream.in_flight.remove(self.id.load(Ordering::Acquire));
+    }
+}
+
+/// The id of no call.
+const NO_CALL: i64 = -1;
 /// How long requests wait for one server among several that neither connects nor refuses.
 const UPSTREAM_WAIT_TIMEOUT: Duration = Duration::from_secs(10);

@@ -2,18 +2,22 @@
 
 use std::sync::{Arc, Weak};
 
-use tsugite_core::jsonrpc::{Raw, RawJson, write};
+use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::cancellation::Cancelled;
 use tsugite_core::protocol::logging::{Level, Log};
 use tsugite_core::protocol::progress::Progress;
-use tsugite_core::protocol::{Meta, NotificationMethod, OrderedMap, meta, prompts, resources, tools};
-use tsugite_core::revision::{Revision, translate_raw_notification};
+use tsugite_core::protocol::{NotificationMethod, prompts, resources, tools};
+use tsugite_core::revision::Revision;
 
-use super::in_flight::ReplyTarget;
+use super::client_request::ReplyTarget;
+use super::notification_encoding::{
+    encode_notification, replace_subscription_id, set_subscription_id, with_progress_token,
+};
 use super::pairing::ServerRequest;
 use super::upstream::{Downstream, Upstream};
+use super::upstream_listener::UpstreamListener;
 use super::{name_mapping, pairing};
-use crate::client::upstream_observer::{BoxFuture, RequestResult, UpstreamObserver};
+use crate::client::upstream_observer::{BoxFuture, RequestResult, RequestSource, UpstreamObserver};
 use crate::lock::lock;
 use crate::server::connection::ServerConnection;
 use crate::shared::outbound_queue::OutboundQueue;
@@ -36,10 +40,10 @@ impl UpstreamObserver for UpstreamEvents {
         }
     }
 
-    fn on_request(&self, method: String, params: RawJson, call: Option<i64>) -> BoxFuture<RequestResult> {
+    fn on_request(&self, method: String, params: RawJson, source: RequestSource) -> BoxFuture<RequestResult> {
         let upstream = Weak::clone(&self.0);
         Box::pin(async move {
-            let request = ServerRequest { method: &method, params: &params, call };
+            let request = ServerRequest { method: &method, params: &params, source };
             pairing::forward_server_request(&upstream, request).await
         })
     }
@@ -72,11 +76,20 @@ impl UpstreamObserver for UpstreamEvents {
 impl UpstreamEvents {
     /// Reports every list as changed: it is unknown what changed while the server was away.
     pub(super) fn notify_all_changed(&self) {
+        self.for_each_list(|changed| changed.forward(None));
+    }
+
+    /// Reports every list as changed to one listener, whose subscription was interrupted.
+    pub(super) fn notify_listener(&self, listener: &UpstreamListener) {
+        self.for_each_list(|changed| changed.push_to_listener(listener, EMPTY_PARAMS));
+    }
+
+    fn for_each_list(&self, report: impl Fn(&UpstreamNotification<'_>)) {
         let Some(upstream) = self.0.upgrade() else { return };
         let Some(from) = upstream.revision() else { return };
         for method in [tools::ListChanged::NAME, prompts::ListChanged::NAME, resources::ListChanged::NAME] {
-            UpstreamNotification { upstream: &upstream, from, method, params: EMPTY_PARAMS, no_params: true }
-                .forward(None);
+            let (upstream, params) = (&upstream, EMPTY_PARAMS);
+            report(&UpstreamNotification { upstream, from, method, params, no_params: true });
         }
     }
 }
@@ -147,17 +160,20 @@ impl UpstreamNotification<'_> {
             Downstream::Stateless => {
                 let listening: Vec<_> =
                     lock(&self.upstream.listeners).iter().filter_map(Weak::upgrade).collect();
-                for one in listening {
-                    if one.matches(self.method, params) {
-                        let marked = set_subscription_id(params, &one.reply_target);
-                        self.push(
-                            &one.reply_target.outbox,
-                            one.revision,
-                            marked.as_ref().map_or(params, Raw::from),
-                        );
-                    }
+                let subscription = pairing::reporting_subscription(self.from, call);
+                for entry in listening.iter().filter(|entry| entry.has_subscription(subscription)) {
+                    self.push_to_listener(&entry.listener, params);
                 }
             }
+        }
+    }
+
+    /// Sends it to a listener that wants it.
+    fn push_to_listener(&self, listener: &UpstreamListener, params: Raw<'_>) {
+        if listener.matches(self.method, params) {
+            let target = &listener.reply_target;
+            let marked = set_subscription_id(params, target);
+            self.push(&target.outbox, listener.revision, marked.as_ref().map_or(params, Raw::from));
         }
     }
 
@@ -230,63 +246,6 @@ impl UpstreamNotification<'_> {
     fn encode(&self, to: Revision, params: Raw<'_>) -> Option<Vec<u8>> {
         encode_notification(self.method, params, self.no_params, self.from, to)
     }
-}
-
-/// Encodes progress for a client.
-pub(super) fn encode_progress(
-    place: &ReplyTarget,
-    from: Revision,
-    to: Revision,
-    params: Raw<'_>,
-) -> Option<Vec<u8>> {
-    let params = with_progress_token(place, params)?;
-    encode_notification(Progress::NAME, Raw::from(&params), false, from, to)
-}
-
-/// Encodes a notification in revision `to`. One that is `bare` stays without params if the translation adds none.
-fn encode_notification(
-    method: &str,
-    params: Raw<'_>,
-    bare: bool,
-    from: Revision,
-    to: Revision,
-) -> Option<Vec<u8>> {
-    let params = translate_raw_notification(method, params, from, to).ok()?;
-    let mut bytes = Vec::with_capacity(128);
-    let sent = (!bare || params.text() != "{}").then_some(&params);
-    write::notification(&mut bytes, method, sent).ok()?;
-    Some(bytes)
-}
-
-/// The params of progress under the client's token; `None` if the client wants no progress.
-fn with_progress_token(place: &ReplyTarget, params: Raw<'_>) -> Option<RawJson> {
-    let token = RawJson::from_value(place.progress_token.as_ref()?).ok()?;
-    let mut params = params.read::<OrderedMap<RawJson>>().ok()?;
-    params.insert("progressToken", token);
-    RawJson::from_value(&params).ok()
-}
-
-/// Replaces the subscription id in `_meta` with the client's; `None` if there is none.
-fn replace_subscription_id(params: Raw<'_>, place: &ReplyTarget) -> Option<RawJson> {
-    #[derive(serde::Deserialize)]
-    struct MetaField {
-        #[serde(rename = "_meta")]
-        meta: Meta,
-    }
-    params.read::<MetaField>().ok()?.meta.get(meta::SUBSCRIPTION_ID)?;
-    set_subscription_id(params, place)
-}
-
-/// Puts the client's subscription id into `_meta`.
-pub(super) fn set_subscription_id(params: Raw<'_>, place: &ReplyTarget) -> Option<RawJson> {
-    let mut params: OrderedMap<RawJson> = params.read().ok()?;
-    let mut meta: Meta = match params.get("_meta") {
-        Some(meta) => meta.read().ok()?,
-        None => Meta::new(),
-    };
-    meta.set_subscription_id(&place.id);
-    params.insert("_meta", RawJson::from_value(&meta).ok()?);
-    RawJson::from_value(&params).ok()
 }
 
 /// Bytes that may be queued until a client is ready.

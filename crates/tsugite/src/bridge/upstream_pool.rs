@@ -5,16 +5,16 @@
 //! without saying for which, so no two calls that may be asked share a connection.
 
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use tokio::sync::Notify;
-use tsugite_core::jsonrpc::Raw;
+use tokio::time::Instant;
 use tsugite_core::protocol::{ClientCapabilities, Implementation, Method, prompts, resources, tools};
 use tsugite_core::revision::RpcError;
-use tsugite_core::session::RequestMeta;
 
-use super::forward::Forwarder;
-use super::join_all::join_all;
-use super::upstream::{ClientIdentity, Downstream, Upstream};
+use super::client_identity::ClientIdentity;
+use super::client_request::parse_request_meta;
+use super::upstream::Upstream;
 use crate::era::Era;
 use crate::lock::lock;
 use crate::server::connection::ServerConnection;
@@ -35,6 +35,8 @@ struct PooledUpstream {
     upstream: Arc<Upstream>,
     /// Whether a call during which the server may send requests runs on it.
     in_exclusive_use: bool,
+    /// Until when the server may still send requests about an abandoned call.
+    set_aside_until: Option<Instant>,
 }
 
 /// A connection leased for one request.
@@ -52,75 +54,98 @@ struct LeaseGuard {
     completed: bool,
 }
 
-/// Leases a connection to one of the servers. Waits if there are too many.
-pub(super) async fn acquire(
-    relay: &Arc<Forwarder>,
-    index: usize,
-    method: &str,
-    job: &RequestParts,
-) -> Result<UpstreamLease, RpcError> {
-    let (Some(target), Some(pool)) = (relay.targets.get(index), relay.pools.get(index)) else {
-        return Err(RpcError::Internal);
-    };
-    let (key, face) = caller_identity(job)?;
-    let may_ask = allows_input_requests(method) && supports_input_requests(&face.capabilities);
-    let peer = job.connection.can_push().then(|| Arc::downgrade(&job.connection));
-    let shared = peer.is_none();
-    loop {
-        let first = lock(&pool.entries).first().map(|entry| Arc::clone(&entry.upstream));
-        if let Some(first) = first {
-            // The era of the server decides how connections to it are shared.
-            first.wait_while_connecting().await;
-            if first.era() == Some(Era::Stateless) {
-                return Ok(UpstreamLease { upstream: first, guard: None });
+impl UpstreamPool {
+    /// Leases a connection, which `open` opens if no other fits. Waits if there are `max_upstreams` and none is free.
+    pub(super) async fn acquire(
+        self: &Arc<Self>,
+        method: &str,
+        job: &RequestParts,
+        max_upstreams: usize,
+        open: impl Fn(ClientIdentity) -> Result<Arc<Upstream>, RpcError>,
+    ) -> Result<UpstreamLease, RpcError> {
+        let (key, face) = caller_identity(job)?;
+        let may_ask = allows_input_requests(method) && supports_input_requests(&face.capabilities);
+        let peer = job.connection.can_push().then(|| Arc::downgrade(&job.connection));
+        let shared = peer.is_none();
+        loop {
+            let first = lock(&self.entries).first().map(|entry| Arc::clone(&entry.upstream));
+            if let Some(first) = first {
+                // The era of the server decides how connections to it are shared.
+                first.wait_while_connecting().await;
+                if first.era() == Some(Era::Stateless) {
+                    return Ok(UpstreamLease { upstream: first, guard: None });
+                }
             }
+            let freed = self.freed.notified();
+            {
+                let mut entries = lock(&self.entries);
+                entries.retain(|entry| entry.in_exclusive_use || !entry.is_orphaned());
+                let now = Instant::now();
+                remove_spare(&mut entries, &key, peer.as_ref(), now);
+                let mut theirs = entries.iter_mut().filter(|entry| entry.matches(&key, peer.as_ref()));
+                if let Some(entry) = theirs.find(|entry| !may_ask || entry.may_be_asked(now)) {
+                    return Ok(self.lease(entry, may_ask, shared));
+                }
+                let idle =
+                    entries.iter().position(|entry| !entry.in_exclusive_use && entry.upstream.is_idle());
+                if let (true, Some(idle)) = (entries.len() >= max_upstreams, idle) {
+                    entries.remove(idle);
+                }
+                if entries.len() < max_upstreams {
+                    let upstream = open(face.clone())?;
+                    let mut entry = PooledUpstream::new(key, peer, upstream);
+                    let lent = self.lease(&mut entry, may_ask, shared);
+                    entries.push(entry);
+                    return Ok(lent);
+                }
+            }
+            freed.await;
         }
-        let freed = pool.freed.notified();
-        {
-            let mut entries = lock(&pool.entries);
-            entries.retain(|entry| entry.in_exclusive_use || !entry.is_orphaned());
-            let mut theirs = entries.iter_mut().filter(|entry| entry.matches(&key, peer.as_ref()));
-            if let Some(entry) = theirs.find(|entry| !(may_ask && entry.in_exclusive_use)) {
-                return Ok(pool.lease(entry, may_ask, shared));
-            }
-            let idle = entries.iter().position(|entry| !entry.in_exclusive_use && entry.upstream.is_idle());
-            if let (true, Some(idle)) = (entries.len() >= relay.settings.max_pooled_per_target, idle) {
-                entries.remove(idle);
-            }
-            if entries.len() < relay.settings.max_pooled_per_target {
-                let opening = || {
-                    Upstream::open(
-                        target,
-                        Downstream::Stateless,
-                        clone_identity(&face),
-                        relay.settings.call_timeout,
-                    )
-                };
-                let upstream = relay.register_upstream(opening)?;
-                let mut entry = PooledUpstream { caller_key: key, peer, upstream, in_exclusive_use: false };
-                let lent = pool.lease(&mut entry, may_ask, shared);
-                entries.push(entry);
-                return Ok(lent);
-            }
-        }
-        freed.await;
+    }
+
+    fn lease(self: &Arc<Self>, entry: &mut PooledUpstream, may_ask: bool, shared: bool) -> UpstreamLease {
+        let upstream = Arc::clone(&entry.upstream);
+        entry.in_exclusive_use |= may_ask;
+        let lease = LeaseGuard {
+            pool: Arc::clone(self),
+            upstream: Arc::clone(&upstream),
+            exclusive: may_ask,
+            shared,
+            completed: false,
+        };
+        UpstreamLease { upstream, guard: Some(lease) }
     }
 }
 
-/// Leases a connection to each of the servers.
-pub(super) async fn acquire_all(
-    relay: &Arc<Forwarder>,
-    job: &RequestParts,
-) -> Result<Vec<UpstreamLease>, RpcError> {
-    let lending = (0..relay.targets.len()).map(|index| async move {
-        let lent = acquire(relay, index, "", job).await?;
-        lent.upstream.wait_while_connecting().await;
-        Ok(lent)
+/// Closes connections that were set aside long enough, if their caller has an earlier one.
+fn remove_spare(
+    entries: &mut Vec<PooledUpstream>,
+    key: &str,
+    peer: Option<&Weak<ServerConnection>>,
+    now: Instant,
+) {
+    let mut has_earlier = false;
+    entries.retain(|entry| {
+        let theirs = entry.matches(key, peer);
+        let spare = has_earlier
+            && entry.set_aside_until.is_some_and(|until| until <= now)
+            && !entry.in_exclusive_use
+            && entry.upstream.is_idle();
+        has_earlier |= theirs;
+        !(theirs && spare)
     });
-    join_all(lending).await.into_iter().collect()
 }
 
 impl PooledUpstream {
+    fn new(caller_key: String, peer: Option<Weak<ServerConnection>>, upstream: Arc<Upstream>) -> Self {
+        Self { caller_key, peer, upstream, in_exclusive_use: false, set_aside_until: None }
+    }
+
+    /// Whether a call during which the server may send requests can use it.
+    fn may_be_asked(&self, now: Instant) -> bool {
+        !self.in_exclusive_use && self.set_aside_until.is_none_or(|until| until <= now)
+    }
+
     fn matches(&self, key: &str, peer: Option<&Weak<ServerConnection>>) -> bool {
         let same = match (&self.peer, peer) {
             (Some(mine), Some(other)) => mine.ptr_eq(other),
@@ -149,35 +174,23 @@ impl UpstreamLease {
     }
 }
 
-impl UpstreamPool {
-    fn lease(self: &Arc<Self>, entry: &mut PooledUpstream, may_ask: bool, shared: bool) -> UpstreamLease {
-        let upstream = Arc::clone(&entry.upstream);
-        entry.in_exclusive_use |= may_ask;
-        let lease = LeaseGuard {
-            pool: Arc::clone(self),
-            upstream: Arc::clone(&upstream),
-            exclusive: may_ask,
-            shared,
-            completed: false,
-        };
-        UpstreamLease { upstream, guard: Some(lease) }
-    }
-}
-
 impl Drop for LeaseGuard {
     fn drop(&mut self) {
         let mut entries = lock(&self.pool.entries);
         let index = entries.iter().position(|entry| Arc::ptr_eq(&entry.upstream, &self.upstream));
         if let Some(index) = index.filter(|_| self.exclusive) {
-            let mut spare = self.shared && !self.completed;
+            let abandoned = self.shared && !self.completed;
+            let mut spare = false;
             if let Some(entry) = entries.get_mut(index) {
                 entry.in_exclusive_use = false;
+                // The server may still send a request about an abandoned call, which the next caller would get. Closing
+                // the connection instead would end the server and its state.
+                entry.set_aside_until = abandoned.then(|| Instant::now() + SET_ASIDE_TIME);
                 let (key, peer) = (entry.caller_key.clone(), entry.peer.clone());
-                // One connection per caller stays; those opened beside it are closed. So is one whose server may still
-                // send a request about an abandoned call, which the next caller would get.
+                // One connection per caller stays; those opened beside it are closed.
                 let mut others = entries.iter().enumerate().filter(|(at, _)| *at != index);
-                spare |= others
-                    .any(|(_, other)| other.matches(&key, peer.as_ref()) && !other.in_exclusive_use)
+                spare = !abandoned
+                    && others.any(|(_, other)| other.matches(&key, peer.as_ref()) && !other.in_exclusive_use)
                     && self.upstream.is_idle();
             }
             if spare {
@@ -192,18 +205,12 @@ impl Drop for LeaseGuard {
 
 /// The identity of the caller: as text to compare, and as a server is told it.
 fn caller_identity(job: &RequestParts) -> Result<(String, ClientIdentity), RpcError> {
-    let peek =
-        RequestMeta::from_params(Raw::from(&job.params)).map_err(|error| RpcError::invalid_params(&error))?;
-    let sender = peek.declared_client()?;
+    let sender = parse_request_meta(&job.params)?.declared_client()?;
     let info = sender.info().unwrap_or_else(|| Implementation::new("unknown", "0"));
     let caller = job.caller.principal.as_ref().map(|who| (who.issuer(), who.subject()));
     let key =
         serde_json::to_string(&(caller, &info, &sender.capabilities)).map_err(|_| RpcError::Internal)?;
     Ok((key, ClientIdentity { info, capabilities: sender.capabilities }))
-}
-
-fn clone_identity(face: &ClientIdentity) -> ClientIdentity {
-    ClientIdentity { info: face.info.clone(), capabilities: face.capabilities.clone() }
 }
 
 /// Whether a server may send requests before it answers this method.
@@ -213,4 +220,58 @@ pub(super) fn allows_input_requests(method: &str) -> bool {
 
 fn supports_input_requests(capabilities: &ClientCapabilities) -> bool {
     capabilities.elicitation.is_some() || capabilities.sampling.is_some() || capabilities.roots.is_some()
+}
+
+/// How long no further call that may be asked uses the connection of an abandoned one.
+const SET_ASIDE_TIME: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Server;
+    use crate::bridge::target::Target;
+    use crate::bridge::upstream::Downstream;
+    use crate::client::Client;
+
+    fn upstream() -> Arc<Upstream> {
+        let target = Target::new(None, Client::in_process(&Server::new("s", "1")));
+        Arc::new(Upstream::new(&Arc::new(target), Downstream::Stateless, Duration::MAX))
+    }
+
+    /// A pool with one connection, on which a call was abandoned or completed.
+    fn pool_after_call(completed: bool) -> Arc<UpstreamPool> {
+        let pool = Arc::new(UpstreamPool::default());
+        let mut entry = PooledUpstream::new("caller".to_owned(), None, upstream());
+        let mut lease = pool.lease(&mut entry, true, true);
+        lock(&pool.entries).push(entry);
+        if completed {
+            lease.mark_completed();
+        }
+        drop(lease);
+        pool
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn abandoned_call_sets_its_connection_aside_for_a_while() {
+        assert!(lock(&pool_after_call(true).entries)[0].may_be_asked(Instant::now()));
+        let pool = pool_after_call(false);
+        assert!(!lock(&pool.entries)[0].may_be_asked(Instant::now()));
+        tokio::time::advance(SET_ASIDE_TIME).await;
+        assert!(lock(&pool.entries)[0].may_be_asked(Instant::now()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_connection_per_caller_stays() {
+        let pool = pool_after_call(false);
+        let mut entries = lock(&pool.entries);
+        let mut other = PooledUpstream::new("caller".to_owned(), None, upstream());
+        other.set_aside_until = Some(Instant::now() + SET_ASIDE_TIME);
+        entries.push(other);
+        remove_spare(&mut entries, "caller", None, Instant::now());
+        assert_eq!(entries.len(), 2);
+        remove_spare(&mut entries, "another", None, Instant::now() + SET_ASIDE_TIME);
+        assert_eq!(entries.len(), 2);
+        remove_spare(&mut entries, "caller", None, Instant::now() + SET_ASIDE_TIME);
+        assert_eq!(entries.len(), 1);
+    }
 }

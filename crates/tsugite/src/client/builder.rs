@@ -22,6 +22,7 @@ use super::client_handler::{Change, ClientHandler, FormResponse, UrlResponse, re
 use super::client_settings::{ClientSettings, Direction};
 use super::client_state::ClientState;
 use super::http::Authorizer;
+use super::restart_backoff::RestartBackoff;
 use super::upstream_observer::UpstreamObserver;
 use super::{Client, ClientInner, ConnectTarget};
 use crate::shared::in_process::InProcessServer;
@@ -64,13 +65,23 @@ impl ClientBuilder {
         Self::new(ConnectTarget::InProcess(server, None))
     }
 
-    /// Sets the name and version that the client reports to the server.
-    pub fn client_info(mut self, info: Implementation) -> Self {
-        self.settings.info = info;
+    /// Sets the name and version that the client reports to the server: a pair, or an [`Implementation`] with a title,
+    /// icons and a web site.
+    ///
+    /// ```
+    /// use tsugite::prelude::*;
+    ///
+    /// let builder = Client::connect("http://localhost:8000/mcp").client_info(("my-app", "2.0.0"));
+    /// # let _ = builder;
+    /// ```
+    #[doc(alias("clientInfo", "Implementation"))]
+    pub fn client_info(mut self, info: impl Into<Implementation>) -> Self {
+        self.settings.info = info.into();
         self
     }
 
     /// Uses this revision and no other, without probing the server.
+    #[doc(alias("protocol_version", "protocolVersion"))]
     pub fn revision(mut self, revision: Revision) -> Self {
         self.settings.revisions = Revisions::from_iter([revision]);
         self.settings.pinned = true;
@@ -78,6 +89,7 @@ impl ClientBuilder {
     }
 
     /// Sets the revisions to choose from; all of them by default. The server is probed for the newest common one.
+    #[doc(alias("protocol_version", "protocol_versions"))]
     pub fn revisions(mut self, revisions: Revisions) -> Self {
         self.settings.revisions = revisions;
         self.settings.pinned = false;
@@ -144,6 +156,43 @@ impl ClientBuilder {
         self
     }
 
+    /// Sets the size limit of all pages of one list together, in bytes; 64 MiB by default. The list ends with an error after
+    /// the page that exceeds it.
+    pub fn max_list_bytes(mut self, bytes: usize) -> Self {
+        self.settings.max_list_bytes = bytes;
+        self
+    }
+
+    /// Sets the size limit of a `requestState`, which the client sends back with the next round of a call, in bytes; 1 MiB by
+    /// default. A call with a larger one fails.
+    pub fn max_request_state_bytes(mut self, bytes: usize) -> Self {
+        self.settings.max_request_state_bytes = bytes;
+        self
+    }
+
+    /// Declares that calling this tool twice is safe: a call whose outcome is unknown is sent again. For a single call,
+    /// use [`Call::idempotent`](super::Call::idempotent).
+    pub fn repeatable_tool(mut self, name: impl Into<String>) -> Self {
+        self.settings.repeatable_tools.push(name.into());
+        self
+    }
+
+    /// Sets whether a tool counts as repeatable if the server declares it idempotent or read-only; false by default,
+    /// because the server may be wrong.
+    #[doc(alias("idempotentHint", "readOnlyHint"))]
+    pub fn trust_tool_hints(mut self, trusted: bool) -> Self {
+        self.settings.trust_tool_hints = trusted;
+        self
+    }
+
+    /// Sets whether a response with HTTP status 400 and an error that mentions a session, without the id of the request,
+    /// means that the server has forgotten the session; false by default. Some servers send it where the specification
+    /// requires 404. Tool calls are not sent again after it.
+    pub fn session_expired_on_400(mut self, enabled: bool) -> Self {
+        self.settings.session_expired_on_400 = enabled;
+        self
+    }
+
     /// Sets whether the standalone stream for messages outside of calls is opened over HTTP, up to 2025-11-25; true by
     /// default.
     pub fn standalone_stream(mut self, enabled: bool) -> Self {
@@ -151,7 +200,17 @@ impl ClientBuilder {
         self
     }
 
+    /// Checks at this interval that the server responds; off by default. The client sends `ping` up to 2025-11-25 and
+    /// `server/discover` on 2026-07-28. If the server does not answer within the idle timeout ([`timeout`](Self::timeout)), the
+    /// client treats it as gone: calls in flight fail, and the next call opens a new connection.
+    #[doc(alias("keepalive", "heartbeat", "liveness"))]
+    pub fn ping_interval(mut self, interval: Duration) -> Self {
+        self.settings.ping_interval = Some(interval);
+        self
+    }
+
     /// Sets the lowest level of logs to receive. It is sent once up to 2025-11-25, and with each request on 2026-07-28.
+    #[doc(alias("logging", "setLevel"))]
     pub fn log_level(mut self, level: Level) -> Self {
         self.settings.log_level = Some(level);
         self
@@ -200,6 +259,7 @@ impl ClientBuilder {
     }
 
     /// Sets where credentials for HTTP requests come from.
+    #[doc(alias("auth", "OAuth", "OAuthClientProvider"))]
     pub fn authorizer(mut self, authorizer: impl Authorizer) -> Self {
         match &mut self.target {
             ConnectTarget::Http(config) => config.authorizer = Some(Arc::new(authorizer)),
@@ -256,12 +316,20 @@ impl ClientBuilder {
     }
 
     /// Sets the handler for requests and notifications of the server.
+    #[doc(alias = "set_request_handler")]
     pub fn handler(mut self, handler: impl ClientHandler) -> Self {
         self.settings.handlers.set_handler(handler);
         self
     }
 
     /// Sets the callback that lets the user fill in forms.
+    #[doc(alias(
+        "elicitation",
+        "elicit",
+        "elicitation_callback",
+        "create_elicitation",
+        "elicitation_handler"
+    ))]
     pub fn on_elicit_form<F, A>(mut self, callback: F) -> Self
     where
         F: Fn(FormParams) -> A + Send + Sync + 'static,
@@ -271,7 +339,9 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the callback that opens web pages, with the user's consent.
+    /// Sets the callback that opens web pages, with the user's consent. Show the host and its risks
+    /// ([`UrlParams::target`]); a URL that names a user is declined before.
+    #[doc(alias("elicitation", "elicit"))]
     pub fn on_elicit_url<F, A>(mut self, callback: F) -> Self
     where
         F: Fn(UrlParams) -> A + Send + Sync + 'static,
@@ -282,6 +352,7 @@ impl ClientBuilder {
     }
 
     /// Sets the callback that asks the model.
+    #[doc(alias("sampling", "create_message", "createMessage", "sampling_handler", "sampling_callback"))]
     pub fn on_sample<F, A>(mut self, callback: F) -> Self
     where
         F: Fn(CreateMessageParams) -> A + Send + Sync + 'static,
@@ -307,6 +378,7 @@ impl ClientBuilder {
     }
 
     /// Sets the callback that returns the roots, each time the server asks.
+    #[doc(alias("list_roots", "list_roots_callback"))]
     pub fn on_roots<F, A>(mut self, callback: F) -> Self
     where
         F: Fn() -> A + Send + Sync + 'static,
@@ -317,18 +389,21 @@ impl ClientBuilder {
     }
 
     /// Sets the callback for log messages.
+    #[doc(alias("logging", "logging_callback", "log_handler", "notifications/message"))]
     pub fn on_log(mut self, callback: impl Fn(LogParams) + Send + Sync + 'static) -> Self {
         self.settings.handlers.log = Some(Arc::new(callback));
         self
     }
 
     /// Sets the callback for the progress of calls that have no callback of their own.
+    #[doc(alias("progress_handler", "notifications/progress"))]
     pub fn on_progress(mut self, callback: impl Fn(ProgressParams) + Send + Sync + 'static) -> Self {
         self.settings.handlers.progress = Some(Arc::new(callback));
         self
     }
 
     /// Sets the callback for changes at the server. On 2026-07-28 this keeps a stream open for changes of its lists.
+    #[doc(alias("notifications", "list_changed", "message_handler"))]
     pub fn on_change(mut self, callback: impl Fn(Change) + Send + Sync + 'static) -> Self {
         self.settings.handlers.change = Some(Arc::new(callback));
         self
@@ -383,11 +458,12 @@ impl ClientBuilder {
             shared: ClientState::new(self.settings),
             target: self.target,
             connection: Mutex::default(),
-            connect_lock: tokio::sync::Mutex::default(),
+            connect_lock: Arc::default(),
             connect_attempts: AtomicU64::new(0),
             probe_record: Mutex::new(self.probe_record),
             resource_subscriptions: Mutex::default(),
             listen_task: Mutex::default(),
+            restarts: RestartBackoff::default(),
             closed: AtomicBool::new(false),
         };
         let client = Client { inner: Arc::new(inner) };

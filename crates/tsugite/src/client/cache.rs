@@ -1,12 +1,13 @@
 //! Results that may be reused as long as the server says (2026-07-28).
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Raw, RawJson};
-use tsugite_core::protocol::{CacheSubject, Method, prompts, resources, tools};
+use tsugite_core::protocol::{CacheScope, CacheSubject, Method, prompts, resources, tools};
 
 use super::client_handler::Change;
 use crate::lock::lock;
@@ -24,15 +25,30 @@ pub enum Caching {
     Bypass,
 }
 
-/// The cache of one client. It acts for one principal, so both `private` and `public` results may be kept.
+/// The cache of one client. It keeps `public` results for every identity, and `private` results for the current one.
 #[derive(Default)]
 pub(super) struct Cache {
     entries: Mutex<CacheEntries>,
+    hasher: RandomState,
+}
+
+/// The identity and scopes for which a result was requested.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum CacheIdentity {
+    /// The client acts for one identity only.
+    #[default]
+    Fixed,
+    /// The key that the authorizer returns.
+    Named(String),
+    /// A digest of the credentials, with a key of this process.
+    Digest(u64),
 }
 
 #[derive(Default)]
 struct CacheEntries {
     results: HashMap<CacheKey, CacheEntry>,
+    /// The identity of the private results.
+    identity: CacheIdentity,
     bytes: usize,
     /// Grows with each change: a result requested before a change must not be kept after it.
     generation: u64,
@@ -53,6 +69,7 @@ impl CacheKey {
 
 struct CacheEntry {
     result: RawJson,
+    scope: CacheScope,
     expires_at: Instant,
 }
 
@@ -61,6 +78,25 @@ struct CacheEntry {
 pub(super) struct CacheGeneration(u64);
 
 impl Cache {
+    /// The identity of credentials that the authorizer does not name.
+    pub(super) fn identity_of_credentials(&self, credentials: Option<&str>) -> CacheIdentity {
+        CacheIdentity::Digest(self.hasher.hash_one(credentials))
+    }
+
+    /// Drops the private results of every other identity. Results requested before are not kept either. Returns true if the
+    /// identity has changed.
+    pub(super) fn set_identity(&self, identity: &CacheIdentity) -> bool {
+        let mut entries = lock(&self.entries);
+        if entries.identity == *identity {
+            return false;
+        }
+        entries.identity = identity.clone();
+        entries.generation += 1;
+        entries.results.retain(|_, entry| entry.scope == CacheScope::Public);
+        entries.bytes = entries.results.values().map(|entry| entry.result.text().len()).sum();
+        true
+    }
+
     /// The current generation, to be taken before the request is sent.
     pub(super) fn generation(&self) -> CacheGeneration {
         CacheGeneration(lock(&self.entries).generation)
@@ -90,9 +126,15 @@ impl Cache {
         #[serde(rename_all = "camelCase")]
         struct Hint {
             ttl_ms: Option<f64>,
+            #[serde(default)]
+            cache_scope: Option<RawJson>,
         }
-        let ttl = match Raw::from(result).read::<Hint>() {
-            Ok(Hint { ttl_ms: Some(ttl) }) if ttl >= 1.0 => Duration::from_millis(ttl.min(MAX_TTL_MS) as u64),
+        let (ttl, scope) = match Raw::from(result).read::<Hint>() {
+            Ok(Hint { ttl_ms: Some(ttl), cache_scope }) if ttl >= 1.0 => {
+                // Without a scope that the client knows, the result is private.
+                let scope = cache_scope.and_then(|scope| scope.read().ok()).unwrap_or(CacheScope::Private);
+                (Duration::from_millis(ttl.min(MAX_TTL_MS) as u64), scope)
+            }
             _ => return,
         };
         let size = result.text().len();
@@ -111,7 +153,7 @@ impl Cache {
         let key = CacheKey::new(method, subject);
         entries.remove(&key);
         entries.bytes += size;
-        entries.results.insert(key, CacheEntry { result: result.clone(), expires_at: now + ttl });
+        entries.results.insert(key, CacheEntry { result: result.clone(), scope, expires_at: now + ttl });
     }
 
     /// Removes the results that depend on a change.
@@ -170,6 +212,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn result_is_used_until_its_ttl_is_over() {
+        // CACH-008
         let cache = Cache::default();
         cache.insert(tools::List::NAME, FIRST, &result(1000), cache.generation());
         assert!(cache.get(tools::List::NAME, FIRST).is_some());
@@ -206,6 +249,26 @@ mod tests {
         let cache = Cache::default();
         let generation = cache.generation();
         cache.invalidate(&Change::Tools);
+        cache.insert(tools::List::NAME, FIRST, &result(9000), generation);
+        assert!(cache.get(tools::List::NAME, FIRST).is_none());
+    }
+
+    #[tokio::test]
+    async fn other_identity_drops_private_results_only() {
+        // CACH-013
+        let cache = Cache::default();
+        let generation = cache.generation();
+        for (uri, scope) in [("a:1", "private"), ("a:2", "public"), ("a:3", "unknown")] {
+            let text = format!(r#"{{"ttlMs":9000,"cacheScope":"{scope}"}}"#);
+            let result = RawJson::parse(text).unwrap();
+            cache.insert(resources::Read::NAME, CacheSubject::Resource(uri), &result, generation);
+        }
+        let kept = |uri| cache.get(resources::Read::NAME, CacheSubject::Resource(uri)).is_some();
+        assert!(!cache.set_identity(&CacheIdentity::Fixed));
+        assert!(kept("a:1") && kept("a:2") && kept("a:3"));
+        assert!(cache.set_identity(&cache.identity_of_credentials(Some("Bearer t"))));
+        assert!(!kept("a:1") && kept("a:2") && !kept("a:3"));
+        // Nor is a result kept that was requested before.
         cache.insert(tools::List::NAME, FIRST, &result(9000), generation);
         assert!(cache.get(tools::List::NAME, FIRST).is_none());
     }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Id, RawJson};
 use tsugite_core::protocol::mrtr::{InputRequired, InputResponses, MaybeInputRequired};
 use tsugite_core::protocol::progress::ProgressParams;
-use tsugite_core::protocol::{HasMeta, Meta, Method, Output, prompts, resources, tools};
+use tsugite_core::protocol::{HasMeta, Meta, Method, Output, completion, prompts, resources, tools};
 use tsugite_core::revision::{
     InferResultType, Translate, read_result, write_request, write_request_with_meta,
 };
@@ -20,7 +20,7 @@ use super::Client;
 use super::cache::Caching;
 use super::client_error::{ClientError, ErrorKind, Result, TimeoutKind};
 use super::connection::{ClientConnection, OutboundRequest};
-use super::options::Options;
+use super::options::{FailureCauseSlot, Options};
 
 /// A method a client can call.
 pub trait ClientMethod:
@@ -82,6 +82,7 @@ impl<M: ClientMethod, T> Call<M, T> {
     /// Sets how long to wait without a response or progress; by default the client's timeout of 30 seconds.
     ///
     /// Progress restarts the timeout, and it pauses while the client answers a request of the server.
+    #[doc(alias("read_timeout", "request_timeout"))]
     pub fn timeout(mut self, idle_timeout: Duration) -> Self {
         self.options.idle_timeout = Some(idle_timeout);
         self
@@ -94,6 +95,7 @@ impl<M: ClientMethod, T> Call<M, T> {
     }
 
     /// Asks for progress and sets the callback that receives it.
+    #[doc(alias("progress_callback", "progress_token", "progressToken"))]
     pub fn on_progress(mut self, callback: impl Fn(ProgressParams) + Send + Sync + 'static) -> Self {
         self.options.on_progress = Some(Arc::new(callback));
         self
@@ -106,6 +108,7 @@ impl<M: ClientMethod, T> Call<M, T> {
     }
 
     /// Adds an entry to `_meta`.
+    #[doc(alias = "_meta")]
     pub fn meta<V: Serialize + ?Sized>(mut self, key: impl Into<String>, value: &V) -> Self {
         self.options.meta.get_or_insert_with(Meta::new).insert(key, value);
         self
@@ -124,11 +127,32 @@ impl<M: ClientMethod, T> Call<M, T> {
     }
 }
 
+impl<T> Call<completion::Complete, T> {
+    /// Adds the arguments that are filled in already, as context for the completion (from 2025-06-18).
+    pub fn context<K, V>(mut self, arguments: impl IntoIterator<Item = (K, V)>) -> Self
+    where
+        K: Into<String>,
+        V: Into<String>,
+    {
+        if let Ok(params) = &mut self.params {
+            let context = params.context.get_or_insert_default();
+            let filled_in = context.arguments.get_or_insert_default();
+            for (name, value) in arguments {
+                filled_in.insert(name, value.into());
+            }
+        }
+        self
+    }
+}
+
 impl<M: ClientMethod, T: Send + 'static> IntoFuture for Call<M, T> {
     type Output = Result<T>;
     type IntoFuture = CallFuture<T>;
 
-    fn into_future(self) -> CallFuture<T> {
+    fn into_future(mut self) -> CallFuture<T> {
+        if self.client.is_in_process() {
+            self.options.failure_cause = Some(FailureCauseSlot::default());
+        }
         match self.params {
             Ok(params) => (self.run)(self.client, params, self.options),
             Err(error) => Box::pin(std::future::ready(Err(error))),
@@ -284,6 +308,7 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
                 return Err(ErrorKind::InputRequired(text.to_owned()).into());
             }
             Err(IncompleteResult::InputRequired(input)) => {
+                check_request_state(&client, input.request_state.as_deref())?;
                 let responses = match input.input_requests {
                     Some(input) => Some(Box::pin(client.handle_input_requests(input)).await?),
                     // The server asks for no input: it expects its state back after a delay.
@@ -300,6 +325,18 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
         "the server asked for input more than {rounds} times in one call (`max_rounds`)"
     ))
     .into())
+}
+
+/// Fails if the state that the client has to send back is too large.
+fn check_request_state(client: &Client, state: Option<&str>) -> Result<()> {
+    let (limit, bytes) = (client.inner.shared.settings.max_request_state_bytes, state.map_or(0, str::len));
+    match bytes > limit {
+        true => Err(ErrorKind::TooLarge(format!(
+            "the server returned a request state of {bytes} bytes; the limit is {limit} (`max_request_state_bytes`)"
+        ))
+        .into()),
+        false => Ok(()),
+    }
 }
 
 /// The first delay before a request without input requests is sent again.

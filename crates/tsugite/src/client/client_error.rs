@@ -7,12 +7,24 @@ use tsugite_core::jsonrpc::{ErrorObject, JsonError};
 use tsugite_core::protocol::tools::CallResult;
 use tsugite_core::revision::{Revision, RpcError, UnsupportedByRevisionError};
 
+use crate::shared::failure_causes::FailureCause;
+
 /// The result of a client operation.
 pub type Result<T, E = ClientError> = std::result::Result<T, E>;
 
 /// The reason a client operation failed.
+///
+/// A client of [`Client::in_process`](super::Client::in_process) has the error of the handler as the
+/// [source](std::error::Error::source), also where the server hides it from its peers. Nothing more is sent over a wire.
 #[derive(Clone)]
-pub struct ClientError(Box<ErrorKind>);
+#[doc(alias("McpError", "ServiceError", "ToolError"))]
+pub struct ClientError(Box<ErrorRepr>);
+
+#[derive(Clone)]
+struct ErrorRepr {
+    kind: ErrorKind,
+    source: Option<FailureCause>,
+}
 
 /// The kind of a [`ClientError`].
 #[derive(Debug, Clone)]
@@ -35,6 +47,10 @@ pub enum ErrorKind {
         status: u16,
         /// The beginning of the response body.
         body: String,
+        /// How long the server asks to wait before the next attempt (`Retry-After`).
+        retry_after: Option<Duration>,
+        /// Whether the server may have run the call.
+        may_have_run: bool,
     },
     /// No common revision was found, or the server violated the protocol.
     Protocol(String),
@@ -52,6 +68,15 @@ pub enum ErrorKind {
         /// The method that was called.
         method: String,
         /// The problem with the result.
+        error: JsonError,
+    },
+    /// The result of a tool cannot be read as the Rust type that the caller expects. The tool has run.
+    OutputMismatch {
+        /// The name of the tool.
+        tool: String,
+        /// The name of the Rust type, without the paths of its modules.
+        expected: String,
+        /// The first difference between the two.
         error: JsonError,
     },
     /// The server's revision does not support the request.
@@ -126,41 +151,43 @@ pub struct Challenge {
 impl ClientError {
     /// The kind of the error.
     pub fn kind(&self) -> &ErrorKind {
-        &self.0
+        &self.0.kind
     }
 
     /// Converts the error into its kind.
     pub fn into_kind(self) -> ErrorKind {
-        *self.0
+        self.0.kind
     }
 
     /// Whether no response arrived in time.
     pub fn is_timeout(&self) -> bool {
         matches!(
-            *self.0,
+            self.0.kind,
             ErrorKind::TimedOut { .. } | ErrorKind::Connect { step: ConnectStep::FirstResponse, .. }
         )
     }
 
     /// Whether the connection or the session was lost.
     pub fn is_connection_lost(&self) -> bool {
-        matches!(*self.0, ErrorKind::ConnectionLost { .. })
+        matches!(self.0.kind, ErrorKind::ConnectionLost { .. })
     }
 
     /// Whether the server may have run the call although no response confirms it.
     pub fn may_have_run(&self) -> bool {
-        match &*self.0 {
+        match &self.0.kind {
             ErrorKind::ConnectionLost { may_have_run, .. } => *may_have_run,
-            // A gateway does not know whether the server ran the call, but 503 means that it did not.
-            ErrorKind::Status { status, .. } => *status >= 500 && *status != 503,
-            ErrorKind::TimedOut { .. } | ErrorKind::TooLarge(_) | ErrorKind::MalformedResult { .. } => true,
+            ErrorKind::Status { may_have_run, .. } => *may_have_run,
+            ErrorKind::TimedOut { .. }
+            | ErrorKind::TooLarge(_)
+            | ErrorKind::MalformedResult { .. }
+            | ErrorKind::OutputMismatch { .. } => true,
             _ => false,
         }
     }
 
     /// The server's error, if it responded with one.
     pub fn as_rpc_error(&self) -> Option<&RpcError> {
-        match &*self.0 {
+        match &self.0.kind {
             ErrorKind::ErrorResponse { rpc_error, .. } => Some(rpc_error),
             _ => None,
         }
@@ -168,7 +195,7 @@ impl ClientError {
 
     /// The code of the server's error response, if it sent one.
     pub(super) fn code(&self) -> Option<i64> {
-        match &*self.0 {
+        match &self.0.kind {
             ErrorKind::ErrorResponse { error, .. } => Some(error.code),
             _ => None,
         }
@@ -176,7 +203,7 @@ impl ClientError {
 
     /// The result of a tool that reported a failure.
     pub fn as_tool_failure(&self) -> Option<&CallResult> {
-        match &*self.0 {
+        match &self.0.kind {
             ErrorKind::ToolFailed(result) => Some(result),
             _ => None,
         }
@@ -185,6 +212,22 @@ impl ClientError {
     pub(super) fn from_error_response(error: ErrorObject, method: &str, from: Revision) -> Self {
         let rpc_error = Box::new(RpcError::from_error_object(error.clone(), method, from));
         ErrorKind::ErrorResponse { error, rpc_error }.into()
+    }
+
+    /// The error for an HTTP status that is not a success.
+    pub(super) fn status(status: u16, body: String, retry_after: Option<Duration>) -> Self {
+        ErrorKind::Status { status, body, retry_after, may_have_run: !is_refusal(status) }.into()
+    }
+
+    /// Sets the error of the handler as the source.
+    pub(super) fn with_source(mut self, source: Option<FailureCause>) -> Self {
+        self.0.source = source;
+        self
+    }
+
+    /// The error for an HTTP status that ends the negotiation, in which nothing has an effect.
+    pub(super) fn negotiation_status(status: u16, body: String) -> Self {
+        ErrorKind::Status { status, body, retry_after: None, may_have_run: false }.into()
     }
 
     pub(super) fn connect(step: ConnectStep, reason: impl fmt::Display) -> Self {
@@ -200,9 +243,15 @@ impl ClientError {
     }
 }
 
+/// Whether an HTTP status means that the server did not process the request: it wants credentials, does not know the
+/// session or the endpoint, or rejects the request by its head or its size.
+fn is_refusal(status: u16) -> bool {
+    matches!(status, 401 | 403 | 404 | 405 | 413 | 415 | 421 | 425 | 431)
+}
+
 impl From<ErrorKind> for ClientError {
     fn from(kind: ErrorKind) -> Self {
-        Self(Box::new(kind))
+        Self(Box::new(ErrorRepr { kind, source: None }))
     }
 }
 
@@ -248,7 +297,7 @@ impl fmt::Debug for ClientError {
 
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &*self.0 {
+        match &self.0.kind {
             ErrorKind::Config(message) => f.write_str(message),
             ErrorKind::Connect { step, reason } => {
                 write!(f, "cannot reach the server: {step} failed: {reason}")
@@ -260,11 +309,15 @@ impl fmt::Display for ClientError {
                 write!(f, "the server requires credentials ({} from {})", challenge.status, challenge.url)?;
                 challenge.www_authenticate.iter().try_for_each(|value| write!(f, "; {value}"))
             }
-            ErrorKind::Status { status, body } if body.is_empty() => {
-                write!(f, "the server answered with HTTP status {status}")
-            }
-            ErrorKind::Status { status, body } => {
-                write!(f, "the server answered with HTTP status {status}: {body}")
+            ErrorKind::Status { status, body, retry_after, may_have_run } => {
+                write!(f, "the server answered with HTTP status {status}")?;
+                if !body.is_empty() {
+                    write!(f, ": {body}")?;
+                }
+                if let Some(delay) = retry_after {
+                    write!(f, "; it asks to wait {}", Seconds(*delay))?;
+                }
+                if *may_have_run { f.write_str("; the call may have run") } else { Ok(()) }
             }
             ErrorKind::Protocol(message)
             | ErrorKind::InputRequired(message)
@@ -274,6 +327,9 @@ impl fmt::Display for ClientError {
             ErrorKind::ToolFailed(result) => write!(f, "the tool failed: {}", result_text(result)),
             ErrorKind::MalformedResult { method, error } => {
                 write!(f, "the result of `{method}` is malformed: {error}")
+            }
+            ErrorKind::OutputMismatch { tool, expected, error } => {
+                write!(f, "tool `{tool}`: the result does not fit `{expected}`: {error}")
             }
             ErrorKind::UnsupportedByRevision(error) => error.fmt(f),
             ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle } => {
@@ -293,7 +349,11 @@ impl fmt::Display for ClientError {
     }
 }
 
-impl std::error::Error for ClientError {}
+impl std::error::Error for ClientError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| &**source as &(dyn std::error::Error + 'static))
+    }
+}
 
 /// The text of a result, shortened for an error message.
 fn result_text(result: &CallResult) -> String {

@@ -7,7 +7,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tsugite_core::jsonrpc::JsonError;
+use crate::shared::log;
+use crate::shared::panic::PanicError;
+use serde::Serialize;
+use tsugite_core::jsonrpc::{JsonError, RawJson};
 use tsugite_core::protocol::capabilities::{ElicitationCapability, RootsCapability, SamplingCapability};
 use tsugite_core::protocol::elicitation::{FieldValue, FormParams, UrlParams};
 use tsugite_core::protocol::logging::LogParams;
@@ -22,7 +25,7 @@ use tsugite_core::revision::RpcError;
 ///
 /// ```
 /// use tsugite::client::{FormResponse, ClientHandler, HandlerCapabilities};
-/// use tsugite::protocol::elicitation::FormParams;
+/// use tsugite::protocol::FormParams;
 ///
 /// struct Terminal;
 ///
@@ -37,6 +40,7 @@ use tsugite_core::revision::RpcError;
 ///     }
 /// }
 /// ```
+#[doc(alias("elicitation", "sampling", "notifications"))]
 pub trait ClientHandler: Send + Sync + 'static {
     /// The requests that this handler answers, which the client declares to the server. The methods of others are not
     /// called.
@@ -51,6 +55,9 @@ pub trait ClientHandler: Send + Sync + 'static {
     }
 
     /// Asks the user to open a web page. Never open it without the user's consent.
+    ///
+    /// Show the host, which [`UrlParams::target`] returns, and warn about plain `http` and international names. A URL that names a
+    /// user is declined before.
     fn elicit_url(&self, url: UrlParams) -> impl Future<Output = UrlResponse> + Send {
         let _ = url;
         async { UrlResponse::Decline }
@@ -89,6 +96,7 @@ pub trait ClientHandler: Send + Sync + 'static {
 /// The requests and notifications that a [`ClientHandler`] handles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
+#[doc(alias = "ClientCapabilities")]
 pub struct HandlerCapabilities {
     /// Shows forms to the user.
     pub forms: bool,
@@ -149,6 +157,7 @@ impl HandlerCapabilities {
 /// The user's response to a form.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
+#[doc(alias("ElicitResult", "ElicitationResponse", "elicitation"))]
 pub enum FormResponse {
     /// The user filled in the form.
     Accept(OrderedMap<FieldValue>),
@@ -156,19 +165,30 @@ pub enum FormResponse {
     Decline,
     /// The user closed the form without a decision.
     Cancel,
+    /// The value given to [`FormResponse::accept`] cannot be the content of a form. The server receives an error instead
+    /// of a response.
+    Invalid(JsonError),
 }
 
 impl FormResponse {
-    /// Accepts with `content`, an object of strings, numbers, booleans and arrays of strings.
+    /// Accepts with `content`: a struct, a map or a [`json!`](serde_json::json) object whose members are strings,
+    /// numbers, booleans or arrays of strings.
+    ///
+    /// Any other value becomes [`FormResponse::Invalid`], which fails the request of the server.
     ///
     /// ```
+    /// use serde_json::json;
     /// use tsugite::client::FormResponse;
     ///
-    /// let answer = FormResponse::accept(&serde_json::json!({"name": "Kiku", "sure": true})).unwrap();
+    /// let answer = FormResponse::accept(json!({"name": "Kiku", "sure": true}));
     /// assert!(matches!(answer, FormResponse::Accept(content) if content.len() == 2));
+    /// assert!(matches!(FormResponse::accept("Kiku"), FormResponse::Invalid(_)));
     /// ```
-    pub fn accept<T: serde::Serialize + ?Sized>(content: &T) -> Result<Self, JsonError> {
-        tsugite_core::jsonrpc::RawJson::from_value(content)?.read().map(FormResponse::Accept)
+    pub fn accept(content: impl Serialize) -> Self {
+        match RawJson::from_value(&content).and_then(|content| content.read()) {
+            Ok(content) => FormResponse::Accept(content),
+            Err(error) => FormResponse::Invalid(error),
+        }
     }
 
     /// Accepts the form's defaults.
@@ -180,6 +200,7 @@ impl FormResponse {
 /// The user's response to a request to open a web page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
+#[doc(alias("ElicitResult", "elicitation"))]
 pub enum UrlResponse {
     /// The page is open. The client does not see the interaction on it.
     Accept,
@@ -192,6 +213,7 @@ pub enum UrlResponse {
 /// A change at a server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
+#[doc(alias("list_changed", "notifications"))]
 pub enum Change {
     /// The list of tools has changed.
     Tools,
@@ -291,8 +313,8 @@ impl ClientHandlers {
 
 /// Calls a callback of the user. A panic in it is logged and does not end the connection.
 pub(super) fn invoke_callback<P>(callback: &(dyn Fn(P) + Send + Sync), params: P) {
-    if catch_unwind(AssertUnwindSafe(|| callback(params))).is_err() {
-        tracing::error!("a client callback panicked");
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| callback(params))) {
+        log::error!(error = PanicError::from_payload(&*payload).message, "a client callback panicked");
     }
 }
 

@@ -30,8 +30,20 @@ pub(super) struct ClientSettings {
     pub(super) max_message_bytes: usize,
     /// How many pages of one list are read.
     pub(super) max_pages: usize,
+    /// The bytes of all pages of one list.
+    pub(super) max_list_bytes: usize,
+    /// The size limit of a `requestState` that is sent back.
+    pub(super) max_request_state_bytes: usize,
+    /// The names of the tools that the application lets run twice.
+    pub(super) repeatable_tools: Vec<String>,
+    /// Whether tools that the server declares idempotent or read-only may run twice.
+    pub(super) trust_tool_hints: bool,
+    /// Whether a 400 that mentions a session means that the session has expired.
+    pub(super) session_expired_on_400: bool,
     /// Whether the standalone stream is opened over HTTP, up to 2025-11-25.
     pub(super) standalone_stream: bool,
+    /// How often the client checks that the server responds.
+    pub(super) ping_interval: Option<Duration>,
     /// The lowest level of logs to receive.
     pub(super) log_level: Option<Level>,
     /// Capabilities declared in addition to those of the handlers.
@@ -68,7 +80,13 @@ impl Default for ClientSettings {
             max_rounds: 10,
             max_message_bytes: 64 << 20,
             max_pages: 1_000,
+            max_list_bytes: 64 << 20,
+            max_request_state_bytes: 1 << 20,
+            repeatable_tools: Vec::new(),
+            trust_tool_hints: false,
+            session_expired_on_400: false,
             standalone_stream: true,
+            ping_interval: None,
             log_level: None,
             extensions: None,
             experimental: None,

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, Weak};
 use tsugite_core::jsonrpc::Id;
 
 use super::cache::Cache;
-use super::client_error::truncate;
+use super::client_error::{ClientError, truncate};
 use super::client_handler::{self, Change};
 use super::client_settings::{ClientSettings, Direction};
-use super::era::Era;
-use super::subscription::SubscriptionQueue;
+use super::subscription_queue::SubscriptionQueue;
 use super::tool_metadata::ToolMetadataCache;
 use crate::lock::lock;
+use crate::shared::log;
 
 /// The settings, caches and subscriptions of one client.
 pub(super) struct ClientState {
@@ -42,9 +42,9 @@ impl ClientState {
         queues.push(Arc::downgrade(queue));
     }
 
-    /// Reports a change to the caches, to the subscriptions (to one of them, if `subscription` names it) and to the
-    /// handler.
-    pub(super) fn notify_change(&self, change: Change, subscription: Option<i64>, era: Era) {
+    /// Reports a change to the caches, to the subscriptions (to one of them, if `subscription` names it) and, if the
+    /// server pushes changes, to the handler.
+    pub(super) fn notify_change(&self, change: Change, subscription: Option<i64>, pushed: bool) {
         self.cache.invalidate(&change);
         if change == Change::Tools {
             self.tools.invalidate();
@@ -53,10 +53,8 @@ impl ClientState {
         for queue in queues {
             queue.push(&change, subscription);
         }
-        // In the other era the callback has a subscription of its own.
-        if era.pushes_changes()
-            && let Some(callback) = &self.settings.handlers.change
-        {
+        // A server that does not push changes sends them to a subscription of the handler's own.
+        if pushed && let Some(callback) = &self.settings.handlers.change {
             client_handler::invoke_callback(&**callback, change);
         }
     }
@@ -77,6 +75,21 @@ impl ClientState {
             .any(|queue| queue.has_subscription_id(id))
     }
 
+    /// Whether a subscription or the change handler waits for changes.
+    pub(super) fn has_listeners(&self) -> bool {
+        self.settings.handlers.change.is_some()
+            || lock(&self.subscription_queues).iter().any(|queue| queue.strong_count() > 0)
+    }
+
+    /// Ends every subscription with an error.
+    pub(super) fn fail_subscriptions(&self, error: &ClientError) {
+        let queues: Vec<_> =
+            lock(&self.subscription_queues).drain(..).filter_map(|queue| queue.upgrade()).collect();
+        for queue in queues {
+            queue.fail(error.clone());
+        }
+    }
+
     /// Ends every subscription.
     pub(super) fn close_subscriptions(&self) {
         let queues: Vec<_> =
@@ -89,7 +102,8 @@ impl ClientState {
     /// Reports sent and received bytes to the wire callback.
     pub(super) fn trace_message(&self, direction: Direction, bytes: &[u8]) {
         if let Some(callback) = &self.settings.on_wire {
-            callback(direction, String::from_utf8_lossy(bytes).trim_end());
+            let message = String::from_utf8_lossy(bytes);
+            client_handler::invoke_callback(&|()| callback(direction, message.trim_end()), ());
         }
     }
 
@@ -99,10 +113,10 @@ impl ClientState {
         let line = truncate(&text, MAX_EXCERPT_BYTES);
         match self.invalid_message_count.fetch_add(1, Ordering::Relaxed) {
             ..MAX_INVALID_WARNINGS => {
-                tracing::warn!(wrong, line, "the server sent a line or body that is not a message")
+                log::warn!(wrong, line, "the server sent a line or body that is not a message")
             }
             MAX_INVALID_WARNINGS => {
-                tracing::warn!(
+                log::warn!(
                     "the server keeps sending what is not a message; the rest is logged at debug level"
                 )
             }

@@ -1,29 +1,26 @@
-//! One connection to one server: sends requests, and dispatches the messages that arrive.
+//! One connection to one server: its state, from the negotiation to the end.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::AbortHandle;
 use tsugite_core::jsonrpc::{Id, MessageLimits, RawJson};
-use tsugite_core::protocol::cancellation::{Cancelled, CancelledParams};
 use tsugite_core::protocol::meta;
-use tsugite_core::protocol::{Implementation, Meta, NotificationMethod, ServerCapabilities};
-use tsugite_core::revision::{Revision, Translate, write_notification};
+use tsugite_core::protocol::{Implementation, Meta, ServerCapabilities};
+use tsugite_core::revision::Revision;
 use tsugite_core::session::InboundRequests;
 
-use super::call_error::CallError;
-use super::client_error::{ClientError, ErrorKind};
+use super::client_error::ClientError;
 use super::client_state::ClientState;
-use super::era::Era;
 use super::options::Options;
 use super::pending_calls::PendingCalls;
-use super::transport::{EncodedRequest, Transport};
+use super::transport::Transport;
+use crate::era::Era;
 use crate::lock::lock;
+use crate::shared::cancel_reason::CancelReason;
 
 /// A connection to a server.
 pub(super) struct ClientConnection {
@@ -44,6 +41,9 @@ pub(super) struct ClientConnection {
     /// Whether the client has ended the connection.
     is_aborted: AtomicBool,
     abort_notify: Notify,
+    disconnect_notify: Notify,
+    /// The start of the child that the connection belongs to.
+    start_number: AtomicU32,
     tasks: Mutex<Vec<AbortHandle>>,
     /// Ids of web pages that the server has reported as complete.
     pub(super) completed_elicitations: Mutex<Vec<String>>,
@@ -52,7 +52,7 @@ pub(super) struct ClientConnection {
     pub(super) queued_response_permits: Arc<Semaphore>,
     pub(super) response_send_permits: Semaphore,
     /// Permits for messages that are sent in the background.
-    background_send_permits: Arc<Semaphore>,
+    pub(super) background_send_permits: Arc<Semaphore>,
     pub(super) limits: MessageLimits,
 }
 
@@ -72,7 +72,8 @@ pub(super) struct NegotiatedSession {
 /// Requests of the server that have no response yet, and the tasks that answer them.
 pub(super) struct InboundRequestTable {
     pub(super) inbound: InboundRequests,
-    pub(super) tasks: HashMap<Id<'static>, AbortHandle>,
+    /// The tasks that answer them, each with the reason for which the server cancels it.
+    pub(super) tasks: HashMap<Id<'static>, (AbortHandle, CancelReason)>,
 }
 
 /// A request that can be encoded for any revision.
@@ -111,6 +112,8 @@ impl ClientConnection {
             closing: AtomicBool::new(false),
             is_aborted: AtomicBool::new(false),
             abort_notify: Notify::new(),
+            disconnect_notify: Notify::new(),
+            start_number: AtomicU32::new(0),
             tasks: Mutex::default(),
             completed_elicitations: Mutex::default(),
             elicitation_notify: Notify::new(),
@@ -121,15 +124,15 @@ impl ClientConnection {
         })
     }
 
-    /// Sets the result of the negotiation, once.
+    /// Sets the result of the negotiation, once. `meta_entries` go into the `_meta` of every request.
     pub(super) fn set_negotiated(
         &self,
         revision: Revision,
         server: Option<Implementation>,
         capabilities: Option<ServerCapabilities>,
         instructions: Option<String>,
+        meta_entries: Vec<(&'static str, RawJson)>,
     ) {
-        let meta_entries = Era::from(revision).request_meta(revision, &self.shared.settings);
         let members: Vec<String> =
             meta_entries.iter().map(|(key, value)| format!("{key:?}:{}", value.text())).collect();
         let meta_json = members.join(",");
@@ -213,63 +216,6 @@ impl ClientConnection {
         }
     }
 
-    /// Sends a request and waits for its response. Dropping the future cancels the request.
-    pub(super) async fn call(
-        self: &Arc<Self>,
-        request: &dyn OutboundRequest,
-        options: &Options,
-    ) -> Result<Result<RawJson, tsugite_core::jsonrpc::ErrorObject>, CallError> {
-        let timeouts = options.timeouts(&self.shared.settings);
-        let on_progress =
-            options.on_progress.clone().or_else(|| self.shared.settings.handlers.progress.clone());
-        let call = self.calls.register(timeouts, on_progress);
-        let id = Id::from(call.id());
-        let cancel_guard = CancelOnDrop { connection: self, id: call.id() };
-        if let Some(observer) = &options.request_id_observer {
-            observer.on_request_id(call.id());
-        }
-        let mut bytes = Vec::with_capacity(256);
-        if let Err(error) = request.encode(&mut bytes, &id, self, options) {
-            cancel_guard.disarm();
-            return Err(error.into());
-        }
-        let headers = match &self.transport {
-            Transport::StreamableHttp(_) => request.param_headers(self),
-            _ => Vec::new(),
-        };
-        let outgoing = EncodedRequest {
-            bytes,
-            method: request.method(),
-            name: request.name(),
-            param_headers: headers,
-            extra_headers: &options.headers,
-        };
-        let exchange = pin!(self.transport.exchange(self, &call, outgoing));
-        match call.run_with_timeout(exchange).await {
-            Ok(outcome) => {
-                cancel_guard.disarm();
-                outcome
-            }
-            Err(timed_out) => {
-                drop(cancel_guard);
-                Err(ErrorKind::TimedOut { limit: timed_out.limit, kind: timed_out.kind }.into())
-            }
-        }
-    }
-
-    /// Sends a notification.
-    pub(super) async fn notify<N: NotificationMethod>(
-        self: &Arc<Self>,
-        params: N::Params,
-    ) -> Result<(), ClientError>
-    where
-        N::Params: Translate,
-    {
-        let mut bytes = Vec::with_capacity(128);
-        write_notification::<N>(&mut bytes, params, self.revision())?;
-        self.transport.send_message(self, bytes).await.map_err(ClientError::from)
-    }
-
     pub(super) fn limits(&self) -> &MessageLimits {
         &self.limits
     }
@@ -287,10 +233,28 @@ impl ClientConnection {
         {
             observer.on_disconnect(reason);
         }
+        self.disconnect_notify.notify_waiters();
         self.calls.fail_all(reason);
-        let tasks: Vec<_> = lock(&self.inbound_requests).tasks.drain().map(|(_, task)| task).collect();
+        let tasks: Vec<_> = lock(&self.inbound_requests).tasks.drain().map(|(_, (task, _))| task).collect();
         for task in tasks {
             task.abort();
+        }
+    }
+
+    pub(super) fn set_start_number(&self, number: u32) {
+        self.start_number.store(number, Ordering::Release);
+    }
+
+    pub(super) fn start_number(&self) -> u32 {
+        self.start_number.load(Ordering::Acquire)
+    }
+
+    /// Waits until the connection is lost.
+    pub(super) async fn disconnected(&self) {
+        let mut notified = std::pin::pin!(self.disconnect_notify.notified());
+        notified.as_mut().enable();
+        if self.disconnect_reason().is_none() {
+            notified.await;
         }
     }
 
@@ -306,34 +270,8 @@ impl ClientConnection {
         self.closing.store(true, Ordering::Release);
     }
 
-    /// Sends a message in a task of its own. Closing waits for it.
-    pub(super) fn send_in_background(self: &Arc<Self>, bytes: Vec<u8>) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let Ok(permit) = Arc::clone(&self.background_send_permits).try_acquire_owned() else {
-            return tracing::debug!(
-                limit = MAX_BACKGROUND_SENDS,
-                "dropped a message: too many are waiting to be sent"
-            );
-        };
-        let connection = Arc::clone(self);
-        runtime.spawn(async move {
-            if let Err(error) = connection.transport.send_message(&connection, bytes).await {
-                tracing::debug!(error = %ClientError::from(error), "cannot send a message");
-            }
-            drop(permit);
-        });
-    }
-
-    /// Closes the connection after messages in the background are sent.
-    pub(super) async fn close(self: &Arc<Self>) {
-        // A server that does not read its input must not delay the close.
-        let _ = tokio::time::timeout(
-            CLOSE_FLUSH_TIMEOUT,
-            self.background_send_permits.acquire_many(MAX_BACKGROUND_SENDS as u32),
-        )
-        .await;
-        self.transport.close(self).await;
-        self.abort("the client is closed");
+    pub(super) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
     }
 
     /// Waits until the client ends the connection, and returns the reason.
@@ -370,46 +308,10 @@ impl ClientConnection {
     }
 }
 
-/// Cancels a call when dropped, unless it is done.
-struct CancelOnDrop<'a> {
-    connection: &'a Arc<ClientConnection>,
-    id: i64,
-}
-
-impl CancelOnDrop<'_> {
-    fn disarm(self) {
-        self.connection.calls.remove(self.id);
-        // It owns nothing, so forgetting it leaks nothing.
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for CancelOnDrop<'_> {
-    fn drop(&mut self) {
-        // No cancellation for a call that is answered, that ends with the connection, or that was sent before the
-        // negotiation, when the server may not know the notification.
-        let notifies =
-            self.connection.negotiated.get().is_some() && !self.connection.closing.load(Ordering::Acquire);
-        if self.connection.calls.remove(self.id) && notifies {
-            self.connection.era().cancel(self.connection, self.id);
-        }
-    }
-}
-
-/// Encodes `notifications/cancelled` for a call.
-pub(super) fn encode_cancelled(id: i64, revision: Revision) -> Vec<u8> {
-    let params = CancelledParams::new().request_id(Id::from(id)).reason("cancelled by the client");
-    let mut bytes = Vec::new();
-    // Every revision has it.
-    let _ = write_notification::<Cancelled>(&mut bytes, params, revision);
-    bytes
-}
-
 /// Requests of a server that may be open at a time.
 const MAX_INBOUND_REQUESTS: usize = 64;
 /// Immediate responses over HTTP: how many may wait, and how many are sent at a time.
 const MAX_QUEUED_RESPONSES: usize = 1_024;
 const MAX_CONCURRENT_RESPONSES: usize = 16;
-/// Messages in the background over HTTP, and how long closing waits for them.
-const MAX_BACKGROUND_SENDS: usize = 1_024;
-const CLOSE_FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+/// Messages that are sent in the background over HTTP.
+pub(super) const MAX_BACKGROUND_SENDS: usize = 1_024;

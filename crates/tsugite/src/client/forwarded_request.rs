@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::OwnedMutexGuard;
 use tsugite_core::jsonrpc::{Id, Raw, RawJson, write};
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::{Meta, Method, OrderedMap, tools};
@@ -15,12 +16,14 @@ use super::Client;
 use super::client_error::{ClientError, Result};
 use super::connection::{ClientConnection, OutboundRequest};
 use super::era::Era;
+use super::forwarded_sender::ForwardedSender;
 use super::options::Options;
+use super::request_id_observer::RequestIdObserver;
 
-/// Receives the id of each attempt before it is sent.
-pub(crate) trait RequestIdObserver: Send + Sync {
-    fn on_request_id(&self, id: i64);
-}
+/// Keeps the connection of a client closed; see [`Client::hold_closed`].
+pub(crate) struct ConnectHold(
+    #[allow(dead_code, reason = "held for its drop")] OwnedMutexGuard<Option<ClientError>>,
+);
 
 /// A received request, with the parts of its params that were found when it was scanned.
 pub(crate) struct ScannedRequest<'a> {
@@ -42,16 +45,8 @@ pub(crate) struct ForwardedRequest<'a> {
     sender: ForwardedSender,
     /// Whether the original sender wants progress notifications.
     wants_progress: bool,
-}
-
-/// The original sender of a forwarded request, as far as its `_meta` depends on it.
-pub(super) struct ForwardedSender {
-    /// How completely `_meta` describes the sender.
-    pub(super) meta_presence: ClientMetaPresence,
-    /// The log level the sender wants, in an era where each request says so.
-    pub(super) log_level: Option<Level>,
-    /// Whether the connection also carries requests of other senders.
-    pub(super) shared_connection: bool,
+    /// The `Mcp-Param-*` headers of the original request.
+    param_headers: Vec<(String, String)>,
 }
 
 impl<'a> ForwardedRequest<'a> {
@@ -62,14 +57,27 @@ impl<'a> ForwardedRequest<'a> {
         let meta_presence =
             meta.as_ref().map_or(ClientMetaPresence::Partial, RequestMeta::client_meta_presence);
         let wants_progress = meta.is_some_and(|meta| meta.progress_token().is_some());
-        Self { method, params, from, name, sender: ForwardedSender::new(meta_presence), wants_progress }
+        let mut request = Self::from_scanned(
+            method,
+            ScannedRequest { params, from, name: None, meta_presence, wants_progress },
+        );
+        request.name = name;
+        request
     }
 
     /// A request whose params were scanned when it was received.
     pub(crate) fn from_scanned(method: &'a str, request: ScannedRequest<'a>) -> Self {
         let ScannedRequest { params, from, name, meta_presence, wants_progress } = request;
         let name = name.map(Cow::Borrowed);
-        Self { method, params, from, name, sender: ForwardedSender::new(meta_presence), wants_progress }
+        Self {
+            method,
+            params,
+            from,
+            name,
+            sender: ForwardedSender::new(meta_presence),
+            wants_progress,
+            param_headers: Vec::new(),
+        }
     }
 
     /// Says whether the connection also carries requests of other senders.
@@ -78,15 +86,15 @@ impl<'a> ForwardedRequest<'a> {
         self
     }
 
+    /// Sets the `Mcp-Param-*` headers of the original request. Those that the tool does not define are forwarded unchanged.
+    pub(crate) fn param_headers(mut self, headers: Vec<(String, String)>) -> Self {
+        self.param_headers = headers;
+        self
+    }
+
     pub(crate) fn log_level(mut self, level: Option<Level>) -> Self {
         self.sender.log_level = level;
         self
-    }
-}
-
-impl ForwardedSender {
-    fn new(meta_presence: ClientMetaPresence) -> Self {
-        Self { meta_presence, log_level: None, shared_connection: false }
     }
 }
 
@@ -130,7 +138,15 @@ impl OutboundRequest for ForwardedRequest<'_> {
             Some(name) if self.method == tools::Call::NAME && connection.era().mirrors_headers() => {
                 let meta = RequestMeta::from_params(Raw::from(self.params)).ok();
                 let arguments = meta.as_ref().and_then(RequestMeta::arguments);
-                connection.shared.tools.param_headers(name, arguments.map(Raw::text))
+                let mut headers = connection.shared.tools.param_headers(name, arguments.map(Raw::text));
+                let defined = headers.len();
+                for (name, value) in &self.param_headers {
+                    let mut known = headers.iter().take(defined);
+                    if !known.any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+                        headers.push((name.clone(), value.clone()));
+                    }
+                }
+                headers
             }
             _ => Vec::new(),
         }
@@ -190,12 +206,23 @@ impl Client {
         let invalid = |error| ClientError::config(format!("cannot forward a notification: {error}"));
         let sent = (!bare || params.text() != "{}").then_some(&params);
         write::notification(&mut bytes, method, sent).map_err(invalid)?;
-        connection.transport.send_message(&connection, bytes).await.map_err(ClientError::from)
+        connection.send_message(bytes).await.map_err(ClientError::from)
     }
 
     /// The result of `initialize` or `server/discover`, unchanged.
     pub(crate) fn handshake_result(&self) -> Option<RawJson> {
         self.last_connection()?.handshake_result()
+    }
+
+    /// Closes the connection, and opens none until the hold is dropped: calls wait for it.
+    pub(crate) async fn hold_closed(&self) -> ConnectHold {
+        let hold = ConnectHold(Arc::clone(&self.inner.connect_lock).lock_owned().await);
+        if let Some(connection) = self.last_connection() {
+            connection.begin_close();
+            connection.mark_disconnected("the server is being replaced");
+            connection.close().await;
+        }
+        hold
     }
 
     /// Opens the connection again if it is lost.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tsugite_core::jsonrpc::{Incoming, Message, Notification, Response, parse};
+use tsugite_core::jsonrpc::{Id, Incoming, Message, Notification, Raw, RawJson, Response, parse};
 use tsugite_core::protocol::cancellation::{Cancelled, CancelledParams};
 use tsugite_core::protocol::logging::Log;
 use tsugite_core::protocol::progress::Progress;
@@ -17,6 +17,7 @@ use super::connection::ClientConnection;
 use super::era::Era;
 use super::pending_calls::PendingCall;
 use crate::lock::lock;
+use crate::shared::log;
 
 impl ClientConnection {
     /// Handles a line, a body or an event. `via` is the call on whose stream it arrived.
@@ -60,7 +61,7 @@ impl ClientConnection {
 
     fn handle_response(&self, response: Response<'_>) {
         let Some(id) = response.id else {
-            tracing::warn!(error = ?response.outcome.err(), "the server could not parse a message of the client");
+            log::warn!(error = ?response.outcome.err(), "the server could not parse a message of the client");
             return;
         };
         if !self.calls.complete(&id, response.outcome.map(|result| result.to_owned())) {
@@ -90,10 +91,10 @@ impl ClientConnection {
                 }
             }
             Cancelled::NAME => {
-                if let Ok(CancelledParams { request_id: Some(id), .. }) =
+                if let Ok(CancelledParams { request_id: Some(id), reason, .. }) =
                     read_notification::<Cancelled>(params, revision)
                 {
-                    self.era().handle_cancelled(self, &id);
+                    self.era().handle_cancelled(self, &id, reason);
                 }
             }
             tools::ListChanged::NAME => {
@@ -126,8 +127,32 @@ impl ClientConnection {
     }
 
     fn notify_change(&self, change: Change, meta: Option<&Meta>, via: Option<&Arc<PendingCall>>) {
-        let subscription = self.era().subscription_id(meta, via);
-        self.shared.notify_change(change, subscription, self.era());
+        let era = self.era();
+        self.shared.notify_change(change, era.subscription_id(meta, via), era.pushes_changes());
+    }
+
+    /// Waits until the observer, if there is one, can take more messages.
+    pub(super) async fn wait_for_observer(&self) {
+        if let Some(capacity) =
+            self.shared.settings.observer.as_ref().and_then(|observer| observer.wait_for_capacity())
+        {
+            capacity.await;
+        }
+    }
+
+    /// Passes a notification to the observer, if there is one.
+    fn forward_to_observer(&self, notification: &Notification<'_>, via: Option<i64>) {
+        let Some(observer) = &self.shared.settings.observer else { return };
+        let params = notification.params();
+        let call = match &*notification.method {
+            Progress::NAME => match notification_target(params).token {
+                // Progress for no pending call is late, or an error of the server.
+                Some(token) if self.calls.get(&token).is_some() => token.as_i64(),
+                _ => return,
+            },
+            _ => notification_target(params).subscription.and_then(|id| id.as_i64()).or(via),
+        };
+        observer.on_notification(&notification.method, notification.params, call);
     }
 
     /// Records that a web page the user was sent to is complete.
@@ -154,6 +179,29 @@ impl ClientConnection {
             }
             notified.await;
         }
+    }
+}
+
+/// The call or subscription that a notification belongs to.
+#[derive(Default)]
+struct NotificationTarget {
+    token: Option<Id<'static>>,
+    subscription: Option<Id<'static>>,
+}
+
+fn notification_target(params: Raw<'_>) -> NotificationTarget {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct NotificationFields {
+        #[serde(default)]
+        progress_token: Option<RawJson>,
+        #[serde(default, rename = "_meta")]
+        meta: Option<Meta>,
+    }
+    let Ok(fields) = params.read::<NotificationFields>() else { return NotificationTarget::default() };
+    NotificationTarget {
+        token: fields.progress_token.and_then(|token| token.read().ok()),
+        subscription: fields.meta.and_then(|meta| meta.subscription_id()),
     }
 }
 

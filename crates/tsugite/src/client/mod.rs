@@ -1,5 +1,8 @@
-//! Connects to servers: [`Client::connect`] over HTTP, [`Client::spawn`] to a child process, and
-//! [`Client::in_process`]. All three return the same client, which negotiates the revision.
+//! Clients: calling the tools, resources and prompts of a server.
+//!
+//! [`Client::connect`] connects over HTTP, [`Client::spawn`] to a child process, and [`Client::in_process`] to a server in
+//! the same process. All three return a [`ClientBuilder`] with the settings; awaiting it connects and negotiates the
+//! protocol version.
 //!
 //! ```
 //! use serde_json::json;
@@ -14,67 +17,105 @@
 //! # Ok(()) }
 //! ```
 //!
-//! - `builder`, `client_settings`: settings. `negotiate`: probes the revision and opens a `connection`.
-//! - `era`: where the two eras of the protocol behave differently.
-//! - `transport` and `http`: send and receive messages. `pending_calls`: requests without a response, and their timeouts.
-//! - `requests`, `call`, `paginator`: requests of the client. `client_handler`, `server_requests`: requests of the server.
-//! - `subscription`: changes at the server. `cache`, `tool_metadata`: results that are kept.
-//! - `host`: many servers at once. `servers`: files that list them.
+//! - Calls: [`Client::call`], [`Client::read_resource`], [`Client::get_prompt`], [`Client::list_tools`] and others. A
+//!   [`Call`] has options such as a timeout, and is sent when it is awaited.
+//! - Answers to the server: closures of the builder such as [`ClientBuilder::on_elicit_form`], or a [`ClientHandler`].
+//! - Changes: [`Client::listen`] returns a [`Subscription`].
+//! - Errors: [`ClientError`] and its [`ErrorKind`].
+//! - Many servers at once: [`Host`]. Files that list servers: [`servers`].
+//!
+//! The guides [client](crate::guide::client), [host](crate::guide::host) and [testing](crate::guide::testing) explain them
+//! with examples.
+
+// - `builder`, `client_settings`: settings. `negotiate`: probes the revision and opens a `connection`.
+// - `era`: where the two eras of the protocol behave differently.
+// - `outgoing`, `incoming`: messages to and from the server. `pending_calls`: requests without a response, and their
+//   timeouts.
+// - `liveness`: periodic pings. `restart_backoff`, `listener_restart`: when a child process is started again.
+// - `oversized_line`: the request that a line over the size limit responds to.
+// - `transport`: how a connection reaches its server: `line_connection` (pipes, this process), `http` and
+//   `http_transport`.
+// - `requests`, `call`, `paginator`: requests of the client. `client_handler`, `server_requests`: requests of the server.
+// - `subscription`: changes at the server. `cache`, `tool_metadata`: results that are kept.
+// - `host`: many servers at once. `servers`: files that list them.
 
 mod builder;
 mod cache;
 mod call;
 mod call_error;
+mod change_filter;
 mod client_error;
 mod client_handler;
 mod client_settings;
 mod client_state;
 mod connection;
+mod encoded_request;
 mod era;
 pub(crate) mod forwarded_request;
+mod forwarded_sender;
 pub mod host;
 #[cfg(feature = "http")]
 mod http;
 #[cfg(not(feature = "http"))]
 #[path = "no_http.rs"]
 mod http;
+#[cfg(feature = "http")]
+mod http_transport;
+#[cfg(not(feature = "http"))]
+#[path = "no_http_transport.rs"]
+mod http_transport;
 mod incoming;
+mod line_connection;
+mod listener_restart;
+mod liveness;
 mod negotiate;
 mod options;
+mod outgoing;
 mod output_validation;
+mod oversized_line;
 mod paginator;
 mod pending_calls;
+mod repeat;
+pub(crate) mod request_id_observer;
 mod requests;
+mod required_urls;
+mod restart_backoff;
 mod server_requests;
 pub mod servers;
 mod subscription;
+mod subscription_queue;
 mod tool_metadata;
+mod tool_output;
 mod transport;
 pub(crate) mod upstream_observer;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
 
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::mrtr::{InputRequests, InputResponses};
-use tsugite_core::protocol::{Implementation, Method, ServerCapabilities, tasks, tools};
-use tsugite_core::revision::{Revision, RpcError};
+use tsugite_core::protocol::{Implementation, ServerCapabilities, tools};
+use tsugite_core::revision::{Revision, code};
 
 pub use crate::transport::child::{Command, Stderr};
 pub use builder::ClientBuilder;
 pub use cache::Caching;
 pub use call::{Call, ClientMethod};
+pub use change_filter::ChangeFilter;
 pub use client_error::{Challenge, ClientError, ConnectStep, ErrorKind, Result, TimeoutKind};
 pub use client_handler::{Change, ClientHandler, FormResponse, HandlerCapabilities, UrlResponse};
 pub use client_settings::Direction;
 pub use host::{Host, Permissions};
 pub use http::Authorizer;
 pub use paginator::{ListPage, Paginated, Paginator};
-pub use subscription::{ChangeFilter, Subscription};
+pub use subscription::Subscription;
+pub(crate) use subscription::SubscriptionSource;
 pub use tsugite_core::session::probe::{ProbeRecord, TransportKind};
 
+use cache::CacheIdentity;
 use call::TypedRequest;
 use call_error::CallError;
 use client_handler::ClientHandlers;
@@ -82,7 +123,9 @@ use client_state::ClientState;
 use connection::{ClientConnection, OutboundRequest};
 use era::{Attempts, Era, Recovery};
 use http::HttpConfig;
+use line_connection::StreamPair;
 use options::Options;
+use restart_backoff::{RestartBackoff, RestartLimitError};
 use subscription::SubscriptionCounts;
 use transport::Transport;
 
@@ -94,6 +137,7 @@ use crate::shared::principal::Principal;
 ///
 /// The next call reconnects after the connection was lost. See [`Client::close`] for a graceful end.
 #[derive(Clone)]
+#[doc(alias("ClientSession", "session", "Peer", "RunningService"))]
 pub struct Client {
     inner: Arc<ClientInner>,
 }
@@ -103,7 +147,7 @@ struct ClientInner {
     target: ConnectTarget,
     connection: Mutex<Option<Arc<ClientConnection>>>,
     /// Held while a connection is opened; holds the error of the last attempt.
-    connect_lock: tokio::sync::Mutex<Option<ClientError>>,
+    connect_lock: Arc<tokio::sync::Mutex<Option<ClientError>>>,
     /// The number of attempts to connect.
     connect_attempts: AtomicU64,
     probe_record: Mutex<Option<ProbeRecord>>,
@@ -111,6 +155,8 @@ struct ClientInner {
     resource_subscriptions: Mutex<SubscriptionCounts>,
     /// The task that keeps the listen stream of the change handler open, in the stateless era.
     listen_task: Mutex<Option<AbortHandle>>,
+    /// The starts of a child process.
+    restarts: RestartBackoff,
     closed: AtomicBool,
 }
 
@@ -119,6 +165,7 @@ struct ClientInner {
 enum ConnectTarget {
     Child(Box<Command>),
     InProcess(Arc<dyn InProcessServer>, Option<Principal>),
+    Streams(StreamPair),
     Http(Box<HttpConfig>),
 }
 
@@ -133,6 +180,7 @@ impl Client {
     /// println!("{:?} speaks {}", client.server_info(), client.revision());
     /// # Ok(()) }
     /// ```
+    #[doc(alias("StreamableHttpClientTransport", "streamablehttp_client"))]
     pub fn connect(url: impl Into<String>) -> ClientBuilder {
         ClientBuilder::new(ConnectTarget::Http(Box::new(HttpConfig::new(url.into()))))
     }
@@ -148,11 +196,38 @@ impl Client {
     /// client.close().await;
     /// # Ok(()) }
     /// ```
+    #[doc(alias("StdioClientTransport", "stdio_client", "TokioChildProcess"))]
     pub fn spawn(command: impl Into<Command>) -> ClientBuilder {
         ClientBuilder::new(ConnectTarget::Child(Box::new(command.into())))
     }
 
+    /// Connects over a pair of byte streams, one message a line as on stdio: a TCP or Unix socket, a pipe, tokio's
+    /// `duplex`.
+    ///
+    /// The streams connect once: when the server has ended them, every further call fails, and so does a second client of
+    /// the same builder. A server that ends the streams instead of answering the probe for its revision needs
+    /// [`ClientBuilder::revision`] or [`ClientBuilder::handshake_only`].
+    ///
+    /// ```no_run
+    /// # async fn f() -> tsugite::Result<()> {
+    /// use tokio::net::UnixStream;
+    /// use tsugite::client::Client;
+    ///
+    /// let (reader, writer) = UnixStream::connect("/run/clock.sock").await?.into_split();
+    /// let client = Client::over(reader, writer).await?;
+    /// # Ok(()) }
+    /// ```
+    #[doc(alias("transport", "duplex", "AsyncRwTransport"))]
+    pub fn over<R, W>(reader: R, writer: W) -> ClientBuilder
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        ClientBuilder::new(ConnectTarget::Streams(StreamPair::new(reader, writer)))
+    }
+
     /// The negotiated revision.
+    #[doc(alias("protocol_version", "protocolVersion"))]
     pub fn revision(&self) -> Revision {
         self.last_connection().map_or(Revision::NEWEST, |connection| connection.revision())
     }
@@ -281,8 +356,10 @@ impl Client {
         if let Some(old) = &old {
             old.retire("the connection was lost");
         }
+        self.wait_before_start(old.as_deref()).await?;
         let known = self.probe_record();
         let (connection, record) = negotiate::connect(&self.inner.target, &self.inner.shared, known).await?;
+        connection.set_start_number(self.inner.restarts.number());
         *lock(&self.inner.probe_record) = record;
         *lock(&self.inner.connection) = Some(Arc::clone(&connection));
         if self.inner.closed.load(Ordering::Acquire) {
@@ -292,11 +369,37 @@ impl Client {
         if old.is_some() {
             self.after_reconnect(&connection).await;
         }
+        liveness::start(&connection);
+        listener_restart::watch(self, &connection);
         let mut task = lock(&self.inner.listen_task);
         if task.as_ref().is_none_or(AbortHandle::is_finished) {
             *task = connection.era().listen_for_handler(self, &connection);
         }
         Ok(connection)
+    }
+
+    /// Delays the restart of a child that exits again and again, and fails if it does so too often.
+    async fn wait_before_start(&self, old: Option<&ClientConnection>) -> Result<()> {
+        if !matches!(self.inner.target, ConnectTarget::Child(_)) {
+            return Ok(());
+        }
+        match self.inner.restarts.before_start(Instant::now()) {
+            Ok(delay) => {
+                // Even a sleep of no time would let other tasks run first.
+                if !delay.is_zero() {
+                    tokio::time::sleep(delay).await;
+                }
+                Ok(())
+            }
+            Err(RestartLimitError { starts, wait }) => {
+                let reason = old.and_then(ClientConnection::disconnect_reason).unwrap_or("the server ended");
+                let text = format!(
+                    "{reason}; it was started {starts} times without an answer to a call, and is not started again for {} s",
+                    wait.as_secs() + 1
+                );
+                Err(ClientError::connect(ConnectStep::Spawn, text))
+            }
+        }
     }
 
     fn live_connection(&self) -> Result<Option<Arc<ClientConnection>>> {
@@ -308,7 +411,7 @@ impl Client {
 
     /// Reports that everything may have changed, and subscribes again where the server has forgotten.
     async fn after_reconnect(&self, connection: &Arc<ClientConnection>) {
-        self.inner.shared.notify_change(Change::All, None, connection.era());
+        self.inner.shared.notify_change(Change::All, None, connection.era().pushes_changes());
         if let Some(observer) = &self.inner.shared.settings.observer {
             observer.on_reconnect();
         }
@@ -325,20 +428,51 @@ impl Client {
         // A header of one call may identify the caller, so its result must not be cached for others.
         let cache_subject = M::cache_subject(params).filter(|_| options.headers.is_empty());
         self.live_connection()?;
+        let caches = cache_subject.is_some() && options.caching != Caching::Bypass;
+        let identity = if caches { self.select_cache_identity().await } else { None };
+        // Without an identity, the cache is not used.
+        let cache_subject = cache_subject.filter(|_| identity.is_some());
         if let (Some(subject), Caching::Use) = (cache_subject, options.caching)
             && self.last_connection().is_some_and(|connection| connection.era().caches_results())
             && let Some(result) = shared.cache.get(M::NAME, subject)
         {
+            options.count_result(result.text().len());
             return self.decode_result::<M>(&result, Revision::NEWEST);
         }
         let generation = shared.cache.generation();
         let (result, revision) = self.send_with_retry(&TypedRequest::<M>::new(params), options).await?;
+        options.count_result(result.text().len());
         if let (Some(subject), Caching::Use | Caching::Refresh) = (cache_subject, options.caching)
             && Era::from(revision).caches_results()
+            // The identity may have changed while the request was on its way.
+            && self.select_cache_identity().await == identity
         {
             shared.cache.insert(M::NAME, subject, &result, generation);
         }
         self.decode_result::<M>(&result, revision)
+    }
+
+    /// The identity that the client acts for now. The cache drops the private results of any other. `None` if there are
+    /// no credentials to identify it.
+    async fn select_cache_identity(&self) -> Option<CacheIdentity> {
+        let shared = &self.inner.shared;
+        let identity = match &self.inner.target {
+            ConnectTarget::Http(config) => match &config.authorizer {
+                Some(authorizer) => match authorizer.identity() {
+                    Some(identity) => CacheIdentity::Named(identity),
+                    None => {
+                        let credentials = authorizer.authorization().await.ok()?;
+                        shared.cache.identity_of_credentials(credentials.as_deref())
+                    }
+                },
+                None => return Some(CacheIdentity::Fixed),
+            },
+            _ => return Some(CacheIdentity::Fixed),
+        };
+        if shared.cache.set_identity(&identity) {
+            shared.tools.invalidate();
+        }
+        Some(identity)
     }
 
     fn decode_result<M: ClientMethod>(&self, result: &RawJson, revision: Revision) -> Result<M::Output> {
@@ -366,15 +500,19 @@ impl Client {
             let connection = self.connection_with_timeout(options).await?;
             let error = match connection.call(request, options).await {
                 Ok(Ok(result)) => {
+                    self.inner.restarts.record_answer(connection.start_number());
                     connection.take_revision_unverified();
                     return Ok((result, connection.revision()));
                 }
                 Ok(Err(error)) => {
+                    self.inner.restarts.record_answer(connection.start_number());
+                    let cause = options.failure_cause.as_ref().and_then(|cause| cause.take());
                     ClientError::from_error_response(error, request.method(), connection.revision())
+                        .with_source(cause)
                 }
                 Err(CallError::Fatal(error)) => error,
                 Err(CallError::Disconnected { may_have_run, reason }) => {
-                    let safe = !may_have_run || options.idempotent || self.is_idempotent(request);
+                    let safe = !may_have_run || connection.is_harmless(request, options);
                     if !safe || repeats >= MAX_RETRIES || self.inner.closed.load(Ordering::Acquire) {
                         return Err(CallError::Disconnected { may_have_run, reason }.into());
                     }
@@ -394,6 +532,12 @@ impl Client {
                 Recovery::Renegotiate => {
                     *lock(&self.inner.probe_record) = None;
                     connection.abort("the revision is negotiated again");
+                    // The next call finds the right revision. This one was answered, so it may have run.
+                    if !connection.is_harmless(request, options)
+                        && error.code() != Some(code::UNSUPPORTED_VERSION)
+                    {
+                        return Err(error);
+                    }
                     if self.connection().await?.era() == connection.era() {
                         return Err(error);
                     }
@@ -402,15 +546,9 @@ impl Client {
         }
     }
 
-    /// Whether running the request twice is safe: true for all but tool calls, and for tools that declare it.
-    fn is_idempotent(&self, request: &dyn OutboundRequest) -> bool {
-        match request.method() {
-            tools::Call::NAME => {
-                request.name().is_some_and(|name| self.inner.shared.tools.is_idempotent(name))
-            }
-            tasks::Update::NAME | tasks::Cancel::NAME => false,
-            method => tsugite_core::revision::methods().iter().any(|row| row.name == method),
-        }
+    /// Whether the server is in the same process.
+    fn is_in_process(&self) -> bool {
+        matches!(self.inner.target, ConnectTarget::InProcess(..))
     }
 
     async fn refresh_tools(&self) -> Result<()> {
@@ -423,29 +561,6 @@ impl Client {
             true => Ok(()),
             false => Box::pin(self.refresh_tools()).await,
         }
-    }
-
-    /// Asks the user to open the web pages that a refused call requires (2025-11-25). Returns true if all were opened
-    /// and the call may be sent again.
-    async fn elicit_required_urls(&self, error: &ClientError, limit: Duration) -> Result<bool> {
-        let Some(RpcError::UrlElicitationRequired { elicitations }) = error.as_rpc_error() else {
-            return Ok(false);
-        };
-        if self.handlers().url.is_none() {
-            return Ok(false);
-        }
-        let mut ids = Vec::new();
-        for page in elicitations {
-            ids.extend(page.elicitation_id.clone());
-            match server_requests::elicit_url(self.handlers(), page.clone()).await {
-                Ok(UrlResponse::Accept) => {}
-                _ => return Ok(false),
-            }
-        }
-        let connection = self.connection().await?;
-        // The server need not report completion. After the timeout the call is simply tried again.
-        let _ = tokio::time::timeout(limit, connection.wait_for_elicitations(&ids)).await;
-        Ok(true)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Stands in for the HTTP transports without the cargo feature `http`: connecting to a URL is an error.
+//! Stands in for `http` without the cargo feature `http`: settings that no connection uses.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -7,14 +7,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tsugite_core::session::probe::ProbeRecord;
-
 use super::call_error::CallError;
-use super::client_error::{Challenge, ClientError, Result};
-use super::client_state::ClientState;
-use super::connection::ClientConnection;
-use super::pending_calls::PendingCall;
-use super::transport::{EncodedRequest, ServerReply};
+use super::client_error::{Challenge, Result};
+use super::encoded_request::EncodedRequest;
 
 /// The source of credentials for HTTP requests, which this build does not support.
 pub trait Authorizer: Send + Sync + 'static {
@@ -26,6 +21,11 @@ pub trait Authorizer: Send + Sync + 'static {
         &self,
         challenge: Challenge,
     ) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>>;
+
+    /// Returns a key of the identity and the scopes of the credentials, without a secret.
+    fn identity(&self) -> Option<String> {
+        None
+    }
 }
 
 /// The settings of an HTTP connection, which cannot be opened.
@@ -56,38 +56,10 @@ impl HttpConfig {
     }
 }
 
-pub(super) async fn open(
-    _: &Arc<ClientState>,
-    _: &HttpConfig,
-    _: Option<ProbeRecord>,
-) -> Result<(Arc<ClientConnection>, Option<ProbeRecord>)> {
-    let text = "HTTP needs the cargo feature `http` of tsugite, which is not enabled in this build";
-    Err(ClientError::config(text))
-}
-
-pub(super) async fn start_standalone_stream(_: &Arc<ClientConnection>) {}
-
 /// A Streamable HTTP connection, which cannot exist.
-pub(super) struct StreamableHttp(Infallible);
+pub(super) struct StreamableHttp(pub(super) Infallible);
 
 impl StreamableHttp {
-    pub(super) async fn exchange(
-        &self,
-        _: &Arc<ClientConnection>,
-        _: &Arc<PendingCall>,
-        _: EncodedRequest<'_>,
-    ) -> Result<ServerReply, CallError> {
-        match self.0 {}
-    }
-
-    pub(super) async fn send_message(&self, _: &Arc<ClientConnection>, _: Vec<u8>) -> Result<(), CallError> {
-        match self.0 {}
-    }
-
-    pub(super) async fn close(&self, _: &Arc<ClientConnection>) {
-        match self.0 {}
-    }
-
     pub(super) fn kill(&self) {
         match self.0 {}
     }

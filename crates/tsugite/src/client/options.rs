@@ -1,6 +1,7 @@
 //! The options of one call.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tsugite_core::protocol::Meta;
@@ -8,8 +9,10 @@ use tsugite_core::session::call_timer::Timeouts;
 
 use super::cache::Caching;
 use super::client_settings::ClientSettings;
-use super::forwarded_request::RequestIdObserver;
 use super::pending_calls::ProgressCallback;
+use super::request_id_observer::RequestIdObserver;
+use crate::lock::lock;
+use crate::shared::failure_causes::FailureCause;
 
 /// The options of one call.
 #[derive(Clone, Default)]
@@ -24,8 +27,26 @@ pub(super) struct Options {
     pub(super) caching: Caching,
     /// Whether the caller declared that running the call twice is safe.
     pub(super) idempotent: bool,
+    /// Counts the bytes of results, of the server or from the cache.
+    pub(super) result_bytes: Option<Arc<AtomicUsize>>,
     /// Receives the id before the request is sent.
     pub(super) request_id_observer: Option<Arc<dyn RequestIdObserver>>,
+    /// Receives the error of a handler in the same process.
+    pub(super) failure_cause: Option<FailureCauseSlot>,
+}
+
+/// The error of the handler of one call in the same process.
+#[derive(Clone, Default)]
+pub(super) struct FailureCauseSlot(Arc<Mutex<Option<FailureCause>>>);
+
+impl FailureCauseSlot {
+    pub(super) fn set(&self, cause: Option<FailureCause>) {
+        *lock(&self.0) = cause;
+    }
+
+    pub(super) fn take(&self) -> Option<FailureCause> {
+        lock(&self.0).take()
+    }
 }
 
 impl Options {
@@ -40,6 +61,13 @@ impl Options {
             timeouts.total_timeout = self.total_timeout;
         }
         timeouts
+    }
+
+    /// Counts a result.
+    pub(super) fn count_result(&self, bytes: usize) {
+        if let Some(counter) = &self.result_bytes {
+            counter.fetch_add(bytes, Ordering::Relaxed);
+        }
     }
 
     pub(super) fn wants_progress(&self) -> bool {

@@ -3,22 +3,26 @@
 use std::collections::{HashSet, VecDeque};
 use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
+use tokio::time::Instant;
 use tsugite_core::protocol::pagination::PaginatedParams;
 use tsugite_core::protocol::{prompts, resources, tasks, tools};
 
 use super::Client;
 use super::cache::Caching;
 use super::call::ClientMethod;
-use super::client_error::{ClientError, ErrorKind, Result};
+use super::client_error::{ClientError, ErrorKind, Result, TimeoutKind};
 use super::options::Options;
 
 /// A paginated list of a server. Await it for all items, or read it item by item with `next` or as a [`Stream`].
 ///
-/// Fails if a cursor repeats or the list has more pages than the client's `max_pages`.
+/// Fails if a cursor repeats, or if the list has more pages than the client's `max_pages`, more bytes than `max_list_bytes`, or
+/// takes longer than `total_timeout`, without the time between two items.
 ///
 /// ```
 /// use tsugite::client::Client;
@@ -37,6 +41,7 @@ use super::options::Options;
 /// # Ok(()) }
 /// ```
 #[must_use = "nothing is sent before it is awaited or polled"]
+#[doc(alias("pagination", "nextCursor", "cursor"))]
 pub struct Paginator<M: Paginated> {
     client: Client,
     options: Options,
@@ -44,11 +49,16 @@ pub struct Paginator<M: Paginated> {
     next_page: NextPage,
     seen_cursors: HashSet<String>,
     pages_read: usize,
+    /// The bytes of all pages.
+    bytes_read: Arc<AtomicUsize>,
+    /// The time spent on all pages.
+    time_spent: Duration,
     fetching: Option<PageFuture<M>>,
 }
 
+/// Fetches a page, and measures the time.
 type PageFuture<M> =
-    Pin<Box<dyn Future<Output = Result<<M as tsugite_core::protocol::Method>::Output>> + Send>>;
+    Pin<Box<dyn Future<Output = (Result<<M as tsugite_core::protocol::Method>::Output>, Duration)> + Send>>;
 
 enum NextPage {
     First,
@@ -105,6 +115,8 @@ impl<M: Paginated> Paginator<M> {
             next_page: NextPage::First,
             seen_cursors: HashSet::new(),
             pages_read: 0,
+            bytes_read: Arc::default(),
+            time_spent: Duration::ZERO,
             fetching: None,
         }
     }
@@ -144,26 +156,34 @@ impl<M: Paginated> Paginator<M> {
                     NextPage::First => None,
                     NextPage::Cursor(cursor) => Some(cursor),
                 };
-                let (client, options) = (self.client.clone(), self.options.clone());
-                self.fetching = Some(Box::pin(async move {
-                    let mut params = PaginatedParams::new();
-                    params.cursor = cursor;
-                    client.send_request::<M>(&params, &options).await
-                }));
+                match self.fetch(cursor) {
+                    Ok(fetching) => self.fetching = Some(fetching),
+                    Err(error) => return Poll::Ready(Some(Err(error))),
+                }
                 continue;
             };
-            let Poll::Ready(page) = fetching.as_mut().poll(cx) else { return Poll::Pending };
+            let Poll::Ready((page, time)) = fetching.as_mut().poll(cx) else { return Poll::Pending };
             self.fetching = None;
+            self.time_spent += time;
             match page {
+                Err(error) if error.is_timeout() => {
+                    return Poll::Ready(Some(Err(self.timeout_error().unwrap_or(error))));
+                }
                 Err(error) => return Poll::Ready(Some(Err(error))),
                 Ok(page) => {
                     let ListPage { items, next_cursor } = M::into_page(page);
                     self.buffered.extend(items);
                     self.pages_read += 1;
-                    if let Some(cursor) = next_cursor {
+                    let settings = &self.client.inner.shared.settings;
+                    if self.bytes_read.load(Ordering::Relaxed) > settings.max_list_bytes {
+                        self.next_page = NextPage::Failed(endless_list_error(
+                            &format!("it has more than {} bytes (`max_list_bytes`)", settings.max_list_bytes),
+                            self.pages_read,
+                        ));
+                    } else if let Some(cursor) = next_cursor {
                         self.next_page = if !self.seen_cursors.insert(cursor.clone()) {
                             NextPage::Failed(endless_list_error("a cursor was repeated", self.pages_read))
-                        } else if self.pages_read >= self.client.inner.shared.settings.max_pages {
+                        } else if self.pages_read >= settings.max_pages {
                             NextPage::Failed(endless_list_error(
                                 "the limit `max_pages` is reached",
                                 self.pages_read,
@@ -175,6 +195,36 @@ impl<M: Paginated> Paginator<M> {
                 }
             }
         }
+    }
+}
+
+impl<M: Paginated> Paginator<M> {
+    /// Starts to fetch a page, within the rest of the total timeout.
+    fn fetch(&self, cursor: Option<String>) -> Result<PageFuture<M>> {
+        if let Some(error) = self.timeout_error() {
+            return Err(error);
+        }
+        let (client, mut options) = (self.client.clone(), self.options.clone());
+        options.total_timeout = self.total_timeout().map(|total| total.saturating_sub(self.time_spent));
+        options.result_bytes = Some(Arc::clone(&self.bytes_read));
+        Ok(Box::pin(async move {
+            let start = Instant::now();
+            let mut params = PaginatedParams::new();
+            params.cursor = cursor;
+            let page = client.send_request::<M>(&params, &options).await;
+            (page, start.elapsed())
+        }))
+    }
+
+    /// The timeout of the whole list.
+    fn total_timeout(&self) -> Option<Duration> {
+        self.options.timeouts(&self.client.inner.shared.settings).total_timeout
+    }
+
+    /// The error of a list that has taken longer than its timeout.
+    fn timeout_error(&self) -> Option<ClientError> {
+        let limit = self.total_timeout().filter(|total| self.time_spent >= *total)?;
+        Some(ErrorKind::TimedOut { limit, kind: TimeoutKind::Total }.into())
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) enum CallOutcome {
     Response(Result<RawJson, ErrorObject>),
     /// The connection was lost, for this reason.
     Disconnected(String),
+    /// The response exceeds this limit, in bytes.
+    TooLarge(usize),
 }
 
 /// The pending calls of one connection. Ids are never reused.
@@ -93,6 +95,12 @@ impl PendingCalls {
             }
             None => false,
         }
+    }
+
+    /// Fails a call whose response exceeds the size limit. Returns false if no call has this id.
+    pub(super) fn fail_too_large(&self, id: i64, limit: usize) -> bool {
+        let call = lock(&self.table).remove(&id);
+        call.inspect(|call| call.complete(CallOutcome::TooLarge(limit))).is_some()
     }
 
     /// Reports progress to its call. Returns false if no call has this token.

@@ -2,9 +2,10 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
-use tsugite_core::jsonrpc::{Id, JsonError, Raw, RawJson, write};
-use tsugite_core::protocol::completion::{self, CompleteParams, CompleteResult};
+use tsugite_core::jsonrpc::{Id, RawJson, write};
+use tsugite_core::protocol::completion::{
+    self, CompleteParams, CompleteResult, CompletionArgument, Reference,
+};
 use tsugite_core::protocol::discover::{Discover, DiscoverResult};
 use tsugite_core::protocol::logging::{Level, SetLevel, SetLevelParams};
 use tsugite_core::protocol::ping::Ping;
@@ -21,36 +22,42 @@ use super::connection::{ClientConnection, OutboundRequest};
 use super::era::SENDER_KEYS;
 use super::options::Options;
 use super::paginator::Paginator;
+use super::tool_output::read_output;
 use super::{Client, output_validation};
 
 impl Client {
     /// Lists the tools, all pages of them.
+    #[doc(alias("listTools", "tools/list", "list_all_tools"))]
     pub fn list_tools(&self) -> Paginator<tools::List> {
         Paginator::new(self)
     }
 
     /// Lists the prompts.
+    #[doc(alias("listPrompts", "prompts/list"))]
     pub fn list_prompts(&self) -> Paginator<prompts::List> {
         Paginator::new(self)
     }
 
     /// Lists the resources.
+    #[doc(alias("listResources", "resources/list"))]
     pub fn list_resources(&self) -> Paginator<resources::List> {
         Paginator::new(self)
     }
 
     /// Lists the resource templates.
+    #[doc(alias("listResourceTemplates", "resources/templates/list"))]
     pub fn list_resource_templates(&self) -> Paginator<resources::ListTemplates> {
         Paginator::new(self)
     }
 
     /// Calls a tool and deserializes its output.
     ///
-    /// `arguments` must serialize to a JSON object or null. The output is read from the structured content or, if there
-    /// is none, from the text: as JSON, or as a string. The client's handlers answer input requests of the server.
+    /// `arguments` must serialize to a JSON object or null. The output is read from the structured content or, if that
+    /// does not fit the type, from the text: as JSON, or as a string. So the outcome does not depend on the revision, and
+    /// a `String` takes any text. `()` discards the output. The client's handlers answer input requests of the server.
     ///
-    /// Fails with [`ClientError::as_tool_failure`] if the tool reports a failure, and with
-    /// [`ClientError::as_rpc_error`] if the server responds with an error.
+    /// Fails with [`ErrorKind::OutputMismatch`] if the output does not fit the type, with [`ClientError::as_tool_failure`] if
+    /// the tool reports a failure, and with [`ClientError::as_rpc_error`] if the server responds with an error.
     ///
     /// ```
     /// use serde_json::json;
@@ -69,24 +76,28 @@ impl Client {
     /// assert_eq!(sum, 3);
     /// # Ok(()) }
     /// ```
+    #[doc(alias("call_tool", "callTool", "tools/call", "structured_output"))]
     pub fn call<T: DeserializeOwned + Send + 'static>(
         &self,
         name: impl Into<String>,
         arguments: impl Serialize,
     ) -> Call<tools::Call, T> {
-        Call::new(self, call_params(name.into(), &arguments), |client, params, options| {
+        Call::new(self, call_params(name.into(), &arguments), |client, params: CallParams, options| {
             Box::pin(async move {
+                let (tool, cause) = (params.name.clone(), options.failure_cause.clone());
                 let result = call::run_rounds::<tools::Call>(client, params, options).await?;
                 if result.is_error == Some(true) {
-                    return Err(ErrorKind::ToolFailed(Box::new(result)).into());
+                    let error = ClientError::from(ErrorKind::ToolFailed(Box::new(result)));
+                    return Err(error.with_source(cause.and_then(|cause| cause.take())));
                 }
-                read_output(&result).map_err(|error| ClientError::malformed_result(tools::Call::NAME, error))
+                read_output(tool, &result)
             })
         })
         .request_progress()
     }
 
     /// Calls a tool and returns its result, even if it reports a failure.
+    #[doc(alias("call_tool", "callTool", "tools/call"))]
     pub fn call_raw(
         &self,
         name: impl Into<String>,
@@ -100,6 +111,7 @@ impl Client {
     ///
     /// Reads the list of tools first unless it contains this tool already. No external reference of a schema is
     /// fetched. Without the cargo feature `validate` no schema can be checked, and a tool that declares one fails.
+    #[doc(alias("structured_output", "validate"))]
     pub fn call_checked(
         &self,
         name: impl Into<String>,
@@ -123,11 +135,13 @@ impl Client {
     }
 
     /// Reads a resource.
+    #[doc(alias("readResource", "resources/read"))]
     pub fn read_resource(&self, uri: impl Into<String>) -> Call<resources::Read, ReadResult> {
         Call::new(self, Ok(ReadParams::new(uri)), call::run_rounds_boxed::<resources::Read>)
     }
 
     /// Gets a prompt. `arguments` must serialize to an object of strings or null.
+    #[doc(alias("getPrompt", "prompts/get"))]
     pub fn get_prompt(
         &self,
         name: impl Into<String>,
@@ -150,13 +164,38 @@ impl Client {
         Call::new(self, params, call::run_rounds_boxed::<prompts::Get>)
     }
 
-    /// Completes an argument of a prompt or of a resource template.
-    pub fn complete(&self, params: CompleteParams) -> Call<completion::Complete, CompleteResult> {
-        self.request::<completion::Complete>(params)
+    /// Completes the argument `argument` of a prompt or of a resource template, of which `value` is typed so far.
+    ///
+    /// [`Call::context`] adds the arguments that are filled in already.
+    ///
+    /// ```
+    /// use tsugite::prelude::*;
+    /// use tsugite::protocol::Reference;
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> tsugite::Result<()> {
+    /// # let server = Server::new("s", "1").prompt(
+    /// #     Prompt::new("plan").argument(tsugite::protocol::PromptArgument::new("title"))
+    /// #         .complete("title", ["new", "next", "old"]).handler(async || "Make a plan."),
+    /// # );
+    /// let client = Client::in_process(&server).await?;
+    /// let result = client.complete(Reference::prompt("plan"), "title", "n").context([("day", "Monday")]).await?;
+    /// assert_eq!(result.completion.values, ["new", "next"]);
+    /// # Ok(()) }
+    /// ```
+    #[doc(alias("completion", "completion/complete"))]
+    pub fn complete(
+        &self,
+        reference: Reference,
+        argument: impl Into<String>,
+        value: impl Into<String>,
+    ) -> Call<completion::Complete, CompleteResult> {
+        let argument = CompletionArgument::new(argument, value);
+        self.request::<completion::Complete>(CompleteParams::new(reference, argument))
     }
 
     /// Sets the lowest level of logs that the server sends (up to 2025-11-25; later each request sets it, see
     /// [`ClientBuilder::log_level`](super::ClientBuilder::log_level)).
+    #[doc(alias("logging", "setLevel", "logging/setLevel"))]
     pub fn set_log_level(&self, level: Level) -> Call<SetLevel, EmptyResult> {
         self.request::<SetLevel>(SetLevelParams::new(level))
     }
@@ -172,16 +211,19 @@ impl Client {
     }
 
     /// Subscribes to changes of a resource (up to 2025-11-25). [`Client::listen`] works on every revision.
+    #[doc(alias("subscribeResource", "resources/subscribe"))]
     pub fn subscribe(&self, uri: impl Into<String>) -> Call<resources::Subscribe, EmptyResult> {
         self.request::<resources::Subscribe>(UriParams::new(uri))
     }
 
     /// Ends the subscription to a resource (up to 2025-11-25).
+    #[doc(alias("unsubscribeResource", "resources/unsubscribe"))]
     pub fn unsubscribe(&self, uri: impl Into<String>) -> Call<resources::Unsubscribe, EmptyResult> {
         self.request::<resources::Unsubscribe>(UriParams::new(uri))
     }
 
     /// Gets the status of a task.
+    #[doc(alias("get_task", "tasks/get"))]
     pub fn task(&self, id: impl Into<String>) -> Call<tasks::Get, tasks::GetResult> {
         self.request::<tasks::Get>(TaskParams::new(id))
     }
@@ -207,6 +249,7 @@ impl Client {
     }
 
     /// Notifies the server that the roots have changed (up to 2025-11-25; later it asks for them with each call).
+    #[doc(alias("notifications/roots/list_changed", "sendRootsListChanged"))]
     pub async fn notify_roots_changed(&self) -> Result<()> {
         let connection = self.connection().await?;
         connection.era().notify_roots_changed(&connection).await
@@ -221,6 +264,7 @@ impl Client {
     /// Sends a request by method name, and returns its result unchanged.
     ///
     /// On 2026-07-28 the entries that every request needs are added to `_meta`, unless they are present.
+    #[doc(alias = "send_request")]
     pub async fn request_raw(&self, method: &str, params: Option<RawJson>) -> Result<RawJson> {
         let request = UntypedRequest { method, params };
         self.send_with_retry(&request, &Options::default()).await.map(|(result, _)| result)
@@ -321,51 +365,9 @@ fn call_params(name: String, arguments: &impl Serialize) -> Result<CallParams> {
     Ok(CallParams::new(name).arguments(arguments))
 }
 
-/// Deserializes the output of a tool: the structured content, the `result` it is wrapped in, or the text.
-fn read_output<T: DeserializeOwned>(result: &CallResult) -> Result<T, JsonError> {
-    #[derive(serde::Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Wrapped<T> {
-        result: T,
-    }
-    if let Some(structured) = &result.structured_content {
-        let whole = structured.read::<T>();
-        return match whole {
-            Ok(output) => Ok(output),
-            Err(error) => Raw::from(structured).read::<Wrapped<RawJson>>().map_err(|_| error)?.result.read(),
-        };
-    }
-    let texts: Vec<&str> = result.content.iter().filter_map(|block| block.as_text()).collect();
-    let text = texts.join("\n");
-    serde_json::from_str(&text).or_else(|_| serde_json::from_value(Value::String(text))).map_err(|_| {
-        JsonError::new("there is no structured content, and the text cannot be read as the expected type")
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn structured(text: &str) -> CallResult {
-        CallResult::text("?").structured_content(RawJson::parse(text.to_owned()).unwrap())
-    }
-
-    #[test]
-    fn output_is_read_from_wrapped_or_bare_structured_content() {
-        assert_eq!(read_output::<i64>(&structured("{\"result\":3}")), Ok(3));
-        assert_eq!(read_output::<i64>(&structured("3")), Ok(3));
-        let whole: Value = read_output(&structured("{\"result\":3}")).unwrap();
-        assert_eq!(whole, serde_json::json!({"result": 3}));
-        assert!(read_output::<i64>(&structured("{\"result\":3,\"more\":1}")).is_err());
-    }
-
-    #[test]
-    fn output_without_structure_is_read_from_the_text() {
-        assert_eq!(read_output::<i64>(&CallResult::text("42")), Ok(42));
-        assert_eq!(read_output::<String>(&CallResult::text("hello")), Ok("hello".to_owned()));
-        assert_eq!(read_output::<Vec<i64>>(&CallResult::text("[1,2]")), Ok(vec![1, 2]));
-        assert!(read_output::<i64>(&CallResult::text("many")).is_err());
-    }
 
     #[test]
     fn arguments_are_an_object_or_nothing() {

@@ -12,6 +12,7 @@ use tsugite_core::revision::{Revision, RpcError, Translate, read_params, write_i
 
 use super::client_error::{ClientError, ErrorKind};
 use super::client_handler::{ClientHandlers, FormResponse, UrlResponse};
+use crate::shared::log;
 
 /// Answers a request of the server (up to 2025-11-25). The result is encoded for `from`.
 pub(super) async fn handle_server_request(
@@ -89,23 +90,29 @@ async fn elicit_form(handlers: &ClientHandlers, form: FormParams) -> Result<Elic
         FormResponse::Accept(content) => {
             let content = schema.with_defaults(content);
             if let Err(error) = schema.check(&content) {
-                tracing::error!(%error, "the response to a form does not match its schema and was not sent");
+                log::error!(%error, "the response to a form does not match its schema and was not sent");
                 return Err(RpcError::internal_with_message(format!(
                     "the client's response does not match the form: {error}"
                 )));
             }
             Ok(ElicitResult::new(ElicitAction::Accept).content(content))
         }
+        FormResponse::Invalid(error) => {
+            log::error!(%error, "the response to a form is not an object of form fields and was not sent");
+            Err(RpcError::internal_with_message(format!(
+                "the client's response is not an object of form fields: {error}"
+            )))
+        }
         FormResponse::Decline => Ok(ElicitResult::new(ElicitAction::Decline)),
         FormResponse::Cancel => Ok(ElicitResult::new(ElicitAction::Cancel)),
     }
 }
 
-/// Asks the user to open a web page. A URL that is not `http` or `https` is declined without asking.
+/// Asks the user to open a web page. A URL that is not `http` or `https`, or that names a user, is declined without asking.
 pub(super) async fn elicit_url(handlers: &ClientHandlers, url: UrlParams) -> Result<UrlResponse, RpcError> {
     let Some(callback) = &handlers.url else { return Err(mode_not_supported("web pages")) };
-    if !is_http_url(&url.url) {
-        tracing::warn!("declined to open a URL of the server that is not http or https");
+    if url.target().is_none() {
+        log::warn!("declined to open a URL of the server that is not http or https, or that names a user");
         return Ok(UrlResponse::Decline);
     }
     Ok(callback(url).await)
@@ -125,16 +132,6 @@ async fn sample(
 async fn list_roots(handlers: &ClientHandlers) -> Result<roots::ListResult, RpcError> {
     let Some(callback) = &handlers.roots else { return Err(method_not_found::<roots::List>()) };
     Ok(roots::ListResult::new(callback(()).await))
-}
-
-/// Whether the text is an `http` or `https` URL with a host: opening another scheme could run a program.
-fn is_http_url(url: &str) -> bool {
-    let scheme = |name: &str| url.get(..name.len()).is_some_and(|start| start.eq_ignore_ascii_case(name));
-    let rest = [("https://", 8), ("http://", 7)].into_iter().find(|(name, _)| scheme(name));
-    let host = rest.and_then(|(_, length)| url.get(length..)).unwrap_or_default();
-    !host.is_empty()
-        && !host.starts_with(['/', '?', '#'])
-        && url.chars().all(|letter| !letter.is_control() && !letter.is_whitespace())
 }
 
 fn encode_result<M: Method>(mut output: M::Output, to: Revision) -> Result<RawJson, RpcError>
@@ -187,7 +184,7 @@ mod tests {
 
     #[tokio::test]
     async fn missing_fields_get_the_defaults_of_the_form() {
-        let handlers = handlers(FormResponse::accept(&json!({"name": "Kiku"})).unwrap());
+        let handlers = handlers(FormResponse::accept(json!({"name": "Kiku"})));
         let response = handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25)
             .await
             .unwrap();
@@ -210,11 +207,34 @@ mod tests {
 
     #[tokio::test]
     async fn response_that_does_not_match_the_form_is_not_sent() {
-        let handlers = handlers(FormResponse::accept(&json!({"sure": "yes"})).unwrap());
+        let handlers = handlers(FormResponse::accept(json!({"sure": "yes"})));
         let error = handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25)
             .await
             .unwrap_err();
         assert!(error.to_error_object(Revision::V2025_11_25).message.contains("`sure`"));
+    }
+
+    #[tokio::test]
+    async fn response_that_is_no_object_of_fields_is_not_sent() {
+        let keyed_by_numbers = std::collections::BTreeMap::from([((1, 2), "a")]);
+        for response in [
+            FormResponse::accept("Kiku"),
+            FormResponse::accept(()),
+            FormResponse::accept(json!([{"name": "Kiku"}])),
+            FormResponse::accept(json!({"name": {"first": "Kiku"}})),
+            FormResponse::accept(keyed_by_numbers),
+        ] {
+            let handlers = handlers(response);
+            let error =
+                handle_server_request(&handlers, "elicitation/create", &form(), Revision::V2025_11_25)
+                    .await
+                    .unwrap_err();
+            let message = error.to_error_object(Revision::V2025_11_25).message;
+            assert!(
+                message.starts_with("the client's response is not an object of form fields: "),
+                "{message}"
+            );
+        }
     }
 
     #[tokio::test]
@@ -231,20 +251,28 @@ mod tests {
         }
     }
 
-    #[test]
-    fn only_http_urls_are_opened() {
-        for url in ["https://example.com/a?b", "HTTP://localhost:1/"] {
-            assert!(is_http_url(url), "{url}");
-        }
-        for url in [
-            "javascript:alert(1)",
-            "file:///etc/passwd",
-            "https://",
-            "https:///x",
-            "https://a b",
-            "https://a\n",
+    #[tokio::test]
+    async fn misleading_urls_are_declined_without_asking() {
+        let asked = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let hosts = std::sync::Arc::clone(&asked);
+        let callback = move |page: UrlParams| {
+            hosts.lock().unwrap().push(page.target().unwrap().host);
+            async { UrlResponse::Accept }
+        };
+        let handlers = ClientHandlers {
+            url: Some(crate::client::client_handler::request_callback(callback)),
+            ..ClientHandlers::default()
+        };
+        for (url, expected) in [
+            ("https://example.com/a?b", UrlResponse::Accept),
+            ("HTTP://localhost:1/", UrlResponse::Accept),
+            ("javascript:alert(1)", UrlResponse::Decline),
+            ("https:///x", UrlResponse::Decline),
+            ("https://bank.example@evil.example/", UrlResponse::Decline),
         ] {
-            assert!(!is_http_url(url), "{url}");
+            let response = elicit_url(&handlers, UrlParams::new("", url)).await.unwrap();
+            assert_eq!(response, expected, "{url}");
         }
+        assert_eq!(*asked.lock().unwrap(), ["example.com", "localhost"]);
     }
 }

@@ -5,117 +5,27 @@
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Waker};
+use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use futures_core::Stream;
-use indexmap::IndexSet;
 use tokio::task::AbortHandle;
 use tsugite_core::jsonrpc::Id;
 use tsugite_core::protocol::resources::{Unsubscribe, UriParams};
-use tsugite_core::protocol::subscriptions::SubscriptionFilter;
 
 use super::Client;
 use super::call::TypedRequest;
-use super::client_error::{ClientError, ErrorKind, Result};
-use super::client_handler::{self, Change};
-use super::forwarded_request::RequestIdObserver;
+use super::change_filter::ChangeFilter;
+use super::client_error::Result;
+use super::client_handler::Change;
 use super::options::Options;
+use super::subscription_queue::SubscriptionQueue;
 use crate::lock::lock;
-
-/// The changes to report.
-///
-/// ```
-/// use tsugite::client::ChangeFilter;
-///
-/// let watch = ChangeFilter::new().tools().resource("file:///notes.txt");
-/// # let _ = watch;
-/// ```
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ChangeFilter {
-    /// The list of tools.
-    pub tools: bool,
-    /// The list of prompts.
-    pub prompts: bool,
-    /// The lists of resources and templates.
-    pub resources: bool,
-    /// The contents of these resources.
-    pub uris: Vec<String>,
-}
-
-impl ChangeFilter {
-    /// Nothing.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// All three lists.
-    pub fn lists() -> Self {
-        Self::new().tools().prompts().resources()
-    }
-
-    /// The list of tools.
-    #[must_use]
-    pub fn tools(mut self) -> Self {
-        self.tools = true;
-        self
-    }
-
-    /// The list of prompts.
-    #[must_use]
-    pub fn prompts(mut self) -> Self {
-        self.prompts = true;
-        self
-    }
-
-    /// The lists of resources and templates.
-    #[must_use]
-    pub fn resources(mut self) -> Self {
-        self.resources = true;
-        self
-    }
-
-    /// Adds the contents of a resource.
-    #[must_use]
-    pub fn resource(mut self, uri: impl Into<String>) -> Self {
-        self.uris.push(uri.into());
-        self
-    }
-
-    fn matches(&self, change: &Change) -> bool {
-        match change {
-            Change::Tools => self.tools,
-            Change::Prompts => self.prompts,
-            Change::Resources => self.resources,
-            Change::Resource { uri } => self.uris.iter().any(|watched| uri.starts_with(watched)),
-            Change::ElicitationComplete { .. } => false,
-            Change::All => true,
-        }
-    }
-
-    pub(super) fn to_listen_filter(&self) -> SubscriptionFilter {
-        let mut filter = SubscriptionFilter::new();
-        if self.tools {
-            filter = filter.tools_list_changed(true);
-        }
-        if self.prompts {
-            filter = filter.prompts_list_changed(true);
-        }
-        if self.resources {
-            filter = filter.resources_list_changed(true);
-        }
-        if !self.uris.is_empty() {
-            filter = filter.resource_subscriptions(self.uris.clone());
-        }
-        filter
-    }
-}
 
 /// The changes of one server as a stream. Dropping it ends the subscription.
 ///
 /// A change that is queued already is not queued again, so the filter limits the size of the queue.
+#[doc(alias("subscriptions/listen", "notifications"))]
 pub struct Subscription {
     pub(super) client: Client,
     pub(super) queue: Arc<SubscriptionQueue>,
@@ -131,6 +41,22 @@ impl Subscription {
     /// After an interruption in which changes may have been missed this is [`Change::All`]. Nothing follows an error.
     pub async fn next(&mut self) -> Option<Result<Change>> {
         poll_fn(|cx| self.queue.poll(cx)).await
+    }
+}
+
+/// Identifies the listen request that reports the changes of a subscription, also after it is opened again.
+pub(crate) struct SubscriptionSource(Arc<SubscriptionQueue>);
+
+impl SubscriptionSource {
+    /// Whether the listen request has this id.
+    pub(crate) fn has_id(&self, id: i64) -> bool {
+        self.0.has_subscription_id(&Id::from(id))
+    }
+}
+
+impl Subscription {
+    pub(crate) fn source(&self) -> SubscriptionSource {
+        SubscriptionSource(Arc::clone(&self.queue))
     }
 }
 
@@ -211,129 +137,5 @@ impl Client {
     }
 }
 
-/// The changes of one subscription that were not taken yet.
-pub(super) struct SubscriptionQueue {
-    pub(super) filter: ChangeFilter,
-    /// The id of the listen request that fills it, in the stateless era.
-    subscription_id: AtomicI64,
-    /// Is called for each change, in place of the queue.
-    callback: Option<Arc<dyn Fn(Change) + Send + Sync>>,
-    pub(super) state: Mutex<SubscriptionState>,
-}
-
-impl RequestIdObserver for SubscriptionQueue {
-    fn on_request_id(&self, id: i64) {
-        self.subscription_id.store(id, Ordering::Release);
-    }
-}
-
-/// The queued changes, and the state of the server's stream.
-#[derive(Default)]
-pub(super) struct SubscriptionState {
-    changes: IndexSet<Change>,
-    error: Option<ClientError>,
-    closed: bool,
-    /// Whether the server has acknowledged the subscription at least once.
-    pub(super) established: bool,
-    pub(super) acknowledged: Option<()>,
-    waker: Option<Waker>,
-}
-
-impl SubscriptionQueue {
-    pub(super) fn new(filter: ChangeFilter, callback: Option<Arc<dyn Fn(Change) + Send + Sync>>) -> Self {
-        Self { filter, subscription_id: AtomicI64::new(0), callback, state: Mutex::default() }
-    }
-
-    /// Adds a change, if it is for this subscription and in its filter.
-    pub(super) fn push(&self, change: &Change, subscription: Option<i64>) {
-        let is_own = subscription.is_none_or(|id| self.subscription_id.load(Ordering::Acquire) == id);
-        if is_own && self.filter.matches(change) {
-            self.enqueue(change.clone());
-        }
-    }
-
-    pub(super) fn enqueue(&self, change: Change) {
-        if let Some(callback) = &self.callback {
-            return client_handler::invoke_callback(&**callback, change);
-        }
-        let mut state = lock(&self.state);
-        if state.changes.len() >= MAX_QUEUED_CHANGES {
-            state.changes.clear();
-            state.changes.insert(Change::All);
-        }
-        state.changes.insert(change);
-        wake(state);
-    }
-
-    /// Whether this is the listen request that fills it.
-    pub(super) fn has_subscription_id(&self, id: &Id<'_>) -> bool {
-        id.as_i64() == Some(self.subscription_id.load(Ordering::Acquire))
-    }
-
-    /// Records that the server has acknowledged the listen request.
-    pub(super) fn acknowledge(&self, id: &Id<'_>) {
-        if self.has_subscription_id(id) {
-            let mut state = lock(&self.state);
-            state.established = true;
-            state.acknowledged = Some(());
-            wake(state);
-        }
-    }
-
-    pub(super) fn close(&self) {
-        let mut state = lock(&self.state);
-        state.closed = true;
-        wake(state);
-    }
-
-    pub(super) fn fail(&self, error: ClientError) {
-        let mut state = lock(&self.state);
-        state.error = Some(error);
-        state.closed = true;
-        wake(state);
-    }
-
-    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Change>>> {
-        let mut state = lock(&self.state);
-        if let Some(change) = state.changes.shift_remove_index(0) {
-            return Poll::Ready(Some(Ok(change)));
-        }
-        if let Some(error) = state.error.take() {
-            return Poll::Ready(Some(Err(error)));
-        }
-        if state.closed {
-            return Poll::Ready(None);
-        }
-        state.waker = Some(cx.waker().clone());
-        Poll::Pending
-    }
-
-    pub(super) fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<()>> {
-        let mut state = lock(&self.state);
-        if state.established {
-            return Poll::Ready(Ok(()));
-        }
-        if let Some(error) = state.error.take() {
-            return Poll::Ready(Err(error));
-        }
-        if state.closed {
-            return Poll::Ready(Err(ErrorKind::Closed.into()));
-        }
-        state.waker = Some(cx.waker().clone());
-        Poll::Pending
-    }
-}
-
-fn wake(mut state: std::sync::MutexGuard<'_, SubscriptionState>) {
-    let waker = state.waker.take();
-    drop(state);
-    if let Some(waker) = waker {
-        waker.wake();
-    }
-}
-
 /// Resources subscribed to, and by how many subscriptions.
 pub(super) type SubscriptionCounts = HashMap<String, usize>;
-
-/// Changes that may be queued.
-const MAX_QUEUED_CHANGES: usize = 1_024;

@@ -9,6 +9,7 @@ use tsugite_core::protocol::tools::Tool;
 use tsugite_core::session::header::{self, HeaderParams};
 
 use crate::lock::lock;
+use crate::shared::log;
 
 /// The metadata of listed tools.
 #[derive(Default)]
@@ -31,7 +32,7 @@ impl ToolMetadataCache {
             let header_params = match HeaderParams::from_schema(&tool.input_schema) {
                 Ok(header_params) => header_params,
                 Err(mark) if remove_invalid => {
-                    tracing::warn!(tool = tool.name, %mark, "removed a tool with an invalid `x-mcp-header` from the list");
+                    log::warn!(tool = tool.name, %mark, "removed a tool with an invalid `x-mcp-header` from the list");
                     known.remove(&tool.name);
                     return false;
                 }

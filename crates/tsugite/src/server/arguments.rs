@@ -6,7 +6,6 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use schemars::JsonSchema;
 use serde::de::value::StrDeserializer;
 use serde::de::{
     DeserializeOwned, DeserializeSeed, Error as _, IgnoredAny, IntoDeserializer, MapAccess, Visitor,
@@ -14,13 +13,10 @@ use serde::de::{
 use serde::{Deserializer, forward_to_deserialize_any};
 use serde_json::Value;
 use tsugite_core::jsonrpc::{JsonError, Raw};
-use tsugite_core::protocol::Schema;
 use tsugite_core::uri_template::{TemplateValue as Text, Variables};
 
-use super::handler::{CallParts, FromCall};
 use super::handler_error::{HandlerError, InvocationError};
 use super::json_path::{self, string_length};
-use super::schema::schema_of;
 
 /// The arguments of one call.
 #[derive(Clone, Copy)]
@@ -31,22 +27,6 @@ pub(crate) enum Arguments<'a> {
     Strings(&'a Variables),
 }
 
-/// Extracts the arguments as `T`; the schema of `T` is the tool's input schema.
-///
-/// For prompts and resource templates, the fields of `T` are filled by name.
-#[derive(Debug, Clone, Copy)]
-pub struct Args<T>(pub T);
-
-impl<T: DeserializeOwned + JsonSchema> FromCall for Args<T> {
-    fn from_call(call: &CallParts<'_>) -> Result<Self, InvocationError> {
-        call.arguments.read(&WholeArguments::<T>(PhantomData)).map(Args)
-    }
-
-    fn input_schema() -> Option<Schema> {
-        Some(schema_of::<T>())
-    }
-}
-
 /// A value that can be deserialized from arguments, more than once if needed.
 pub(crate) trait ArgumentReader {
     type Value;
@@ -54,7 +34,14 @@ pub(crate) trait ArgumentReader {
     fn read<'de, D: Deserializer<'de>>(&self, from: D) -> Result<Self::Value, D::Error>;
 }
 
-struct WholeArguments<T>(PhantomData<T>);
+/// Reads all arguments into one type.
+pub(super) struct WholeArguments<T>(PhantomData<T>);
+
+impl<T> Default for WholeArguments<T> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
 
 impl<T: DeserializeOwned> ArgumentReader for WholeArguments<T> {
     type Value = T;
@@ -415,7 +402,7 @@ mod tests {
     fn read(pairs: &[(&str, Text)]) -> Result<Wanted, String> {
         let texts: Variables = pairs.iter().map(|(name, text)| ((*name).to_owned(), text.clone())).collect();
         Arguments::Strings(&texts)
-            .read(&WholeArguments::<Wanted>(PhantomData))
+            .read(&WholeArguments::<Wanted>::default())
             .map_err(|failure| format!("{failure:?}"))
     }
 

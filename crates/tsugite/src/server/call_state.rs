@@ -5,7 +5,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
-use std::task::Waker;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -16,10 +15,15 @@ use tsugite_core::revision::Revision;
 use tsugite_core::session::inbound::MonotonicProgress;
 
 use super::Server;
-use super::ask::{OutgoingRequests, Round, WakeSignal};
+use super::ask_error::AskError;
+use super::cancellation::CancellationToken;
 use super::config::RedactFn;
-use super::connection::{Caller, ServerConnection};
-use super::context::CancellationToken;
+use super::connection::ServerConnection;
+use super::handler_error::InvocationError;
+use super::notification_limit::{LimitedNotifications, NotificationLimit};
+use super::outgoing_requests::OutgoingRequests;
+use super::principal::Caller;
+use super::round::{DriverHandle, Round};
 use crate::lock::lock;
 use crate::shared::outbound_queue::OutboundQueue;
 
@@ -28,11 +32,14 @@ pub(crate) struct CallState {
     pub(super) settings: CallSettings,
     pub(super) progress: Option<(Id<'static>, Mutex<MonotonicProgress>)>,
     pub(super) cancellation: CancellationToken,
+    pub(super) notifications: LimitedNotifications,
     /// Progress and logs end with the request.
     ended: AtomicBool,
     round: OnceLock<Arc<Round>>,
-    driver: Mutex<Driver>,
+    driver: DriverHandle,
     paused: Mutex<PausedTime>,
+    /// Why the last question failed, if one did.
+    ask_error: Mutex<Option<Box<AskError>>>,
     /// [`Context`](super::Context) handles in user code.
     handles: AtomicUsize,
     /// The handles that the handler had before its first poll.
@@ -53,6 +60,7 @@ pub(super) struct CallSettings {
     pub(super) caller: Caller,
     pub(super) may_ask: bool,
     pub(super) ask_timeout: Duration,
+    pub(super) notification_limit: NotificationLimit,
 }
 
 /// The client's declarations: its name, its capabilities and its log level.
@@ -61,17 +69,6 @@ pub(super) struct ClientInfo {
     pub(super) capabilities: ClientCapabilities,
     /// The lowest level of log messages that it wants; `None` for no logs.
     pub(super) log_level: Option<Level>,
-}
-
-/// The means to wake the driver of the handler.
-#[derive(Default)]
-enum Driver {
-    #[default]
-    NotStarted,
-    /// The task that runs it, before the first question.
-    Task(Waker),
-    /// Its signal, from the first question on.
-    Signal(Arc<WakeSignal>),
 }
 
 impl CallState {
@@ -84,10 +81,12 @@ impl CallState {
             settings,
             progress: progress_token.map(|token| (token, Mutex::default())),
             cancellation,
+            notifications: LimitedNotifications::default(),
             ended: AtomicBool::new(false),
             round: OnceLock::new(),
-            driver: Mutex::default(),
+            driver: DriverHandle::default(),
             paused: Mutex::default(),
+            ask_error: Mutex::default(),
             handles: AtomicUsize::new(0),
             handler_handles: AtomicUsize::new(0),
         })
@@ -95,6 +94,25 @@ impl CallState {
 
     pub(crate) fn revision(&self) -> Revision {
         self.settings.revision
+    }
+
+    /// Remembers why a question failed.
+    pub(super) fn record_ask_error(&self, error: &AskError) {
+        *lock(&self.ask_error) = Some(Box::new(error.clone()));
+    }
+
+    /// Restores the failed question behind a hidden error. `anyhow::Error` and similar types hide the type of the error
+    /// inside, but not its text.
+    pub(super) fn restore_ask_error<O>(
+        &self,
+        outcome: Result<O, InvocationError>,
+    ) -> Result<O, InvocationError> {
+        outcome.map_err(|error| match (error, lock(&self.ask_error).take()) {
+            (InvocationError::Handler(hidden), Some(ask)) if hidden.mentions(&ask.to_string()) => {
+                InvocationError::Handler((*ask).into())
+            }
+            (error, _) => error,
+        })
     }
 
     /// Ends the call: it is answered or dropped, and nothing more is sent or asked for it.
@@ -127,41 +145,9 @@ impl CallState {
         drop(self.round.set(Arc::new(round)));
     }
 
-    /// Sets the task that runs the handler, for questions that other tasks ask.
-    pub(crate) fn set_driver_task(&self, waker: &Waker) {
-        let mut driver = lock(&self.driver);
-        if !matches!(&*driver, Driver::Task(current) if current.will_wake(waker)) {
-            *driver = Driver::Task(waker.clone());
-        }
-    }
-
-    pub(crate) fn set_driver_signal(&self, signal: &Arc<WakeSignal>) {
-        *lock(&self.driver) = Driver::Signal(signal.clone());
-    }
-
-    /// Whether `waker` wakes the handler itself, and not another task.
-    pub(crate) fn is_driver(&self, waker: &Waker) -> bool {
-        waker.will_wake(Waker::noop())
-            || match &*lock(&self.driver) {
-                Driver::NotStarted => false,
-                Driver::Task(task) => task.will_wake(waker),
-                Driver::Signal(signal) => signal.is_current(waker),
-            }
-    }
-
-    /// A waker of the driver that does not count as one of the handler; `None` before the driver has started.
-    pub(crate) fn driver_waker(&self) -> Option<Waker> {
-        match &*lock(&self.driver) {
-            Driver::NotStarted => None,
-            Driver::Task(task) => Some(task.clone()),
-            Driver::Signal(signal) => Some(Waker::from(signal.clone())),
-        }
-    }
-
-    pub(crate) fn wake_driver(&self) {
-        if let Some(waker) = self.driver_waker() {
-            waker.wake();
-        }
+    /// The driver that polls the handler.
+    pub(super) fn driver(&self) -> &DriverHandle {
+        &self.driver
     }
 
     /// Counts a handle that is given to user code.
@@ -176,11 +162,7 @@ impl CallState {
         if self.round.get().is_none() {
             return;
         }
-        let signal = match &*lock(&self.driver) {
-            Driver::Signal(signal) => signal.clone(),
-            Driver::NotStarted | Driver::Task(_) => return,
-        };
-        signal.recheck();
+        self.driver.recheck();
     }
 
     /// Records the current handles as those of the handler itself, which cannot ask while the handler is pending.

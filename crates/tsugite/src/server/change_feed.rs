@@ -10,11 +10,11 @@ use tsugite_core::protocol::{EmptyParams, HasMeta, Meta, NotificationMethod, pro
 use tsugite_core::revision::{Revision, Translate, write_notification};
 
 use super::ServerShared;
-use super::context::CancellationToken;
+use super::cancellation::CancellationToken;
 use super::principal::Principal;
-use super::registry::{ListKind, outer_name};
 use crate::bus::{BusEvent, BusHandle};
 use crate::lock::lock;
+use crate::shared::list_kind::{ListKind, outer_name};
 use crate::shared::outbound_queue::OutboundQueue;
 
 /// The change feed of one server.
@@ -35,7 +35,8 @@ pub(crate) struct ChangeListener {
     revision: Revision,
     /// The id of the subscription (2026-07-28).
     id: Option<Id<'static>>,
-    principal: Option<Principal>,
+    /// The newest principal of the session, or that of the subscription.
+    principal: Mutex<Option<Principal>>,
     lists: HashSet<ListKind>,
     uris: Mutex<HashSet<String>>,
     /// Notifications are held back until the handshake is complete.
@@ -57,7 +58,7 @@ impl ChangeListener {
             outbox,
             revision,
             id: None,
-            principal,
+            principal: Mutex::new(principal),
             lists,
             uris: Mutex::default(),
             active: AtomicBool::new(false),
@@ -79,12 +80,16 @@ impl ChangeListener {
             outbox,
             revision,
             id: Some(id),
-            principal,
+            principal: Mutex::new(principal),
             lists,
             uris: Mutex::new(uris),
             active: AtomicBool::new(true),
             cancellation,
         }
+    }
+
+    pub(super) fn set_principal(&self, principal: Principal) {
+        *lock(&self.principal) = Some(principal);
     }
 
     pub(crate) fn activate(&self) {
@@ -119,8 +124,9 @@ impl ChangeListener {
     fn resource_updated(&self, shared: &ServerShared, uri: &str) {
         let config = shared.config();
         let may_read = || {
+            let principal = || lock(&self.principal).clone();
             !shared.has_visibility_rules(&config)
-                || matches!(shared.find_resource(&config, self.principal.as_ref(), uri), Ok(Some(_)))
+                || matches!(shared.find_resource(&config, principal().as_ref(), uri), Ok(Some(_)))
         };
         let subscribed = self.uris().contains(uri);
         if subscribed && may_read() {

@@ -2,16 +2,21 @@
 
 use std::sync::Arc;
 
-use tsugite_core::protocol::completion::{Complete, CompleteResult, Completion, Reference};
+use tsugite_core::protocol::Method;
+use tsugite_core::protocol::completion::{Complete, CompleteResult, Reference};
 use tsugite_core::revision::{RpcError, read_params};
+use tsugite_core::uri_template::Variables;
 
-use super::completer::{Completer, CompletionRequest};
+use super::ServerShared;
+use super::arguments::Arguments;
+use super::completer::{Completer, CompletionRequest, to_completion};
 use super::connection::ServerConnection;
-use super::dispatch::IncomingRequest;
-use super::handler_error::InvocationError;
+use super::handler::CallParts;
+use super::incoming_request::IncomingRequest;
 use super::lazy_context::{CallContext, LazyContext};
 use super::pending::PendingRequest;
 use super::prompt::Prompt;
+use super::subject::Subject;
 
 /// Responds with completions for an argument.
 pub(crate) fn complete(
@@ -20,17 +25,30 @@ pub(crate) fn complete(
     context: &LazyContext<'_>,
 ) -> Result<Option<PendingRequest>, RpcError> {
     let params = read_params::<Complete>(request.request.params(), request.revision)?;
-    let completer = find_completer(connection, request, &params.r#ref, &params.argument.name)?;
+    let (completer, owner) = find_completer(connection, request, &params.r#ref, &params.argument.name)?;
+    let owner = context.set_owner(owner);
     let arguments = params.context.and_then(|context| context.arguments).unwrap_or_default();
-    let typing = CompletionRequest::new(params.argument.value, arguments, context.get());
-    let answer = Box::pin(async move {
-        let completion = match completer {
-            Some(completer) => completer.complete(typing).await.map_err(InvocationError::Handler)?,
-            None => Completion::new([]).total(0_u64).has_more(false),
-        };
-        Ok(CompleteResult::new(completion))
+    let states = owner.as_ref().map_or(&connection.config.states, |config| &config.states);
+    let no_arguments = Variables::default();
+    let parts = CallParts { arguments: Arguments::Strings(&no_arguments), context, states };
+    let values = completer.map(|completer| {
+        let typing = CompletionRequest::new(params.argument.value, arguments, context.get());
+        completer.complete(typing, &parts)
     });
-    Ok(connection.run_handler::<Complete>(request, context, answer))
+    let answer = Box::pin(async move {
+        let values = match values {
+            Some(values) => values.await?,
+            None => Vec::new(),
+        };
+        Ok(CompleteResult::new(to_completion(values)))
+    });
+    let name = match &params.r#ref {
+        Reference::Prompt { name, .. } => name,
+        Reference::Resource { uri } => uri,
+        _ => Complete::NAME,
+    };
+    let subject = Subject::completion(name, &params.argument.name);
+    Ok(connection.run_handler::<Complete>(request, context, subject, answer))
 }
 
 /// Returns the completer of an argument, if it has one. Fails if the prompt, template or argument does not exist.
@@ -39,28 +57,30 @@ fn find_completer(
     request: IncomingRequest<'_>,
     reference: &Reference,
     argument: &str,
-) -> Result<Option<Completer>, RpcError> {
+) -> Result<(Option<Completer>, Option<Arc<ServerShared>>), RpcError> {
     let (shared, config, principal) = (&connection.server.shared, &connection.config, request.principal());
     let bad = |text: String| RpcError::InvalidParams(format!("Invalid params: {text}").into());
     let unknown = || bad(format!("there is no argument `{}`", truncate(argument)));
     match reference {
         Reference::Prompt { name, .. } => {
             let found = shared.find::<Prompt>(config, principal, name);
-            let prompt = found.ok_or_else(|| RpcError::UnknownPrompt { name: name.clone() })?.item;
+            let found = found.ok_or_else(|| RpcError::UnknownPrompt { name: name.clone() })?;
+            let prompt = found.item;
             let known = prompt.definition.arguments.iter().flatten().any(|known| known.name == argument);
-            if known { Ok(prompt.completer(argument).cloned()) } else { Err(unknown()) }
+            if known { Ok((prompt.completer(argument).cloned(), found.owner)) } else { Err(unknown()) }
         }
         Reference::Resource { uri } => {
-            let Some(family) = shared.find_template(config, principal, uri).map(|found| found.item) else {
+            let Some(found) = shared.find_template(config, principal, uri) else {
                 // A resource that is not a template exists, but has nothing to complete.
                 return match shared.find_resource(config, principal, uri) {
-                    Ok(Some(_)) => Ok(None),
+                    Ok(Some(_)) => Ok((None, None)),
                     _ => Err(bad(format!("there is no template `{}`", truncate(uri)))),
                 };
             };
+            let family = found.item;
             let template = super::registry::resource_template(&family);
             let known = template.is_some_and(|template| template.variables().any(|known| known == argument));
-            if known { Ok(family.completer(argument).cloned()) } else { Err(unknown()) }
+            if known { Ok((family.completer(argument).cloned(), found.owner)) } else { Err(unknown()) }
         }
         _ => Err(bad("this cannot be completed".to_owned())),
     }

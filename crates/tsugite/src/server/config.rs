@@ -1,7 +1,7 @@
 //! The settings of a server, each with its default.
 
 use std::sync::{Arc, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use tokio::sync::Semaphore;
@@ -10,11 +10,13 @@ use tsugite_core::protocol::caching::CacheScope;
 use tsugite_core::protocol::{Implementation, Object};
 use tsugite_core::revision::{Revisions, ServerInfoMeta};
 
-use super::layer::{DynService, NotificationHandler};
-use super::lookup::{ItemInfo, VisibilityRule};
+use super::layer_service::{DynService, NotificationHandler};
+use super::notification_limit::NotificationLimit;
+use super::poll_timer::PollClock;
 use super::principal::Principal;
 use super::seal::{KeyRing, LazyKeyRing, SealKey};
 use super::state::StateMap;
+use super::visibility::{ItemInfo, VisibilityRule};
 use super::{Server, ServerShared};
 use crate::bus::Bus;
 use crate::shared::settings_slot::SettingsSlot;
@@ -52,6 +54,9 @@ pub(crate) struct Config {
     pub(crate) declare_all_capabilities: bool,
     pub(crate) redact: Option<RedactFn>,
     pub(crate) extensions: Object,
+    pub(crate) experimental: Object,
+    /// The caller on stdio.
+    pub(crate) stdio_principal: Option<Principal>,
     pub(crate) layers: Option<Arc<dyn DynService>>,
     /// Receives client notifications.
     pub(crate) notification_handler: Option<Arc<dyn NotificationHandler>>,
@@ -61,7 +66,10 @@ pub(crate) struct Config {
     pub(crate) max_rounds: u32,
     pub(crate) round_timeout: Duration,
     pub(crate) ask_timeout: Duration,
+    pub(crate) notification_limit: NotificationLimit,
     pub(crate) max_write_buffer_bytes: usize,
+    /// Measures how long handlers block their thread.
+    pub(crate) poll_clock: PollClock,
     /// The settings of the HTTP transport.
     pub(crate) http: SettingsSlot,
 }
@@ -73,7 +81,9 @@ impl Server {
     }
 
     /// Creates a server from a full `Implementation`: title, icons, web site.
-    pub fn from_info(info: Implementation) -> Self {
+    #[doc(alias("get_info", "serverInfo", "server_info"))]
+    pub fn from_info(info: impl Into<Implementation>) -> Self {
+        let info = info.into();
         let config = Config {
             stamp: ServerInfoMeta::new(info.clone()),
             info,
@@ -96,6 +106,8 @@ impl Server {
             declare_all_capabilities: false,
             redact: None,
             extensions: Object::new(),
+            experimental: Object::new(),
+            stdio_principal: None,
             layers: None,
             notification_handler: None,
             key_ring: Arc::default(),
@@ -104,13 +116,16 @@ impl Server {
             max_rounds: 16,
             round_timeout: Duration::from_secs(10),
             ask_timeout: Duration::from_secs(600),
+            notification_limit: NotificationLimit::default(),
             max_write_buffer_bytes: 256 << 10,
+            poll_clock: Instant::now,
             http: SettingsSlot::default(),
         };
         let shared = ServerShared {
             config: RwLock::new(Arc::new(config)),
             registry: Default::default(),
             has_mounts: Default::default(),
+            is_served: Default::default(),
             feed: Default::default(),
             page_cache: Default::default(),
         };
@@ -119,12 +134,14 @@ impl Server {
 
     /// Sets the instructions for the model.
     #[must_use]
+    #[doc(alias = "get_info")]
     pub fn instructions(self, text: impl Into<String>) -> Self {
         self.configure(|config| config.instructions = Some(text.into()))
     }
 
     /// Serves only these revisions. Default: all.
     #[must_use]
+    #[doc(alias("protocol_version", "protocol_versions", "supported_protocol_versions"))]
     pub fn revisions(self, served: Revisions) -> Self {
         self.configure(|config| config.revisions = served)
     }
@@ -162,6 +179,7 @@ impl Server {
 
     /// Sets how many items a page of a list has. Default: 1,000.
     #[must_use]
+    #[doc(alias("pagination", "nextCursor"))]
     pub fn page_size(self, things: usize) -> Self {
         self.configure(|config| config.page_size = things.max(1))
     }
@@ -169,6 +187,7 @@ impl Server {
     /// Sets how long clients may cache lists and the server's own description, and for whom (2026-07-28). Lists that depend
     /// on the caller are always private.
     #[must_use]
+    #[doc(alias("ttlMs", "cacheScope"))]
     pub fn cache(self, time: Duration, scope: CacheScope) -> Self {
         self.configure(|config| config.cache = Some((time, scope)))
     }
@@ -184,6 +203,7 @@ impl Server {
     /// # let _ = server;
     /// ```
     #[must_use]
+    #[doc(alias("tool_filter", "authorization"))]
     pub fn visible(
         self,
         rule: impl Fn(Option<&Principal>, &ItemInfo<'_>) -> bool + Send + Sync + 'static,
@@ -217,6 +237,7 @@ impl Server {
 
     /// Declares tools, prompts and resources although none are registered yet; see [`Server::change`].
     #[must_use]
+    #[doc(alias("capabilities", "ServerCapabilities"))]
     pub fn declare_all_capabilities(self) -> Self {
         self.configure(|config| config.declare_all_capabilities = true)
     }
@@ -237,13 +258,33 @@ impl Server {
         let name = name.into();
         if !name.contains('/') || !tsugite_core::protocol::meta::is_valid_key(&name) {
             let error = format!("the extension {name:?} must have a name like `com.example/name`");
-            self.shared.update_registry(|registry| registry.record_error(error));
+            self.shared.record_error(error);
         }
         self.configure(|config| drop(config.extensions.insert(name, settings.into())))
     }
 
+    /// Declares an experimental capability with its settings. Settings that do not serialize to a JSON object are empty.
+    /// The server does nothing else with it: its handlers and layers implement it.
+    #[must_use]
+    pub fn experimental<T: Serialize>(self, name: impl Into<String>, settings: &T) -> Self {
+        let settings = match serde_json::to_value(settings) {
+            Ok(serde_json::Value::Object(settings)) => settings,
+            _ => Object::new(),
+        };
+        self.configure(|config| drop(config.experimental.insert(name.into(), settings.into())))
+    }
+
+    /// Sets the caller on stdio, where no transport authenticates one: handlers and visibility rules see this principal.
+    /// For example the user that the operating system or the environment of the process names. Default: none. Other
+    /// transports do not use it.
+    #[must_use]
+    pub fn stdio_principal(self, principal: Principal) -> Self {
+        self.configure(|config| config.stdio_principal = Some(principal))
+    }
+
     /// Adds a value that handlers extract with [`State`](super::State). One per type; the last one wins.
     #[must_use]
+    #[doc(alias("lifespan", "dependency_injection"))]
     pub fn state<T: Clone + Send + Sync + 'static>(self, state: T) -> Self {
         self.configure(|config| config.states.insert(state))
     }
@@ -284,8 +325,22 @@ impl Server {
     /// Sets how long a question to the client may take unless the question sets its own limit (up to 2025-11-25). Default:
     /// 10 minutes.
     #[must_use]
+    #[doc(alias("elicitation_timeout", "sampling_timeout"))]
     pub fn ask_timeout(self, time: Duration) -> Self {
         self.configure(|config| config.ask_timeout = time)
+    }
+
+    /// Sets how many progress and log notifications one request may send at once. Default: 1,000. Beyond that,
+    /// [`Server::notifications_per_second`] holds: progress is coalesced, and log messages are dropped and counted.
+    #[must_use]
+    pub fn max_notification_burst(self, notifications: u32) -> Self {
+        self.configure(|config| config.notification_limit.burst = notifications.max(1))
+    }
+
+    /// Sets how many progress and log notifications one request may send each second after a burst. Default: 100.
+    #[must_use]
+    pub fn notifications_per_second(self, notifications: u32) -> Self {
+        self.configure(|config| config.notification_limit.per_second = notifications.max(1))
     }
 
     /// Sets how many bytes may be queued for one peer. Beyond that, nothing more is read from the peer and its handlers

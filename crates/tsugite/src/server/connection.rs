@@ -4,25 +4,23 @@
 //! (requests that are not answered at once), `push` (messages the server sends without a request).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use tokio::sync::{Notify, Semaphore};
-use tsugite_core::jsonrpc::{Raw, RawJson};
-use tsugite_core::protocol::lifecycle::Initialize;
+use tsugite_core::jsonrpc::{Id, Raw, RawJson};
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::{ClientCapabilities, Implementation};
 use tsugite_core::revision::{Revision, RpcError, read_initialize_params};
 use tsugite_core::session::{HandshakePhase, ServerHandshake};
 
-use super::dispatch::IncomingRequest;
+use super::declared_capabilities::DeclaredCapabilities;
 use super::handler_limits::HandlerLimits;
 use super::in_flight::InFlightRequests;
-use super::lifecycle::DeclaredCapabilities;
-use super::principal::{Headers, Principal};
-use super::push::PushChannel;
-use super::registry::ListKind;
-use super::{Config, Server, lifecycle};
+use super::principal::{Caller, Headers, Principal};
+use super::push_channel::PushChannel;
+use super::{Config, Server};
 use crate::lock::lock;
+use crate::shared::failure_causes::{FailureCause, FailureCauses};
 
 /// The server's side of one connection.
 pub(crate) struct ServerConnection {
@@ -34,6 +32,8 @@ pub(crate) struct ServerConnection {
     pub(super) handler_limits: Arc<HandlerLimits>,
     pub(super) in_flight: InFlightRequests,
     pub(super) push: PushChannel,
+    /// The causes of failures, if the client is in this process.
+    pub(super) failure_causes: OnceLock<Box<FailureCauses>>,
     state: ConnectionState,
 }
 
@@ -63,18 +63,13 @@ struct HandshakeState {
     declared: DeclaredCapabilities,
 }
 
-/// The caller, as far as the transport knows it.
-#[derive(Clone, Default)]
-pub(crate) struct Caller {
-    pub(crate) principal: Option<Principal>,
-    pub(crate) headers: Headers,
-}
-
 /// The requests that a connection serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ConnectionScope {
-    /// Those of one session.
+    /// Those of one session, in the order in which the client sent them.
     Session,
+    /// Those of one session over HTTP, which arrive on several connections and so in any order.
+    UnorderedSession,
     /// One request of the handshake era without a session; nothing can follow it.
     SingleRequest,
     /// Those of the stateless era, from all clients.
@@ -86,17 +81,17 @@ impl ServerConnection {
     pub(crate) fn new(server: &Server, principal: Option<Principal>) -> Arc<Self> {
         let config = server.shared.config();
         let limits = HandlerLimits::new(config.max_concurrent_handlers, config.max_subscriptions);
-        Self::with_limits(server, config, principal, &limits)
+        Self::with_scope(ConnectionScope::Session, server, config, principal, &limits)
     }
 
-    /// A connection for one session, with handler limits that it shares with other connections.
+    /// A connection for one session over HTTP, with handler limits that it shares with other connections.
     pub(crate) fn with_limits(
         server: &Server,
         config: Arc<Config>,
         principal: Option<Principal>,
         handler_limits: &Arc<HandlerLimits>,
     ) -> Arc<Self> {
-        Self::with_scope(ConnectionScope::Session, server, config, principal, handler_limits)
+        Self::with_scope(ConnectionScope::UnorderedSession, server, config, principal, handler_limits)
     }
 
     /// A connection for the requests that `scope` names.
@@ -118,8 +113,12 @@ impl ServerConnection {
             caller: Caller { principal, headers: Headers::default() },
             scope,
             handler_limits: handler_limits.clone(),
-            in_flight: InFlightRequests::new(config.max_pending_requests),
+            in_flight: InFlightRequests::new(
+                config.max_pending_requests,
+                scope == ConnectionScope::UnorderedSession,
+            ),
             push: PushChannel::default(),
+            failure_causes: OnceLock::new(),
             state: ConnectionState {
                 handshake: Mutex::new(handshake),
                 closing: AtomicBool::new(false),
@@ -155,41 +154,6 @@ impl ServerConnection {
         self.set_log_level(level);
     }
 
-    /// Completes the handshake without messages, for a session of another replica or a request without a session.
-    pub(crate) fn complete_handshake(&self, revision: Revision) -> DeclaredCapabilities {
-        let declared = DeclaredCapabilities::from_capabilities(&lifecycle::capabilities(
-            &self.server.shared,
-            &self.config,
-        ));
-        let mut state = self.lock();
-        drop(state.handshake.initialize(revision.as_str()));
-        state.handshake.mark_ready();
-        state.declared = declared;
-        declared
-    }
-
-    /// Answers `initialize` and begins a session. The client sends nothing else before it has the response, so a layer
-    /// may take its time.
-    pub(crate) fn initialize(&self, request: IncomingRequest<'_>) -> Result<(), RpcError> {
-        let params = read_initialize_params(request.request.params(), request.revision)?;
-        let mut state = self.lock();
-        state.handshake.initialize(&params.protocol_version)?;
-        state.initialize_params = Some(request.request.params().to_owned());
-        let mut result = lifecycle::initialize_result(&self.server.shared, &self.config, request.revision);
-        if self.is_single_request() {
-            lifecycle::strip_push_capabilities(&mut result.capabilities);
-        }
-        state.declared = DeclaredCapabilities::from_capabilities(&result.capabilities);
-        drop(state);
-        self.push.reset();
-        // Where there is a stream already, changes may be announced at any time.
-        if self.push.has_queue() {
-            self.listener();
-        }
-        self.send_result::<Initialize>(request, result);
-        Ok(())
-    }
-
     /// Begins a session whose `initialize` the bridge answers.
     pub(crate) fn initialize_forwarded(&self, params: &RawJson, revision: Revision) -> Result<(), RpcError> {
         let read = read_initialize_params(Raw::from(params), revision)?;
@@ -197,6 +161,28 @@ impl ServerConnection {
         state.handshake.initialize(&read.protocol_version)?;
         state.initialize_params = Some(params.clone());
         Ok(())
+    }
+
+    /// Records the client's `initialize` and what the response declares.
+    pub(super) fn begin_session(
+        &self,
+        requested_version: &str,
+        params: RawJson,
+        declared: DeclaredCapabilities,
+    ) -> Result<(), RpcError> {
+        let mut state = self.lock();
+        state.handshake.initialize(requested_version)?;
+        state.initialize_params = Some(params);
+        state.declared = declared;
+        Ok(())
+    }
+
+    /// Records a handshake without messages.
+    pub(super) fn set_handshake_complete(&self, revision: Revision, declared: DeclaredCapabilities) {
+        let mut state = self.lock();
+        drop(state.handshake.initialize(revision.as_str()));
+        state.handshake.mark_ready();
+        state.declared = declared;
     }
 
     pub(super) fn mark_ready(&self) {
@@ -264,6 +250,13 @@ impl ServerConnection {
         self.push.close();
     }
 
+    /// Keeps the cause of a failure for a client in this process.
+    pub(super) fn keep_failure_cause(&self, id: &Id<'_>, cause: Option<FailureCause>) {
+        if let (Some(cause), Some(causes)) = (cause, self.failure_causes.get()) {
+            causes.insert(id, cause);
+        }
+    }
+
     /// The log level, and what the client said about itself in the handshake.
     pub(crate) fn session_info(&self) -> (Option<Level>, ClientCapabilities, Option<Implementation>) {
         let level = (!self.is_single_request()).then(|| self.push.log_level());
@@ -278,22 +271,6 @@ impl ServerConnection {
         match params {
             Some(params) => (level, params.capabilities, Some(params.client_info)),
             None => (level, ClientCapabilities::new(), None),
-        }
-    }
-
-    /// Whether tools, prompts or resources are available: as declared to the session, or as registered now.
-    pub(crate) fn supports_kind(&self, request: IncomingRequest<'_>, kind: ListKind) -> bool {
-        match request.revision.is_stateless() {
-            true => self.config.declare_all_capabilities || self.server.shared.registry().has(kind),
-            false => request.declared.has(kind),
-        }
-    }
-
-    /// Whether completion is available: as declared to the session, or as registered now.
-    pub(crate) fn supports_completion(&self, request: IncomingRequest<'_>) -> bool {
-        match request.revision.is_stateless() {
-            true => self.server.shared.registry().has_completers(),
-            false => request.declared.completions,
         }
     }
 

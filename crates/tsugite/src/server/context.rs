@@ -4,22 +4,21 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
-use tokio::sync::Notify;
 use tsugite_core::jsonrpc::{Id, RawJson};
 use tsugite_core::protocol::logging::{Level, Log, LogParams};
 use tsugite_core::protocol::{ClientCapabilities, Implementation};
 use tsugite_core::revision::{Revision, write_notification};
 
 use super::Server;
-use super::ask::OutgoingRequests;
 use super::call_state::CallState;
-use super::handler::{CallParts, FromCall};
-use super::handler_error::InvocationError;
+use super::cancellation::CancellationToken;
+use super::handler_error::HandlerError;
+use super::outgoing_requests::OutgoingRequests;
 use super::principal::{Headers, Principal};
+use super::state::StateType;
 use crate::lock::lock;
 use crate::shared::outbound_queue::OutboundQueue;
 
@@ -27,6 +26,7 @@ use crate::shared::outbound_queue::OutboundQueue;
 /// to clone.
 ///
 /// A task that the handler starts may keep a clone and ask the client through it: the call waits for it.
+#[doc(alias("RequestContext", "ToolContext", "ctx", "RequestHandlerExtra", "ServerSession"))]
 pub struct Context(Arc<CallState>);
 
 impl Clone for Context {
@@ -44,7 +44,9 @@ impl Drop for Context {
 impl Context {
     /// Sends a log message, if the client wants messages of that level. Data that cannot be serialized is not sent.
     ///
-    /// Waits while the outbound queue of the client is full.
+    /// Waits while the outbound queue of the client is full. Messages beyond
+    /// [`Server::max_notification_burst`](super::Server::max_notification_burst) are dropped; a last message says how many.
+    #[doc(alias("logging", "send_log_message", "notifications/message", "sendLoggingMessage"))]
     pub async fn log<T: Serialize + ?Sized>(&self, level: Level, data: &T) {
         self.send_log(level, None, data).await;
     }
@@ -66,7 +68,7 @@ impl Context {
             data = RawJson::from(value);
         }
         self.0.settings.outbox.wait_for_capacity().await;
-        if self.0.has_ended() {
+        if self.0.has_ended() || !self.0.admit_log() {
             return;
         }
         let (revision, mut params) = (self.0.settings.revision, LogParams::new(level, data));
@@ -75,6 +77,7 @@ impl Context {
     }
 
     /// The protocol revision of the call.
+    #[doc(alias("protocol_version", "protocolVersion"))]
     pub fn revision(&self) -> Revision {
         self.0.settings.revision
     }
@@ -85,11 +88,13 @@ impl Context {
     }
 
     /// The name and version that the client gives itself. For display only: it is not verified.
+    #[doc(alias("client_info", "clientInfo"))]
     pub fn client(&self) -> Option<&Implementation> {
         self.0.settings.client.info.as_ref()
     }
 
     /// The caller, if the transport has authenticated it.
+    #[doc(alias("auth", "AuthInfo", "access_token"))]
     pub fn principal(&self) -> Option<&Principal> {
         self.0.settings.caller.principal.as_ref()
     }
@@ -104,7 +109,16 @@ impl Context {
         &self.0.settings.server
     }
 
+    /// The value given to [`Server::state`] of the server that has the handler, like the parameter
+    /// [`State<T>`](super::State). Fails if the server has no state of this type; a parameter is checked before the server
+    /// serves, so prefer one.
+    pub fn state<T: Clone + Send + Sync + 'static>(&self) -> Result<T, HandlerError> {
+        let states = &self.server().shared.config().states;
+        states.get().ok_or_else(|| HandlerError::hidden(StateType::of::<T>().missing_error()))
+    }
+
     /// The cancellation token of the request. A cancelled handler is dropped; tasks that it started can watch the token.
+    #[doc(alias("notifications/cancelled", "cancelled"))]
     pub fn cancellation_token(&self) -> CancellationToken {
         self.0.cancellation.clone()
     }
@@ -158,64 +172,13 @@ impl Context {
     }
 
     /// The state of the call, without a handle.
-    pub(crate) fn state(&self) -> &Arc<CallState> {
+    pub(crate) fn call_state(&self) -> &Arc<CallState> {
         &self.0
-    }
-}
-
-impl FromCall for Context {
-    fn from_call(call: &CallParts<'_>) -> Result<Self, InvocationError> {
-        Ok(call.context())
-    }
-}
-
-impl FromCall for CancellationToken {
-    fn from_call(call: &CallParts<'_>) -> Result<Self, InvocationError> {
-        Ok(call.context().cancellation_token())
     }
 }
 
 impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context").field("revision", &self.0.settings.revision).finish_non_exhaustive()
-    }
-}
-
-/// The cancellation token of one request.
-#[derive(Clone, Default)]
-pub struct CancellationToken(Arc<CancellationState>);
-
-#[derive(Default)]
-struct CancellationState {
-    cancelled: AtomicBool,
-    notify: Notify,
-}
-
-impl CancellationToken {
-    /// Whether the request was cancelled.
-    pub fn is_cancelled(&self) -> bool {
-        self.0.cancelled.load(Ordering::Acquire)
-    }
-
-    /// Waits until the request is cancelled.
-    pub async fn cancelled(&self) {
-        loop {
-            let notified = self.0.notify.notified();
-            if self.is_cancelled() {
-                return;
-            }
-            notified.await;
-        }
-    }
-
-    pub(crate) fn cancel(&self) {
-        self.0.cancelled.store(true, Ordering::Release);
-        self.0.notify.notify_waiters();
-    }
-}
-
-impl fmt::Debug for CancellationToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Cancelled({})", self.is_cancelled())
     }
 }

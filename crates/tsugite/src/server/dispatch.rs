@@ -11,31 +11,35 @@ use tsugite_core::jsonrpc::{Incoming, Message, ParseError, Request};
 use tsugite_core::protocol::cancellation::Cancelled;
 use tsugite_core::protocol::lifecycle::Initialized;
 use tsugite_core::protocol::{Method, NotificationMethod};
-use tsugite_core::revision::{Revision, RpcError, Translate};
+use tsugite_core::revision::{Revision, RpcError, Translate, read_notification};
 use tsugite_core::session::HandshakePhase;
 use tsugite_core::session::request_meta::{RequestMeta, parse_with_meta};
 use tsugite_core::session::stdio::{StdioDecision, decide, decide_request};
 
-use super::ask::StateBinding;
-use super::connection::{Caller, ServerConnection};
-use super::context::CancellationToken;
-use super::in_flight::Admission;
-use super::lifecycle::DeclaredCapabilities;
+use super::connection::ServerConnection;
+use super::in_flight::{Admission, AdmissionError};
+use super::incoming_request::{IncomingRequest, Tracking};
 use super::pending::PendingRequest;
-use super::principal::Principal;
+use super::principal::Caller;
 use super::response_writer::ResponseWriter;
-use super::{layer, route};
+use super::{failure, layer, route};
+use crate::shared::panic::PanicError;
 
 impl ServerConnection {
     /// Receives one line. Returns the requests that are still pending after their first poll.
     pub(crate) fn receive(self: &Arc<Self>, line: &[u8]) -> Vec<PendingRequest> {
+        self.receive_from(&self.caller, line)
+    }
+
+    /// Receives one line of a caller whose token may be newer than that of the connection.
+    pub(crate) fn receive_from(self: &Arc<Self>, caller: &Caller, line: &[u8]) -> Vec<PendingRequest> {
         let mut scanned = RequestMeta::default();
         let parsed = parse_with_meta(line, &self.config.limits, &mut scanned);
         let writer = ResponseWriter::single(self.outbox().clone());
         let pending = match parsed {
-            Ok(Incoming::Single(message)) => self.receive_message(Ok(message), &scanned, &writer),
-            Err(error) => self.receive_message(Err(error), &scanned, &writer),
-            Ok(Incoming::Batch(_)) => return self.receive_batch(parsed, &writer),
+            Ok(Incoming::Single(message)) => self.receive_message(Ok(message), &scanned, caller, &writer),
+            Err(error) => self.receive_message(Err(error), &scanned, caller, &writer),
+            Ok(Incoming::Batch(_)) => return self.receive_batch(parsed, caller, &writer),
         };
         pending.into_iter().collect()
     }
@@ -53,7 +57,7 @@ impl ServerConnection {
     /// Decides which revision governs a request and which checks it must pass.
     fn decide<'a>(&'a self, received: ReceivedRequest<'a>) -> Option<(IncomingRequest<'a>, Admission)> {
         match received {
-            ReceivedRequest::Line { request, meta, writer } => {
+            ReceivedRequest::Line { request, meta, caller, writer } => {
                 let (phase, declared) = self.negotiated();
                 let (revision, admission) = match decide_request(phase, self.config.revisions, request, meta)
                 {
@@ -76,7 +80,7 @@ impl ServerConnection {
                 if admission == Admission::IfRoom {
                     self.mark_ready_by_request(phase, revision);
                 }
-                let (caller, tracking) = (&self.caller, Tracking::Connection);
+                let tracking = Tracking::Connection;
                 Some((
                     IncomingRequest { request, meta, revision, writer, caller, declared, tracking },
                     admission,
@@ -97,7 +101,8 @@ impl ServerConnection {
         }
     }
 
-    /// Rejects a request with an id that is in use, or above the limit of requests in flight.
+    /// Rejects a request with an id that is in use, or above the limit of requests in flight. Drops one that its sender has
+    /// already cancelled.
     fn check_in_flight<'a>(
         &self,
         request: IncomingRequest<'a>,
@@ -105,7 +110,8 @@ impl ServerConnection {
     ) -> Option<IncomingRequest<'a>> {
         match self.in_flight.check(&request.request.id, admission) {
             Ok(()) => Some(request),
-            Err(error) => {
+            Err(AdmissionError::Cancelled) => None,
+            Err(AdmissionError::Error(error)) => {
                 request.send_error(&error);
                 None
             }
@@ -116,8 +122,10 @@ impl ServerConnection {
     pub(crate) fn route_request(self: &Arc<Self>, request: IncomingRequest<'_>) -> Option<PendingRequest> {
         // Handlers, extractors and visibility rules are user code that runs before there is a future to poll.
         let routed = catch_unwind(AssertUnwindSafe(|| route::route(self, request)));
-        let routed = routed.unwrap_or_else(|_| {
-            tracing::error!(id = %request.request.id, "a handler panicked");
+        let routed = routed.unwrap_or_else(|payload| {
+            let panic = PanicError::from_payload(&*payload);
+            let cause = failure::report_panic(panic, &request.subject(), &request.request.id);
+            self.keep_failure_cause(&request.request.id, Some(cause));
             Err(RpcError::Internal)
         });
         routed.unwrap_or_else(|error| {
@@ -130,6 +138,7 @@ impl ServerConnection {
         self: &Arc<Self>,
         message: Result<Message<'a>, ParseError>,
         scanned: &RequestMeta<'a>,
+        caller: &Caller,
         writer: &ResponseWriter,
     ) -> Option<PendingRequest> {
         let Ok(Message::Request(request)) = &message else {
@@ -137,7 +146,7 @@ impl ServerConnection {
             return None;
         };
         match scanned.checked(request) {
-            Ok(meta) => self.handle_request(ReceivedRequest::Line { request, meta: &meta, writer }),
+            Ok(meta) => self.handle_request(ReceivedRequest::Line { request, meta: &meta, caller, writer }),
             Err(error) => {
                 let error = RpcError::invalid_params(&error);
                 writer.send_error(Some(&request.id), &error, self.error_revision());
@@ -150,6 +159,7 @@ impl ServerConnection {
     fn receive_batch(
         self: &Arc<Self>,
         message: Result<Incoming<'_>, ParseError>,
+        caller: &Caller,
         writer: &ResponseWriter,
     ) -> Vec<PendingRequest> {
         let decision = decide(self.phase(), self.config.revisions, &message);
@@ -159,7 +169,9 @@ impl ServerConnection {
                 let writer = ResponseWriter::batch(self.outbox().clone(), max_bytes);
                 let messages = batch.into_messages().into_iter();
                 messages
-                    .filter_map(|message| self.receive_message(message, &RequestMeta::default(), &writer))
+                    .filter_map(|message| {
+                        self.receive_message(message, &RequestMeta::default(), caller, &writer)
+                    })
                     .collect()
             }
             (StdioDecision::Reject(error, revision), _) => {
@@ -200,7 +212,7 @@ impl ServerConnection {
         match (decide(self.phase(), self.config.revisions, &message), message) {
             (StdioDecision::ParseError(revision), Err(error)) => writer.send_parse_error(&error, revision),
             (StdioDecision::Initialized, _) => self.mark_ready(),
-            (StdioDecision::Cancel(id), _) => self.in_flight.cancel(&id),
+            (StdioDecision::Cancel(id), message) => self.in_flight.cancel(&id, cancel_reason(&message)),
             (StdioDecision::DeliverResponse, Ok(Incoming::Single(Message::Response(response)))) => {
                 self.outgoing_requests().receive_response(response);
             }
@@ -245,58 +257,19 @@ impl ServerConnection {
 /// A parsed request at the start of the pipeline.
 pub(crate) enum ReceivedRequest<'a> {
     /// From a line: the connection decides which revision governs it.
-    Line { request: &'a Request<'a>, meta: &'a RequestMeta<'a>, writer: &'a ResponseWriter },
+    Line {
+        request: &'a Request<'a>,
+        meta: &'a RequestMeta<'a>,
+        caller: &'a Caller,
+        writer: &'a ResponseWriter,
+    },
     /// From an HTTP POST: the transport has decided by its headers and its session.
     Post(IncomingRequest<'a>),
 }
 
-/// A request that is to be answered, and what is known about it.
-#[derive(Clone, Copy)]
-pub(crate) struct IncomingRequest<'a> {
-    pub(crate) request: &'a Request<'a>,
-    pub(crate) meta: &'a RequestMeta<'a>,
-    pub(crate) revision: Revision,
-    pub(crate) writer: &'a ResponseWriter,
-    pub(crate) caller: &'a Caller,
-    /// The capabilities that were declared to its session.
-    pub(crate) declared: DeclaredCapabilities,
-    pub(crate) tracking: Tracking<'a>,
-}
-
-impl<'a> IncomingRequest<'a> {
-    pub(crate) fn principal(&self) -> Option<&'a Principal> {
-        self.caller.principal.as_ref()
-    }
-
-    pub(crate) fn send_error(&self, error: &RpcError) {
-        self.writer.send_error(Some(&self.request.id), error, self.revision);
-    }
-
-    /// Returns the binding of this call's sealed state, so that the state cannot be used for another call.
-    pub(crate) fn state_binding<M: Method>(&self) -> StateBinding {
-        let name = self.meta.mcp_name(M::NAME).flatten().unwrap_or_default().to_owned();
-        let arguments = self.meta.arguments().map(|raw| raw.text().to_owned()).unwrap_or_default();
-        StateBinding { method: M::NAME.into(), name, arguments }
-    }
-}
-
-/// Where a pending request is registered, and so how it is cancelled.
-#[derive(Clone, Copy)]
-pub(crate) enum Tracking<'a> {
-    /// In the connection's table, by its id.
-    Connection,
-    /// With the layers around it, which are in the connection's table themselves.
-    Layer(&'a CancellationToken),
-    /// Nowhere: to cancel it, its future is dropped.
-    Untracked,
-}
-
-impl Tracking<'_> {
-    /// The cancellation token of the request.
-    pub(crate) fn cancellation_token(self) -> CancellationToken {
-        match self {
-            Tracking::Layer(token) => token.clone(),
-            Tracking::Connection | Tracking::Untracked => CancellationToken::default(),
-        }
-    }
+/// The reason in `notifications/cancelled`.
+fn cancel_reason(message: &Result<Incoming<'_>, ParseError>) -> Option<String> {
+    let Ok(Incoming::Single(Message::Notification(notification))) = message else { return None };
+    // Every revision writes it alike.
+    read_notification::<Cancelled>(notification.params(), Revision::NEWEST).ok()?.reason
 }

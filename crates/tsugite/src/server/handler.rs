@@ -17,7 +17,7 @@ use super::context::Context;
 use super::handler_error::InvocationError;
 use super::lazy_context::CallContext;
 use super::output::IntoOutput;
-use super::state::StateMap;
+use super::state::{StateMap, StateType};
 
 /// The future of a handler.
 pub type HandlerFuture<O> = Pin<Box<dyn Future<Output = Result<O, InvocationError>> + Send>>;
@@ -26,6 +26,11 @@ pub type HandlerFuture<O> = Pin<Box<dyn Future<Output = Result<O, InvocationErro
 pub trait Handler<O>: Send + Sync {
     /// Starts a call. The arguments are deserialized before this returns; the future borrows nothing.
     fn call(&self, parts: &CallParts<'_>) -> HandlerFuture<O>;
+
+    /// The types of state that a call needs.
+    fn required_states(&self) -> Vec<StateType> {
+        Vec::new()
+    }
 }
 
 /// The parts of a call from which parameters are extracted.
@@ -52,7 +57,8 @@ impl std::fmt::Debug for CallParts<'_> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be a parameter of a handler",
     label = "not a parameter that can be extracted from a call",
-    note = "take arguments with `Args<T>`, and anything else with `Context`, `State<T>`, `Principal`, `Headers` or `CancellationToken`"
+    note = "take arguments with `Args<T>`, and anything else with `Context`, `State<T>`, `Principal`, `Headers` or `CancellationToken`",
+    note = "if this is axum's `State` or `Json`, write `tsugite::server::State` or `tsugite::server::Json`"
 )]
 pub trait FromCall: Sized {
     /// Extracts the parameter from a call.
@@ -62,13 +68,18 @@ pub trait FromCall: Sized {
     fn input_schema() -> Option<Schema> {
         None
     }
+
+    /// The type of state that the parameter needs. A server without it fails to start and names the handler.
+    fn required_state() -> Option<StateType> {
+        None
+    }
 }
 
 /// A function usable as a handler: `async`, with parameters that implement [`FromCall`] and a return type that implements
 /// [`IntoOutput`].
 #[diagnostic::on_unimplemented(
     message = "this function cannot be a handler",
-    note = "it must be `async` (or given to `blocking_handler`), each parameter one of `Args<T>`, `Context`, `State<T>`, …, \
+    note = "it must be `async` (or given to `blocking_handler`), each parameter one of `Args<T>`, `Context`, `State<T>`, … of `tsugite::server`, \
             and what it returns text, content, `Json<T>` or a `Result` of these"
 )]
 pub trait IntoHandler<P, O> {
@@ -202,6 +213,11 @@ macro_rules! impl_handler_for_fn {
                 let answer = (self.0)($($param),*);
                 Box::pin(async move { answer.await.into_output() })
             }
+
+            fn required_states(&self) -> Vec<StateType> {
+                let states: Vec<Option<StateType>> = vec![$($param::required_state()),*];
+                states.into_iter().flatten().collect()
+            }
         }
 
         #[diagnostic::do_not_recommend]
@@ -242,6 +258,11 @@ macro_rules! impl_handler_for_fn {
                 )*
                 let (work, pool) = (self.0.0.clone(), parts.blocking());
                 Box::pin(async move { pool.run(move || work($($param),*)).await.into_output() })
+            }
+
+            fn required_states(&self) -> Vec<StateType> {
+                let states: Vec<Option<StateType>> = vec![$($param::required_state()),*];
+                states.into_iter().flatten().collect()
             }
         }
     };

@@ -1,19 +1,24 @@
 //! Errors that a handler returns, and how much of them the peer sees.
 
+use std::any::Any;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
 
 use tsugite_core::protocol::tools::CallResult;
 use tsugite_core::revision::{Revision, RpcError};
 
-use super::ask::AskError;
+use super::ask_error::AskError;
 use crate::error::Chain;
+use crate::shared::failure_causes::FailureCause;
 
 /// The error of a handler. A tool's error becomes a result with `isError`, a prompt's or a resource's a JSON-RPC error.
 ///
-/// `?` converts any error: the peer then sees only "tool failed" and a number, under which the log has the error. Use
-/// [`HandlerError::new`] for a message the peer may read. An [`AskError`] and a [`RpcError`] keep their meaning, also as
-/// the source of another error.
+/// `?` converts everything that converts into a `Box<dyn Error + Send + Sync>`, `anyhow::Error` included. The peer reads a
+/// `String` or a `&'static str`. Of any other error it sees only "tool failed" (or "resource failed", and so on) and a
+/// number, under which the log has the error; [`HandlerError::shown`] shows it. An [`AskError`] and a [`RpcError`] keep
+/// their meaning, also as the source of another error.
+///
+/// A handler may also return such an error itself: `Result<T, String>`, `anyhow::Result<T>`.
 ///
 /// ```
 /// use tsugite::prelude::*;
@@ -27,11 +32,14 @@ use crate::error::Chain;
 /// # let _ = half(2);
 /// ```
 #[derive(Clone)]
+#[doc(alias("ToolError", "McpError", "isError"))]
 pub struct HandlerError(HandlerErrorKind);
 
 #[derive(Clone)]
 enum HandlerErrorKind {
     Message(String),
+    /// The peer does not see it.
+    Hidden(FailureCause),
     ToolResult(Box<CallResult>),
     Rpc(Box<RpcError>),
     Ask(Box<AskError>),
@@ -49,6 +57,7 @@ impl HandlerError {
     }
 
     /// Creates a protocol error: the peer receives a JSON-RPC error instead of a result.
+    #[doc(alias("McpError", "ErrorData"))]
     pub fn from_rpc_error(error: RpcError) -> Self {
         Self(HandlerErrorKind::Rpc(Box::new(error)))
     }
@@ -60,18 +69,37 @@ impl HandlerError {
             _ => None,
         }
     }
+
+    /// Whether it is hidden, and its message or that of a source is `text`.
+    pub(super) fn mentions(&self, text: &str) -> bool {
+        let hidden = self.hidden_cause().map(|cause| &**cause as &(dyn std::error::Error + 'static));
+        std::iter::successors(hidden, |error| error.source()).any(|error| error.to_string() == text)
+    }
+
+    /// The error that the peer does not see.
+    pub(crate) fn hidden_cause(&self) -> Option<&FailureCause> {
+        match &self.0 {
+            HandlerErrorKind::Hidden(cause) => Some(cause),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Debug for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HandlerError({self})")
+        match self.hidden_cause() {
+            Some(cause) => write!(f, "HandlerError({})", Chain(&**cause)),
+            None => write!(f, "HandlerError({self})"),
+        }
     }
 }
 
+/// The message for the peer. Only `Debug` shows an error that the peer does not see.
 impl fmt::Display for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             HandlerErrorKind::Message(text) => f.write_str(text),
+            HandlerErrorKind::Hidden(_) => f.write_str("the handler failed"),
             HandlerErrorKind::ToolResult(result) => write!(f, "{:?}", result.content),
             HandlerErrorKind::Rpc(error) => error.fmt(f),
             HandlerErrorKind::Ask(error) => error.fmt(f),
@@ -79,22 +107,32 @@ impl fmt::Display for HandlerError {
     }
 }
 
+/// Text is shown to the peer, and any other error is hidden.
 // `HandlerError` does not implement `std::error::Error`, so that this conversion can accept every type that does.
-impl<E: std::error::Error + 'static> From<E> for HandlerError {
+impl<E: Into<Box<dyn std::error::Error + Send + Sync>> + 'static> From<E> for HandlerError {
     fn from(error: E) -> Self {
-        Self::hidden_from(&error)
+        let any: &dyn Any = &error;
+        let text = any.downcast_ref::<String>().map(String::as_str);
+        match text.or_else(|| any.downcast_ref::<&'static str>().copied()) {
+            Some(text) => Self::new(text),
+            None => Self::hidden(error),
+        }
     }
 }
 
 impl HandlerError {
-    /// Creates an error from any error: the peer sees only "tool failed" and a number, under which the log has the error.
-    /// For errors that `?` cannot convert, such as a `Box<dyn Error>`.
-    pub fn hidden(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self::hidden_from(&*error.into())
+    /// Creates an error whose message, with those of its sources, the peer may read. For an error of a library whose text
+    /// is fit for the model: `.map_err(HandlerError::shown)?`.
+    pub fn shown(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self::new(Chain(&*error.into()).to_string())
     }
 
-    fn hidden_from(error: &(dyn std::error::Error + 'static)) -> Self {
-        let mut cause = Some(error);
+    /// Creates an error that the peer does not see: it receives only "tool failed" and a number, under which the log has
+    /// the error. `?` does the same for every error that is not text.
+    #[doc(alias("internal", "anyhow"))]
+    pub fn hidden(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        let hidden = error.into();
+        let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&*hidden);
         while let Some(error) = cause {
             if let Some(ask) = error.downcast_ref::<AskError>() {
                 return Self(HandlerErrorKind::Ask(Box::new(ask.clone())));
@@ -104,13 +142,9 @@ impl HandlerError {
             }
             cause = error.source();
         }
-        let number = NEXT_ERROR_NUMBER.fetch_add(1, Ordering::Relaxed);
-        tracing::error!(number, error = %Chain(error), "tool failed");
-        Self::new(format!("tool failed (number {number} in the server's log)"))
+        Self(HandlerErrorKind::Hidden(Arc::from(hidden)))
     }
 }
-
-static NEXT_ERROR_NUMBER: AtomicU64 = AtomicU64::new(1);
 
 /// The reason a handler did not return a result.
 #[derive(Debug)]
@@ -122,11 +156,13 @@ pub enum InvocationError {
     Rpc(RpcError),
     /// The requested item does not exist.
     NotFound,
+    /// A mistake in the server. The log has the error; the client receives "Internal error".
+    Internal(Arc<dyn std::error::Error + Send + Sync>),
 }
 
 impl InvocationError {
-    pub(crate) fn internal() -> Self {
-        InvocationError::Rpc(RpcError::Internal)
+    pub(crate) fn internal(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        InvocationError::Internal(Arc::from(error.into()))
     }
 
     pub(crate) fn invalid_params(text: &str) -> Self {
@@ -137,9 +173,10 @@ impl InvocationError {
     pub(crate) fn into_result(self, to: Revision) -> Result<CallResult, RpcError> {
         match self {
             InvocationError::Rpc(error) => Err(error),
-            InvocationError::NotFound => Err(RpcError::Internal),
+            InvocationError::NotFound | InvocationError::Internal(_) => Err(RpcError::Internal),
             InvocationError::Handler(HandlerError(kind)) => match kind {
                 HandlerErrorKind::Message(text) => Ok(CallResult::error(text)),
+                HandlerErrorKind::Hidden(_) => Err(RpcError::Internal),
                 HandlerErrorKind::ToolResult(result) => Ok(*result),
                 HandlerErrorKind::Rpc(error) => Err(*error),
                 HandlerErrorKind::Ask(error) => match error.rpc_error(to) {
@@ -154,9 +191,10 @@ impl InvocationError {
     pub(crate) fn into_rpc_error(self, to: Revision) -> RpcError {
         match self {
             InvocationError::Rpc(error) => error,
-            InvocationError::NotFound => RpcError::Internal,
+            InvocationError::NotFound | InvocationError::Internal(_) => RpcError::Internal,
             InvocationError::Handler(HandlerError(kind)) => match kind {
                 HandlerErrorKind::Message(text) => RpcError::internal_with_message(text),
+                HandlerErrorKind::Hidden(_) => RpcError::Internal,
                 HandlerErrorKind::ToolResult(result) => {
                     let text = result.content.iter().find_map(|block| match block {
                         tsugite_core::protocol::ContentBlock::Text(text) => Some(text.text.clone()),

@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::Semaphore;
 
-use super::connection::ServerConnection;
 use super::principal::Principal;
 use crate::lock::lock;
 
@@ -40,7 +39,7 @@ impl HandlerLimits {
             self.open_streams.fetch_sub(1, Ordering::AcqRel);
             return None;
         }
-        Some(StreamPermit { limits: self.clone(), principal_key: None, connection: None })
+        Some(StreamPermit { limits: self.clone(), principal_key: None })
     }
 }
 
@@ -49,8 +48,6 @@ pub(crate) struct StreamPermit {
     limits: Arc<HandlerLimits>,
     /// The issuer and the subject of the caller.
     principal_key: Option<(String, String)>,
-    /// The connection of the stream, and the number of resources it subscribes to.
-    connection: Option<(Arc<ServerConnection>, usize)>,
 }
 
 impl StreamPermit {
@@ -68,11 +65,6 @@ impl StreamPermit {
         self.principal_key = Some(key);
         Some(self)
     }
-
-    /// Sets the connection that is notified when the stream ends.
-    pub(super) fn attach_connection(&mut self, connection: &Arc<ServerConnection>, resources: usize) {
-        self.connection = Some((connection.clone(), resources));
-    }
 }
 
 impl Drop for StreamPermit {
@@ -86,9 +78,6 @@ impl Drop for StreamPermit {
                     counts.remove(key);
                 }
             }
-        }
-        if let Some((connection, resources)) = &self.connection {
-            connection.close_stream(*resources);
         }
     }
 }

@@ -4,16 +4,17 @@
 //! cancellation, no duplicate ids) are core's; this file adds what stops a running handler.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard};
 
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 use tsugite_core::jsonrpc::Id;
 use tsugite_core::revision::RpcError;
 use tsugite_core::session::InboundRequests;
 use tsugite_core::session::inbound::{BeginError, CancelAction, ResponseAction};
 
-use super::connection::ServerConnection;
-use super::context::CancellationToken;
+use super::cancellation::CancellationToken;
+use super::early_cancellations::EarlyCancellations;
 use crate::lock::lock;
 
 /// The requests of one connection that are in flight.
@@ -26,6 +27,28 @@ pub(super) struct InFlightRequests {
 struct InFlightTable {
     requests: InboundRequests<RunningRequest>,
     last_serial: u64,
+    /// Whether messages arrive on several connections, so that a cancellation can overtake its request.
+    remembers_early_cancellations: bool,
+    /// Cancellations that came before their requests. Created with the first, since most sessions have none.
+    early: Option<Box<EarlyCancellations>>,
+}
+
+impl InFlightTable {
+    /// Whether a request was cancelled before it was registered.
+    fn take_early_cancellation(&mut self, id: &Id<'_>) -> bool {
+        match &mut self.early {
+            Some(early) if !early.is_empty() => early.take(id, Instant::now()),
+            _ => false,
+        }
+    }
+}
+
+/// Why a request is not accepted.
+pub(super) enum AdmissionError {
+    /// Its sender has cancelled it, so it gets no response.
+    Cancelled,
+    /// It is answered with this error.
+    Error(RpcError),
 }
 
 /// A running request, with the means to stop it.
@@ -49,39 +72,49 @@ pub(crate) enum Admission {
 }
 
 impl InFlightRequests {
-    pub(super) fn new(max_requests: usize) -> Self {
-        let table = InFlightTable { requests: InboundRequests::new(max_requests), last_serial: 0 };
+    /// An empty table. A session whose messages arrive on several connections remembers early cancellations.
+    pub(super) fn new(max_requests: usize, remembers_early_cancellations: bool) -> Self {
+        let requests = InboundRequests::new(max_requests);
+        let table = InFlightTable { requests, last_serial: 0, remembers_early_cancellations, early: None };
         Self { table: Mutex::new(table), unanswered: AtomicU32::new(0) }
     }
 
-    /// Returns the error for a request that must not be dispatched.
-    pub(super) fn check(&self, id: &Id<'_>, admission: Admission) -> Result<(), RpcError> {
+    /// Returns why a request must not be dispatched.
+    pub(super) fn check(&self, id: &Id<'_>, admission: Admission) -> Result<(), AdmissionError> {
         if admission == Admission::Always {
             return Ok(());
         }
-        let table = self.lock();
+        let mut table = self.lock();
         if admission == Admission::IfRoom && table.requests.is_full() {
-            return Err(too_many_requests());
+            return Err(AdmissionError::Error(too_many_requests()));
         }
-        match !table.requests.is_empty() && table.requests.contains(id) {
-            true => Err(duplicate_id()),
+        if !table.requests.is_empty() && table.requests.contains(id) {
+            return Err(AdmissionError::Error(duplicate_id()));
+        }
+        match admission == Admission::IfRoom && table.take_early_cancellation(id) {
+            true => Err(AdmissionError::Cancelled),
             false => Ok(()),
         }
     }
 
-    /// Registers a pending request and returns its serial number.
+    /// Registers a pending request and returns its serial number. Refuses one that was cancelled during its first poll.
     pub(super) fn begin(
         &self,
         id: &Id<'static>,
         method: &str,
         cancellation: CancellationToken,
-    ) -> Result<u64, RpcError> {
+    ) -> Result<u64, AdmissionError> {
         let mut table = self.lock();
+        if table.take_early_cancellation(id) {
+            drop(table);
+            cancellation.cancel();
+            return Err(AdmissionError::Cancelled);
+        }
         let serial = table.last_serial + 1;
         let running = RunningRequest { serial, cancellation, task: None };
         table.requests.begin_with(id, method, running).map_err(|error| match error {
-            BeginError::DuplicateId => duplicate_id(),
-            _ => too_many_requests(),
+            BeginError::DuplicateId => AdmissionError::Error(duplicate_id()),
+            _ => AdmissionError::Error(too_many_requests()),
         })?;
         table.last_serial = serial;
         Ok(serial)
@@ -110,24 +143,37 @@ impl InFlightRequests {
         }
     }
 
-    /// Stops a request that its sender cancelled.
-    pub(super) fn cancel(&self, id: &Id<'static>) {
+    /// Stops a request that its sender cancelled, now or when it arrives, for the reason it gave.
+    pub(super) fn cancel(&self, id: &Id<'static>, reason: Option<String>) {
         let mut table = self.lock();
         if table.requests.cancel(id) == CancelAction::Ignore {
+            if table.remembers_early_cancellations && !table.requests.contains(id) {
+                table.early.get_or_insert_default().insert(id.clone(), Instant::now());
+            }
             return;
         }
         // Its future is dropped with the task, so nothing else removes its entry.
         let running = table.requests.remove(id);
         drop(table);
         if let Some(running) = running {
-            running.stop();
+            running.stop(reason);
         }
     }
 
     /// Stops all requests; their responses are dropped.
     pub(super) fn stop_all(&self) {
         let running = self.lock().requests.drain();
-        running.for_each(RunningRequest::stop);
+        running.for_each(|request| request.stop(None));
+    }
+
+    /// Counts a request as unanswered.
+    pub(super) fn add_unanswered(&self) {
+        self.unanswered.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Uncounts a request whose response is written, or whose future was dropped.
+    pub(super) fn remove_unanswered(&self) {
+        self.unanswered.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Whether a response is not written yet.
@@ -141,28 +187,11 @@ impl InFlightRequests {
 }
 
 impl RunningRequest {
-    fn stop(self) {
-        self.cancellation.cancel();
+    fn stop(self, reason: Option<String>) {
+        self.cancellation.cancel_for(reason);
         if let Some(task) = self.task {
             task.abort();
         }
-    }
-}
-
-/// Counts a request as unanswered until its response is written or its future is dropped.
-pub(super) struct UnansweredGuard(pub(super) Arc<ServerConnection>);
-
-impl UnansweredGuard {
-    pub(super) fn new(connection: &Arc<ServerConnection>) -> Self {
-        connection.in_flight.unanswered.fetch_add(1, Ordering::AcqRel);
-        Self(connection.clone())
-    }
-}
-
-impl Drop for UnansweredGuard {
-    fn drop(&mut self) {
-        self.0.in_flight.unanswered.fetch_sub(1, Ordering::AcqRel);
-        self.0.push.notify_idle();
     }
 }
 

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use tsugite_core::jsonrpc::Id;
+
 use super::Server;
 use super::connection::ServerConnection;
+use crate::shared::failure_causes::FailureCause;
 use crate::shared::in_process::{InProcessConnection, InProcessServer};
 use crate::shared::outbound_queue::OutboundQueue;
 use crate::shared::principal::Principal;
@@ -11,7 +14,9 @@ use crate::shared::principal::Principal;
 impl InProcessServer for Server {
     fn connect(&self, principal: Option<Principal>) -> crate::Result<Arc<dyn InProcessConnection>> {
         self.check_registrations()?;
-        Ok(Arc::new(LocalConnection(ServerConnection::new(self, principal))))
+        let connection = ServerConnection::new(self, principal);
+        connection.failure_causes.get_or_init(Box::default);
+        Ok(Arc::new(LocalConnection(connection)))
     }
 }
 
@@ -25,6 +30,10 @@ impl InProcessConnection for LocalConnection {
 
     fn outbox(&self) -> &OutboundQueue {
         self.0.outbox()
+    }
+
+    fn take_failure_cause(&self, id: &Id<'_>) -> Option<FailureCause> {
+        self.0.failure_causes.get()?.take(id)
     }
 
     fn close(&self) {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-use super::ask::Round;
 use super::call_state::{CallSettings, CallState, ClientInfo};
 use super::connection::ServerConnection;
 use super::context::Context;
-use super::dispatch::IncomingRequest;
+use super::incoming_request::IncomingRequest;
 use super::principal::{Headers, Principal};
+use super::round::Round;
 use super::{Config, Server, ServerShared};
 use crate::era::Era;
 
@@ -100,6 +100,7 @@ impl<'a> LazyContext<'a> {
             caller: caller.clone(),
             may_ask: self.may_ask,
             ask_timeout: connection.config.ask_timeout,
+            notification_limit: connection.config.notification_limit,
         };
         CallState::new(settings, meta.progress_token(), tracking.cancellation_token())
     }

@@ -2,13 +2,60 @@
 
 use tsugite_core::protocol::capabilities::{ListCapability, ResourcesCapability};
 use tsugite_core::protocol::discover::DiscoverResult;
-use tsugite_core::protocol::lifecycle::InitializeResult;
+use tsugite_core::protocol::lifecycle::{Initialize, InitializeResult};
 use tsugite_core::protocol::{Object, ServerCapabilities};
-use tsugite_core::revision::Revision;
+use tsugite_core::revision::{Revision, RpcError, read_initialize_params};
 
 use super::connection::ServerConnection;
-use super::registry::ListKind;
+use super::declared_capabilities::DeclaredCapabilities;
+use super::incoming_request::IncomingRequest;
 use super::{Config, ServerShared, lists};
+use crate::shared::list_kind::ListKind;
+
+impl ServerConnection {
+    /// Answers `initialize` and begins a session. The client sends nothing else before it has the response, so a layer
+    /// may take its time.
+    pub(crate) fn initialize(&self, request: IncomingRequest<'_>) -> Result<(), RpcError> {
+        let params = read_initialize_params(request.request.params(), request.revision)?;
+        let mut result = initialize_result(&self.server.shared, &self.config, request.revision);
+        if self.is_single_request() {
+            strip_push_capabilities(&mut result.capabilities);
+        }
+        let declared = DeclaredCapabilities::from_capabilities(&result.capabilities);
+        self.begin_session(&params.protocol_version, request.request.params().to_owned(), declared)?;
+        self.push.reset();
+        // Where there is a stream already, changes may be announced at any time.
+        if self.push.has_queue() {
+            self.listener();
+        }
+        self.send_result::<Initialize>(request, result);
+        Ok(())
+    }
+
+    /// Completes the handshake without messages, for a session of another replica or a request without a session.
+    pub(crate) fn complete_handshake(&self, revision: Revision) -> DeclaredCapabilities {
+        let capabilities = capabilities(&self.server.shared, &self.config);
+        let declared = DeclaredCapabilities::from_capabilities(&capabilities);
+        self.set_handshake_complete(revision, declared);
+        declared
+    }
+
+    /// Whether tools, prompts or resources are available: as declared to the session, or as registered now.
+    pub(crate) fn supports_kind(&self, request: IncomingRequest<'_>, kind: ListKind) -> bool {
+        match request.revision.is_stateless() {
+            true => self.config.declare_all_capabilities || self.server.shared.registry().has(kind),
+            false => request.declared.has(kind),
+        }
+    }
+
+    /// Whether completion is available: as declared to the session, or as registered now.
+    pub(crate) fn supports_completion(&self, request: IncomingRequest<'_>) -> bool {
+        match request.revision.is_stateless() {
+            true => self.server.shared.registry().has_completers(),
+            false => request.declared.completions,
+        }
+    }
+}
 
 /// The result of `initialize`.
 pub(crate) fn initialize_result(
@@ -32,34 +79,6 @@ pub(crate) fn discover_result(connection: &ServerConnection) -> DiscoverResult {
     answer
 }
 
-/// The capabilities declared in the handshake. A session keeps them even if the registry changes.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct DeclaredCapabilities {
-    tools: bool,
-    prompts: bool,
-    resources: bool,
-    pub(crate) completions: bool,
-}
-
-impl DeclaredCapabilities {
-    pub(crate) fn from_capabilities(capabilities: &ServerCapabilities) -> Self {
-        Self {
-            tools: capabilities.tools.is_some(),
-            prompts: capabilities.prompts.is_some(),
-            resources: capabilities.resources.is_some(),
-            completions: capabilities.completions.is_some(),
-        }
-    }
-
-    pub(crate) fn has(self, kind: ListKind) -> bool {
-        match kind {
-            ListKind::Tool => self.tools,
-            ListKind::Prompt => self.prompts,
-            ListKind::Resource => self.resources,
-        }
-    }
-}
-
 /// Removes capabilities that need server-initiated messages.
 pub(crate) fn strip_push_capabilities(capabilities: &mut ServerCapabilities) {
     capabilities.logging = None;
@@ -79,6 +98,7 @@ pub(crate) fn capabilities(shared: &ServerShared, config: &Config) -> ServerCapa
     capabilities.resources =
         has(ListKind::Resource).then(|| ResourcesCapability::new().subscribe(true).list_changed(true));
     capabilities.completions = registry.has_completers().then(Object::new);
+    capabilities.experimental = (!config.experimental.is_empty()).then(|| config.experimental.clone());
     capabilities.extensions = (!config.extensions.is_empty()).then(|| config.extensions.clone());
     capabilities
 }

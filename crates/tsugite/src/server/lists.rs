@@ -12,16 +12,18 @@ use tsugite_core::protocol::{Method, prompts, resources, tools};
 use tsugite_core::revision::{Revision, RpcError, Translate};
 
 use super::connection::ServerConnection;
-use super::dispatch::IncomingRequest;
 use super::files::{encode_path, mime_type};
 use super::handler::BlockingPool;
+use super::incoming_request::IncomingRequest;
 use super::lazy_context::LazyContext;
 use super::pending::PendingRequest;
 use super::principal::Principal;
 use super::registry::{RegistryEntry, RegistryList};
 use super::resource::{Resource, ResourceLocation};
+use super::subject::Subject;
 use super::{Config, ServerShared, response_writer};
 use crate::lock::lock;
+use crate::shared::log;
 
 /// A method that lists registered items.
 pub(crate) trait ListMethod: Method<Params = PaginatedParams, Output: Translate + Cacheable> {
@@ -190,7 +192,8 @@ pub(crate) fn list_with_files(
         let has_rules = server.shared.has_visibility_rules(&config);
         Ok(build_page::<resources::List>(&config, definitions, start, has_rules))
     });
-    Ok(connection.run_handler::<resources::List>(request, context, answer))
+    let subject = Subject::from_request(resources::List::NAME, None);
+    Ok(connection.run_handler::<resources::List>(request, context, subject, answer))
 }
 
 /// Registered resources first, then the files of directories.
@@ -210,7 +213,7 @@ fn resources_with_files(
         match folder.list(MAX_LISTED_FILES) {
             Ok(listed) => {
                 if listed.truncated {
-                    tracing::warn!(
+                    log::warn!(
                         root,
                         max = MAX_LISTED_FILES,
                         "a directory contains more files than the listing limit"
@@ -225,7 +228,7 @@ fn resources_with_files(
                     (uri, definition)
                 }));
             }
-            Err(error) => tracing::warn!(%error, root, "failed to list a directory"),
+            Err(error) => log::warn!(%error, root, "failed to list a directory"),
         }
     }
     all
@@ -269,7 +272,7 @@ pub(crate) fn set_cache_hint<R: Cacheable>(
 fn encode_page<L: ListMethod>(list: L::Output, revision: Revision, config: &Config) -> RawJson {
     // Every revision can express lists, so this cannot fail.
     let list = response_writer::encode_result::<L>(list, revision, &config.stamp).unwrap_or_else(|error| {
-        tracing::error!(%error, list = L::NAME, "failed to serialize a list");
+        log::error!(%error, list = L::NAME, "failed to serialize a list");
         RawJson::empty_object()
     });
     to_single_line(list)
@@ -327,7 +330,7 @@ fn seal_cursor(config: &Config, list: &str, position: usize, name: &str) -> Opti
     let plain = format!("{position} {name}");
     let parts = cursor_binding(list);
     let sealed = config.key_ring.ring().and_then(|ring| ring.seal(plain.as_bytes(), &parts, never_expires()));
-    sealed.inspect_err(|error| tracing::error!(%error, "failed to seal a cursor")).ok()
+    sealed.inspect_err(|error| log::error!(%error, "failed to seal a cursor")).ok()
 }
 
 fn open_cursor(config: &Config, list: &str, cursor: &str) -> Result<(usize, String), RpcError> {

@@ -13,29 +13,8 @@ use super::registry::{
     Item, ListKind, Mount, RegistryEntry, RegistryList, inner_name, outer_name, resource_template,
 };
 use super::resource::{Resource, ResourceLocation};
+use super::visibility::ItemInfo;
 use super::{Config, Server, ServerShared};
-
-/// The facts about an item on which a visibility rule decides.
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub struct ItemInfo<'a> {
-    /// The kind of the item.
-    pub kind: ListKind,
-    /// The name, URI or URI template.
-    pub name: &'a str,
-    /// The tags.
-    pub tags: &'a [String],
-}
-
-impl ItemInfo<'_> {
-    /// Whether the item has this tag.
-    pub fn has_tag(&self, tag: &str) -> bool {
-        self.tags.iter().any(|known| known == tag)
-    }
-}
-
-/// Decides whether a caller may see an item.
-pub(crate) type VisibilityRule = Arc<dyn Fn(Option<&Principal>, &ItemInfo<'_>) -> bool + Send + Sync>;
 
 /// An item that a lookup returned.
 pub(crate) struct FoundItem<'n, T> {
@@ -213,8 +192,10 @@ impl Server {
     /// server apply here too. On a name conflict an own item wins over a mounted one, and the server mounted first wins.
     ///
     /// Handlers use the state and the visibility rules of the server they belong to; layers and settings are those of the
-    /// outer server.
+    /// outer server. A mistake is reported when the server is served; if it is served already, the mistake is logged and
+    /// nothing is mounted.
     #[must_use]
+    #[doc(alias("import_server", "compose", "namespace"))]
     pub fn mount(self, prefix: impl Into<String>, other: Server) -> Self {
         let prefix = prefix.into();
         // One mount at a time, so that two servers cannot be mounted into each other concurrently.
@@ -224,17 +205,16 @@ impl Server {
             None => {
                 let inner = other.shared.registry();
                 let in_it = |error: &String| format!("in the server mounted as {prefix:?}: {error}");
-                inner.errors().iter().map(in_it).collect()
+                // A server that is served does not check its states again.
+                let missing = if self.shared.is_served() { other.missing_states() } else { Vec::new() };
+                inner.errors().iter().chain(&missing).map(in_it).collect()
             }
         };
         let mounted = errors.is_empty();
-        self.shared.update_registry(|registry| {
-            errors.into_iter().for_each(|error| registry.record_error(error));
-            if mounted {
-                registry.mounts.push(Mount { prefix: prefix.clone(), shared: other.shared.clone() });
-            }
-        });
+        errors.into_iter().for_each(|error| self.shared.record_error(error));
         if mounted {
+            let mount = Mount { prefix: prefix.clone(), shared: other.shared.clone() };
+            self.shared.update_registry(|registry| registry.mounts.push(mount));
             other.shared.feed.add_outer(&self.shared, prefix);
             self.shared.feed.notify_list_changed(&ListKind::ALL);
         }

@@ -14,6 +14,7 @@ use serde::de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess};
 use tsugite_core::protocol::Schema;
 use tsugite_core::protocol::tools::CallResult;
 
+pub use super::argument_default::{DefaultOf, EnumDefault, SerializedDefault, UnknownDefault};
 pub use super::arguments::{Slot, Slots};
 pub use super::ask::{FormChoice, choice, form_settings as form, read_choice};
 pub use super::handler::{CallParts, Handler, HandlerFuture, ready_error};
@@ -23,13 +24,15 @@ use super::arguments::NamedArguments;
 use super::handler::FromCall;
 use super::handler_error::{HandlerError, InvocationError};
 use super::output::{IntoOutput, Json};
+use super::state::StateType;
 
 /// An argument: a type that deserializes from JSON and has a schema.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be an argument",
     label = "cannot be read from JSON",
     note = "for an argument, derive `serde::Deserialize` and `JsonSchema`",
-    note = "parts of a call are `Context`, `State<T>`, `Principal`, `Headers` and `CancellationToken`; they take no `#[arg]`"
+    note = "parts of a call are `Context`, `State<T>`, `Principal`, `Headers` and `CancellationToken`; they take no `#[arg]`",
+    note = "if this is axum's `State` or `Json`, write `tsugite::server::State` or `tsugite::server::Json`"
 )]
 pub trait Argument: DeserializeOwned + JsonSchema {}
 
@@ -51,7 +54,7 @@ impl<T: Serialize + JsonSchema> Structured for T {}
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be the error of a tool",
     label = "does not convert into `HandlerError`",
-    note = "use `HandlerError`, or a type that implements `std::error::Error`"
+    note = "use `HandlerError`, text, or a type that converts into `Box<dyn Error + Send + Sync>`, such as `anyhow::Error`"
 )]
 pub trait IntoHandlerError: Into<HandlerError> {}
 
@@ -131,6 +134,11 @@ impl<T: Argument> ArgumentKind<T> {
         ArgumentSlot { value: None, default: None }
     }
 
+    /// An argument needs no state.
+    pub fn required_state(self) -> Option<StateType> {
+        None
+    }
+
     /// Adds the argument to the schema.
     pub fn describe(self, schema: &mut ArgumentsSchema, mut info: ArgumentInfo) {
         info.optional |= missing_value::<T>().is_some();
@@ -155,6 +163,11 @@ impl<T: FromCall> PartKind<T> {
     /// Creates the slot; nothing is deserialized into it.
     pub fn slot(self) -> PartSlot<T> {
         PartSlot(PhantomData)
+    }
+
+    /// The state that the parameter needs.
+    pub fn required_state(self) -> Option<StateType> {
+        T::required_state()
     }
 
     /// Adds the arguments that the parameter holds, if any.
@@ -182,6 +195,11 @@ impl<T> NeitherKind<T> {
         T: Argument,
     {
         NeitherSlot(PhantomData)
+    }
+
+    /// Needs no state.
+    pub fn required_state(self) -> Option<StateType> {
+        None
     }
 
     /// Adds nothing to the schema.
@@ -399,15 +417,18 @@ impl<T> ValueKind<T> {
 }
 
 /// A handler made from a function over the whole call, as the macros generate it.
-pub fn handler<O, F>(call: F) -> Arc<dyn Handler<O>>
+pub fn handler<O, F>(states: Vec<StateType>, call: F) -> Arc<dyn Handler<O>>
 where
     F: Fn(&CallParts<'_>) -> Result<HandlerFuture<O>, InvocationError> + Send + Sync + 'static,
     O: Send + 'static,
 {
-    Arc::new(FnHandler(call))
+    Arc::new(FnHandler { call, states })
 }
 
-struct FnHandler<F>(F);
+struct FnHandler<F> {
+    call: F,
+    states: Vec<StateType>,
+}
 
 impl<O, F> Handler<O> for FnHandler<F>
 where
@@ -415,7 +436,11 @@ where
     O: Send + 'static,
 {
     fn call(&self, parts: &CallParts<'_>) -> HandlerFuture<O> {
-        (self.0)(parts).unwrap_or_else(ready_error)
+        (self.call)(parts).unwrap_or_else(ready_error)
+    }
+
+    fn required_states(&self) -> Vec<StateType> {
+        self.states.clone()
     }
 }
 

@@ -1,26 +1,48 @@
-//! The server: registering tools, resources and prompts, and dispatching requests to their handlers.
+//! Servers: tools, resources and prompts, and the functions that handle them.
 //!
-//! - [`Server`]: the registrations and the settings (`config`).
-//! - `connection`: one connection; `dispatch`: the pipeline of a request; `in_flight`, `pending`: requests that are not
-//!   answered at once; `push`: messages the server sends without a request.
-//! - `route`: the router, one line per method; `layer`: middleware around it.
-//! - `lifecycle`, `lists`, `tools`, `resources`, `prompts`, `completion`, `subscriptions`: one file per group of methods.
-//! - [`Context`]: the call as its handler sees it; `ask`: requests of a handler to the client.
-//! - `handler`: converts functions into handlers; [`Tool`], [`Resource`], [`Prompt`]: built by hand, or by macros
-//!   (`macro_support`).
-//! - `registry`, `lookup`, `change_feed`: the registered items, finding them, and notifying clients of changes.
+//! [`Server`] holds the items and the settings. Its handlers are functions: a macro such as
+//! [`#[tool]`](macro@crate::tool) or a builder ([`Tool`], [`Resource`], [`Prompt`]) registers them.
+//!
+//! - Parameters of a handler: [`Args`], [`Context`], [`State`], [`Principal`], [`Headers`], [`CancellationToken`], and any
+//!   type of your own that implements [`FromCall`].
+//! - Results of a handler: everything that implements [`IntoOutput`], and [`HandlerError`].
+//! - Questions to the user, the model and the client: [`Context::ask`], [`Context::sample`], [`Context::roots`]. They fail
+//!   with an [`AskError`]. [`Form`](trait@Form) is a form for the user.
+//! - Middleware: [`layer`].
+//! - Serving: [`Server::serve_stdio`], [`Server::serve_http`](crate::Server::serve_http),
+//!   [`Server::http_service`](crate::Server::http_service) for axum, and
+//!   [`Client::in_process`](crate::Client::in_process) for tests.
+//!
+//! The guides [tools](crate::guide::tools), [errors](crate::guide::errors) and [asking](crate::guide::asking) explain them
+//! with examples.
 
+// - `config`: the settings. `connection`: one connection; `dispatch`: the pipeline of a request; `in_flight`, `pending`:
+//   requests that are not answered at once; `push`: messages the server sends without a request.
+// - `route`: the router, one line per method; `layer`: middleware around it.
+// - `lifecycle`, `lists`, `tools`, `resources`, `prompts`, `completion`, `subscriptions`: one file per group of methods.
+// - `ask`: requests of a handler to the client. `handler`: converts functions into handlers; `macro_support`: the code that
+//   macros generate calls it.
+// - `registry`, `lookup`, `change_feed`: the registered items, finding them, and notifying clients of changes.
+
+mod argument_default;
 mod arguments;
 pub(crate) mod ask;
+mod ask_error;
 mod call_state;
+mod cancellation;
 mod change_feed;
 mod completer;
 mod completion;
 mod config;
 pub(crate) mod connection;
 mod context;
+mod declared_capabilities;
 pub(crate) mod dispatch;
+mod duplicate_names;
+mod early_cancellations;
 mod era;
+mod extractors;
+mod failure;
 mod files;
 mod handler;
 mod handler_error;
@@ -29,46 +51,61 @@ mod handler_method;
 mod in_flight;
 #[cfg(feature = "client")]
 mod in_process;
+pub(crate) mod incoming_request;
+pub mod into_item;
 mod json_path;
 pub mod layer;
+pub(crate) mod layer_service;
 mod lazy_context;
 mod lifecycle;
+mod limited_notifications;
 mod lists;
 mod lookup;
 #[doc(hidden)]
 pub mod macro_support;
 mod metadata;
+mod missing_states;
+mod notification_limit;
+pub(crate) mod outgoing_requests;
 mod output;
 pub(crate) mod pending;
-mod principal;
+mod poll_timer;
+pub(crate) mod principal;
 mod progress;
 mod prompt;
 mod prompts;
 mod push;
+mod push_channel;
 pub(crate) mod registry;
 mod registry_changes;
 mod resource;
 mod resources;
 pub(crate) mod response_writer;
+mod round;
 mod route;
 pub(crate) mod schema;
 mod seal;
 mod state;
+mod subject;
+mod subscription_permit;
 mod subscriptions;
 mod tool;
 mod tools;
+mod visibility;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 
-pub use arguments::Args;
-pub use ask::{Ask, AskError, FieldValue, Form, FormChoice, FormField, UrlElicitation};
+pub use ask::{Ask, FieldValue, Form, FormChoice, FormField, UrlElicitation};
+pub use ask_error::AskError;
+pub use cancellation::CancellationToken;
 pub use completer::{Completer, CompletionRequest, IntoCompleter, IntoValues};
-pub use context::{CancellationToken, Context};
+pub use context::Context;
+pub(crate) use declared_capabilities::DeclaredCapabilities;
+pub use extractors::Args;
 pub use handler::{Blocking, CallParts, FromCall, Handler, HandlerFuture, IntoHandler};
 pub use handler_error::{HandlerError, InvocationError};
-pub(crate) use lifecycle::DeclaredCapabilities;
-pub use lookup::ItemInfo;
+pub use into_item::{IntoPrompt, IntoRegistration, IntoResource, IntoTool};
 pub use output::{IntoOutput, Json};
 pub(crate) use principal::HeaderSource;
 pub use principal::{Headers, Principal};
@@ -80,8 +117,9 @@ pub use resource::Resource;
 pub(crate) use response_writer::{ResponseWriter, encode_result};
 pub(crate) use seal::random_id;
 pub use seal::{SealKey, SealKeyError};
-pub use state::State;
+pub use state::{State, StateType};
 pub use tool::Tool;
+pub use visibility::ItemInfo;
 
 pub(crate) use config::Config;
 
@@ -89,8 +127,11 @@ use change_feed::ChangeFeed;
 use lists::PageCache;
 use registry::Registry;
 
+use crate::shared::log;
+
 /// A server with its tools, resources and prompts. Cheap to clone; clones are the same server, also while it is served.
 #[derive(Clone)]
+#[doc(alias("ServerHandler", "FastMCP", "McpServer", "MCPServer", "ServerBuilder"))]
 pub struct Server {
     pub(crate) shared: Arc<ServerShared>,
 }
@@ -100,6 +141,8 @@ pub(crate) struct ServerShared {
     registry: RwLock<Arc<Registry>>,
     /// Whether another server is mounted; read by every list request.
     has_mounts: AtomicBool,
+    /// Whether the registrations were checked for a transport: mistakes after that are logged at once.
+    is_served: AtomicBool,
     pub(crate) feed: ChangeFeed,
     pub(crate) page_cache: PageCache,
 }
@@ -111,22 +154,28 @@ pub trait Handlers {
 }
 
 impl Server {
-    /// Registers a tool. An invalid registration is reported when the server is served.
+    /// Registers a tool. An invalid registration is reported when the server is served; on a
+    /// server that is served already it is logged and not offered ([`Server::add`] returns the error instead).
     #[must_use]
-    pub fn tool(self, tool: impl Into<Tool>) -> Self {
-        self.register(tool.into())
+    #[doc(alias("register_tool", "add_tool", "tool_handler", "tool_router"))]
+    pub fn tool<Marker>(self, tool: impl IntoTool<Marker>) -> Self {
+        self.register(tool.into_tool())
     }
 
-    /// Registers a resource or a resource template. An invalid registration is reported when the server is served.
+    /// Registers a resource or a resource template. An invalid registration is reported when the server is served; on a
+    /// server that is served already it is logged and not offered ([`Server::add`] returns the error instead).
     #[must_use]
-    pub fn resource(self, resource: impl Into<Resource>) -> Self {
-        self.register(resource.into())
+    #[doc(alias("register_resource", "add_resource"))]
+    pub fn resource<Marker>(self, resource: impl IntoResource<Marker>) -> Self {
+        self.register(resource.into_resource())
     }
 
-    /// Registers a prompt. An invalid registration is reported when the server is served.
+    /// Registers a prompt. An invalid registration is reported when the server is served; on a
+    /// server that is served already it is logged and not offered ([`Server::add`] returns the error instead).
     #[must_use]
-    pub fn prompt(self, prompt: impl Into<Prompt>) -> Self {
-        self.register(prompt.into())
+    #[doc(alias("register_prompt", "add_prompt", "prompt_router"))]
+    pub fn prompt<Marker>(self, prompt: impl IntoPrompt<Marker>) -> Self {
+        self.register(prompt.into_prompt())
     }
 
     /// Registers the handlers of a value: the methods of an `impl` block with `#[handlers]`.
@@ -138,15 +187,32 @@ impl Server {
     fn register(self, registration: impl Into<Registration>) -> Self {
         let (registration, checks_output) = (registration.into(), self.shared.config().output_validation);
         let kind = registration.kind();
-        self.shared.update_registry(|registry| registry.add_or_record_error(registration, checks_output));
-        self.shared.feed.notify_list_changed(&[kind]);
+        if self.shared.is_served() {
+            // Not checked again before the item is called.
+            let missing = registration.missing_states(&self.shared.config().states);
+            if !missing.is_empty() {
+                missing.into_iter().for_each(|error| self.shared.record_error(error));
+                return self;
+            }
+        }
+        let mut added = Ok(());
+        self.shared.update_registry(|registry| added = registry.add(registration, checks_output));
+        match added {
+            Ok(()) => self.shared.feed.notify_list_changed(&[kind]),
+            Err(error) => self.shared.record_error(error),
+        }
         self
     }
 
     /// Fails with all errors of registrations that are invalid.
     pub(crate) fn check_registrations(&self) -> crate::Result<()> {
-        let errors = self.shared.registry().errors().to_vec();
-        if errors.is_empty() { Ok(()) } else { Err(crate::Error::registration(errors)) }
+        let mut errors = self.shared.registry().errors().to_vec();
+        errors.extend(self.missing_states());
+        if !errors.is_empty() {
+            return Err(crate::Error::registration(errors));
+        }
+        self.shared.is_served.store(true, Ordering::Release);
+        Ok(())
     }
 }
 
@@ -170,6 +236,18 @@ impl ServerShared {
         let mut registry = self.registry.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         change(&mut registry);
         self.has_mounts.store(!registry.mounts.is_empty(), Ordering::Release);
+    }
+
+    fn is_served(&self) -> bool {
+        self.is_served.load(Ordering::Acquire)
+    }
+
+    /// Records a mistake in a registration: serving the server reports it. A server that is served already logs it.
+    pub(crate) fn record_error(&self, error: String) {
+        if self.is_served() {
+            log::error!("a change of a running server was refused: {error}");
+        }
+        self.update_registry(|registry| registry.record_error(error));
     }
 
     /// Whether another server is mounted.

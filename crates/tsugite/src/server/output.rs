@@ -22,6 +22,7 @@ use super::schema::schema_of;
     note = "tools return text, numbers, content blocks, `Json<T>` or a `CallResult`; resources text, bytes, `Json<T>` or a `ReadResult`; prompts text, messages or a `GetResult`",
     note = "a `Result` of these is fine if its error converts into `HandlerError`"
 )]
+#[doc(alias("IntoCallToolResult", "IntoContents"))]
 pub trait IntoOutput<O> {
     /// Converts into the result.
     fn into_output(self) -> Result<O, InvocationError>;
@@ -34,12 +35,13 @@ pub trait IntoOutput<O> {
 
 /// Returns a value both as structured content with a schema and as text.
 #[derive(Debug, Clone, Copy)]
+#[doc(alias("structured_output", "structured_content", "structuredContent"))]
 pub struct Json<T>(pub T);
 
 impl<T: Serialize + JsonSchema> IntoOutput<CallResult> for Json<T> {
     fn into_output(self) -> Result<CallResult, InvocationError> {
         let json = to_raw_json(&self.0)?;
-        Ok(CallResult::text(json.text()).structured_content(json))
+        Ok(CallResult::from_text(json.text()).structured_content(json))
     }
 
     fn output_schema() -> Option<Schema> {
@@ -56,8 +58,7 @@ impl<T: Serialize> IntoOutput<ReadResult> for Json<T> {
 
 fn to_raw_json<T: Serialize>(value: &T) -> Result<RawJson, InvocationError> {
     RawJson::from_value(value).map_err(|error| {
-        tracing::error!(%error, "a handler returned a value that cannot be serialized as JSON");
-        InvocationError::internal()
+        InvocationError::internal(format!("the handler returned a value that JSON cannot express: {error}"))
     })
 }
 
@@ -91,9 +92,9 @@ macro_rules! impl_into_output {
 
 impl_into_output! { CallResult:
     () = |_none| CallResult::new([]);
-    String = |text| CallResult::text(text);
-    &'static str = |text| CallResult::text(text);
-    Cow<'static, str> = |text| CallResult::text(text);
+    String = |text| CallResult::from_text(text);
+    &'static str = |text| CallResult::from_text(text);
+    Cow<'static, str> = |text| CallResult::from_text(text);
     ContentBlock = |block| CallResult::new([block]);
     Vec<ContentBlock> = |blocks| CallResult::new(blocks);
     Text = |block| CallResult::new([ContentBlock::Text(block)]);

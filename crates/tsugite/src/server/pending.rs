@@ -15,15 +15,18 @@ use tsugite_core::session::inbound::ResponseAction;
 
 use super::ask::{self, DriveOutcome, HandlerDriver, StateBinding};
 use super::call_state::{CallState, EndGuard};
+use super::cancellation::CancellationToken;
 use super::connection::ServerConnection;
-use super::context::CancellationToken;
-use super::dispatch::{IncomingRequest, Tracking};
+use super::failure;
 use super::handler::HandlerFuture;
 use super::handler_error::InvocationError;
 use super::handler_method::HandlerMethod;
-use super::in_flight::UnansweredGuard;
+use super::in_flight::AdmissionError;
+use super::incoming_request::{IncomingRequest, Tracking};
 use super::lazy_context::LazyContext;
+use super::poll_timer::{PollTimer, poll_timed};
 use super::response_writer::ResponseWriter;
+use super::subject::Subject;
 use crate::shared::panic::{CatchPanic, PanicError};
 
 /// A request that is not answered yet. The transport runs `future`, which writes the response.
@@ -48,33 +51,43 @@ impl ServerConnection {
         self: &Arc<Self>,
         request: IncomingRequest<'_>,
         context: &LazyContext<'_>,
+        subject: Subject<'_>,
         handler: HandlerFuture<M::HandlerOutput>,
     ) -> Option<PendingRequest> {
         if let Some(call) = context.built() {
             call.mark_handler_handles();
         }
         let mut handler = CatchPanic::new(handler);
+        let clock = self.config.poll_clock;
+        let mut cx = task::Context::from_waker(Waker::noop());
         if self.handler_limits.handler_permits.available_permits() > 0
-            && let Poll::Ready(outcome) =
-                Pin::new(&mut handler).poll(&mut task::Context::from_waker(Waker::noop()))
+            && let Poll::Ready(outcome) = poll_timed(&mut handler, &subject, clock, &mut cx)
         {
-            if let Some(call) = context.built() {
-                call.end();
-            }
-            self.send_outcome::<M>(request.revision, &request.request.id, outcome, request.writer);
+            let outcome = match context.built() {
+                Some(call) => {
+                    call.complete();
+                    outcome.map(|outcome| call.restore_ask_error(outcome))
+                }
+                None => outcome,
+            };
+            self.send_outcome::<M>(request.revision, &request.request.id, &subject, outcome, request.writer);
             return None;
         }
+        let subject = Arc::new(subject.into_owned());
+        let (named, call) = (subject.clone(), context.state().clone());
+        let handler = PollTimer { handler, subject: subject.clone(), clock };
         let handler = Box::pin(async move {
-            let outcome = handler.await;
+            let outcome = handler.await.map(|outcome| call.restore_ask_error(outcome));
             let send: SendOutcomeFn = Box::new(move |connection, revision, id, writer| {
-                connection.send_outcome::<M>(revision, id, outcome, writer);
+                connection.send_outcome::<M>(revision, id, &named, outcome, writer);
             });
             send
         });
-        let binding =
-            (M::MAY_REQUEST_INPUT && request.revision.is_stateless()).then(|| request.state_binding::<M>());
+        let binding = (M::MAY_REQUEST_INPUT && request.revision.is_stateless())
+            .then(|| StateBinding::for_request::<M>(&request));
         let pending = PendingHandler {
             call: context.state().clone(),
+            subject,
             binding,
             send_input_required: send_input_required::<M>,
             handler,
@@ -88,10 +101,10 @@ impl ServerConnection {
         request: IncomingRequest<'_>,
         pending: PendingHandler,
     ) -> Option<PendingRequest> {
-        let PendingHandler { call, binding, send_input_required, handler } = pending;
+        let PendingHandler { call, subject, binding, send_input_required, handler } = pending;
         // A handler that has started holds its permit from now on.
         let permit = self.handler_limits.handler_permits.clone().try_acquire_owned();
-        let driver = HandlerDriver::new(handler, call.clone(), self.config.round_timeout);
+        let driver = HandlerDriver::new(handler, call.clone(), self.config.round_timeout, subject);
         let (connection, revision, writer) = (self.clone(), request.revision, request.writer.clone());
         let id = request.request.id.clone().into_owned();
         let end_guard = EndGuard(call.clone());
@@ -102,7 +115,7 @@ impl ServerConnection {
                 Err(_) => connection.handler_limits.handler_permits.clone().acquire_owned().await,
             };
             let outcome = driver.await;
-            call.end();
+            call.complete();
             drop(end_guard);
             // Back-pressure: while the peer does not read, the handler keeps its permit.
             writer.outbox.wait_for_capacity().await;
@@ -144,7 +157,8 @@ impl ServerConnection {
         }
         let serial = match self.in_flight.begin(&id, &request.request.method, cancellation.clone()) {
             Ok(serial) => serial,
-            Err(error) => {
+            Err(AdmissionError::Cancelled) => return None,
+            Err(AdmissionError::Error(error)) => {
                 request.send_error(&error);
                 return None;
             }
@@ -167,14 +181,19 @@ impl ServerConnection {
         &self,
         revision: Revision,
         id: &Id<'_>,
+        subject: &Subject<'_>,
         outcome: HandlerOutcome<M::HandlerOutput>,
         writer: &ResponseWriter,
     ) {
         let output = match outcome {
             Ok(Ok(output)) => Ok(M::output(output)),
-            Ok(Err(error)) => M::error_output(error, revision),
-            Err(PanicError) => {
-                tracing::error!(%id, "a handler panicked");
+            Ok(Err(error)) => {
+                let (error, cause) = failure::report(error, subject, id);
+                self.keep_failure_cause(id, cause);
+                M::error_output(error, revision)
+            }
+            Err(panic) => {
+                self.keep_failure_cause(id, Some(failure::report_panic(panic, subject, id)));
                 Err(RpcError::Internal)
             }
         };
@@ -188,6 +207,7 @@ impl ServerConnection {
 /// A handler after its first poll.
 struct PendingHandler {
     call: Arc<CallState>,
+    subject: Arc<Subject<'static>>,
     /// The binding of the call's sealed state, if the handler may request input.
     binding: Option<StateBinding>,
     send_input_required: SendInputRequiredFn,
@@ -214,4 +234,21 @@ fn send_input_required<M: HandlerMethod>(
     let mut output = M::input_required(input).ok_or(RpcError::Internal)?;
     writer.send_result::<M>(id, &mut output, revision, &connection.config.stamp);
     Ok(())
+}
+
+/// Counts a request as unanswered until its response is written or its future is dropped.
+struct UnansweredGuard(Arc<ServerConnection>);
+
+impl UnansweredGuard {
+    fn new(connection: &Arc<ServerConnection>) -> Self {
+        connection.in_flight.add_unanswered();
+        Self(connection.clone())
+    }
+}
+
+impl Drop for UnansweredGuard {
+    fn drop(&mut self) {
+        self.0.in_flight.remove_unanswered();
+        self.0.push.notify_idle();
+    }
 }

@@ -5,22 +5,13 @@ use std::sync::Arc;
 
 use tsugite_core::session::http::OptionalHeader;
 
-use super::handler::{CallParts, FromCall};
-use super::handler_error::{HandlerError, InvocationError};
 pub use crate::shared::principal::Principal;
 
-impl FromCall for Option<Principal> {
-    fn from_call(call: &CallParts<'_>) -> Result<Self, InvocationError> {
-        Ok(call.context.principal().cloned())
-    }
-}
-
-impl FromCall for Principal {
-    fn from_call(call: &CallParts<'_>) -> Result<Self, InvocationError> {
-        let nobody =
-            || InvocationError::Handler(HandlerError::new("this needs a caller who is authenticated"));
-        call.context.principal().cloned().ok_or_else(nobody)
-    }
+/// The caller, as far as the transport knows it.
+#[derive(Clone, Default)]
+pub(crate) struct Caller {
+    pub(crate) principal: Option<Principal>,
+    pub(crate) headers: Headers,
 }
 
 /// The HTTP headers of the request; empty for other transports. Cheap to clone.
@@ -101,11 +92,5 @@ impl<N: Into<String>, V: Into<String>> FromIterator<(N, V)> for Headers {
 impl fmt::Debug for Headers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.iter().map(|(name, _)| name)).finish()
-    }
-}
-
-impl FromCall for Headers {
-    fn from_call(call: &CallParts<'_>) -> Result<Self, InvocationError> {
-        Ok(call.context.headers().clone())
     }
 }

@@ -7,8 +7,7 @@ use std::pin::Pin;
 use std::task::{self, Poll};
 
 use tsugite_core::jsonrpc::Id;
-use tsugite_core::protocol::progress::{Progress, ProgressParams};
-use tsugite_core::revision::write_notification;
+use tsugite_core::protocol::progress::ProgressParams;
 
 use super::context::Context;
 
@@ -16,7 +15,8 @@ impl Context {
     /// Reports how far the work has come, if the client asked for progress. A value that does not rise is not sent.
     ///
     /// The notification is sent when the returned [`ProgressUpdate`] is awaited, which waits while the peer reads too
-    /// slowly.
+    /// slowly. Beyond [`Server::max_notification_burst`](super::Server::max_notification_burst) only the newest value is
+    /// sent, as soon as the rate allows; the last one is always sent.
     ///
     /// ```
     /// use tsugite::prelude::*;
@@ -28,6 +28,7 @@ impl Context {
     /// }
     /// # let _ = copy;
     /// ```
+    #[doc(alias("report_progress", "notifications/progress", "notify_progress"))]
     pub fn progress(&self, progress: impl ProgressNumber) -> ProgressUpdate<'_> {
         ProgressUpdate {
             context: self,
@@ -82,8 +83,7 @@ impl<'a> ProgressUpdate<'a> {
         let mut params = ProgressParams::new(token, self.progress);
         params.total = self.total;
         params.message = self.message.take().map(Cow::into_owned);
-        let revision = self.context.revision();
-        self.context.outbox().push(|out| drop(write_notification::<Progress>(out, params, revision)));
+        self.context.call_state().send_progress(params);
     }
 }
 
@@ -130,7 +130,7 @@ impl fmt::Debug for ProgressUpdate<'_> {
     }
 }
 
-/// A number that [`Context::progress`] takes: any integer of up to 64 bits, or a float.
+/// A number that [`Context::progress`] takes: any integer or float.
 pub trait ProgressNumber {
     /// The number as it is sent. Integers above 2^53 are rounded.
     fn to_f64(self) -> f64;
@@ -146,4 +146,23 @@ macro_rules! progress_numbers {
     };
 }
 
-progress_numbers!(i8, i16, i32, i64, isize, u8, u16, u32, u64, usize, f32, f64);
+progress_numbers!(i8, i16, i32, i64, i128, isize, u8, u16, u32, u64, u128, usize, f32, f64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(progress: impl ProgressNumber) -> f64 {
+        progress.to_f64()
+    }
+
+    #[test]
+    fn numbers_of_every_type_are_accepted() {
+        let signed =
+            [number(3_i8), number(3_i16), number(3_i32), number(3_i64), number(3_i128), number(3_isize)];
+        let unsigned = [number(3_u8), number(3_u16), number(3_u32), number(3_u64), number(3_u128)];
+        let others = [number([1, 2, 3].len()), number(3), number(3.0), number(3_f32)];
+        assert!(signed.iter().chain(&unsigned).chain(&others).all(|number| *number == 3.0));
+        assert_eq!(number(u128::MAX), u128::MAX as f64);
+    }
+}

@@ -9,6 +9,7 @@ use tsugite_core::protocol::prompts::{self, GetResult, PromptArgument};
 use super::completer::{Completer, Completers, IntoCompleter};
 use super::handler::{Blocking, Handler, IntoHandler};
 use super::metadata::metadata_setters;
+use super::state::StateType;
 
 /// A prompt: its definition and its handler.
 ///
@@ -90,6 +91,17 @@ impl Prompt {
 
     pub(crate) fn completer(&self, argument: &str) -> Option<&Completer> {
         self.completers.get(argument)
+    }
+}
+
+impl Prompt {
+    /// The types of state that its handler and its completers need.
+    pub(super) fn required_states(&self) -> Vec<StateType> {
+        let mut states = self.handler.as_ref().map_or_else(Vec::new, |handler| handler.required_states());
+        states.extend(
+            self.completers.values().flat_map(|completer| completer.required_states().iter().copied()),
+        );
+        states
     }
 }
 

@@ -8,12 +8,13 @@ use tsugite_core::uri_template::{TemplateValue, Variables};
 
 use super::arguments::Arguments;
 use super::connection::ServerConnection;
-use super::dispatch::IncomingRequest;
 use super::handler::CallParts;
 use super::handler_error::InvocationError;
+use super::incoming_request::IncomingRequest;
 use super::lazy_context::LazyContext;
 use super::pending::PendingRequest;
 use super::prompt::Prompt;
+use super::subject::Subject;
 use super::tools::resume;
 
 /// Responds to `prompts/get`.
@@ -48,5 +49,5 @@ pub(crate) fn get(
         result.description = result.description.or(description);
         Ok::<_, InvocationError>(result)
     });
-    Ok(connection.run_handler::<Get>(request, context, answer))
+    Ok(connection.run_handler::<Get>(request, context, Subject::prompt(&params.name), answer))
 }

@@ -15,6 +15,7 @@ use super::schema;
 use super::tool::Tool;
 pub use crate::shared::list_kind::ListKind;
 pub(crate) use crate::shared::list_kind::{inner_name, outer_name};
+use crate::shared::log;
 use crate::shared::validate::{self, ArgumentValidator, CompileFn, Validator};
 
 /// The items a server offers. Readers take a snapshot, so no lock is held while user code runs.
@@ -152,13 +153,6 @@ impl Registry {
         Ok(())
     }
 
-    /// Adds an item while the server is being built; the reason for an invalid item is kept for `Server::check`.
-    pub(crate) fn add_or_record_error(&mut self, offered: Registration, checks_output: OutputValidation) {
-        if let Err(error) = self.add(offered, checks_output) {
-            self.errors.push(error);
-        }
-    }
-
     pub(crate) fn record_error(&mut self, error: String) {
         self.errors.push(error);
     }
@@ -207,10 +201,8 @@ impl Registry {
         }
         check_name("tool", name, |name| self.tools.contains(name))?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
-        if name.len() > 128 || !name.bytes().all(plain) {
-            tracing::warn!(
-                "many clients reject the tool name {name:?}; use letters, digits, `_`, `-` and `.`"
-            );
+        if (name.len() > 128 || !name.bytes().all(plain)) && log::is_first("tool name", name) {
+            log::warn!("many clients reject the tool name {name:?}; use letters, digits, `_`, `-` and `.`");
         }
         let schema = &tool.definition.input_schema;
         if !schema.is_object_rooted() {
@@ -227,6 +219,13 @@ impl Registry {
             }
             None => None,
         };
+        let description = tool.definition.description.as_deref().unwrap_or_default();
+        if description.trim().is_empty() && log::is_first("tool description", name) {
+            log::warn!(
+                "the tool {name:?} has no description, by which models choose tools; write a doc comment or use \
+                 `Tool::description`"
+            );
+        }
         let name = name.clone();
         if tool.typed {
             let definition = &mut tool.definition;

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
-use super::Server;
 use super::config::OutputValidation;
+use super::into_item::IntoRegistration;
 use super::registry::{ListKind, Registration, Registry};
+use super::{Config, Server};
+use crate::shared::log;
 
 /// A set of registry changes that take effect together.
 pub struct Changes {
     /// The registry with the changes applied.
     registry: Registry,
-    output_validation: OutputValidation,
+    config: Arc<Config>,
     operations: Vec<RegistryOperation>,
     changed_kinds: Vec<ListKind>,
 }
@@ -27,7 +29,7 @@ impl RegistryOperation {
         match self {
             RegistryOperation::Add(offered) => {
                 if let Err(error) = registry.add(*offered, checks_output) {
-                    tracing::warn!("an item was added twice concurrently: {error}");
+                    log::warn!("an item was added twice concurrently: {error}");
                 }
             }
             RegistryOperation::Remove(kind, name) => drop(registry.remove(kind, &name)),
@@ -50,16 +52,18 @@ impl Server {
     /// })?;
     /// # Ok::<(), tsugite::Error>(())
     /// ```
+    #[doc(alias(
+        "list_changed",
+        "notifications",
+        "notify_tool_list_changed",
+        "notifications/tools/list_changed"
+    ))]
     pub fn change<T>(&self, change: impl FnOnce(&mut Changes) -> T) -> T {
         let before = self.shared.registry();
-        let checks_output = self.shared.config().output_validation;
+        let config = self.shared.config();
+        let checks_output = config.output_validation;
         let registry = Registry::clone(&before);
-        let mut changes = Changes {
-            registry,
-            output_validation: checks_output,
-            operations: Vec::new(),
-            changed_kinds: Vec::new(),
-        };
+        let mut changes = Changes { registry, config, operations: Vec::new(), changed_kinds: Vec::new() };
         let result = change(&mut changes);
         if changes.changed_kinds.is_empty() {
             return result;
@@ -76,8 +80,8 @@ impl Server {
         result
     }
 
-    /// Registers an item. Fails and changes nothing if the item is invalid.
-    pub fn add(&self, offered: impl Into<Registration>) -> crate::Result<()> {
+    /// Registers an item. Fails and changes nothing if the item is invalid or needs a state that the server lacks.
+    pub fn add<Marker>(&self, offered: impl IntoRegistration<Marker>) -> crate::Result<()> {
         self.change(|changes| changes.add(offered))
     }
 
@@ -97,17 +101,22 @@ impl Server {
     }
 
     /// Notifies subscribers that a resource has changed.
+    #[doc(alias("notifications/resources/updated", "sendResourceUpdated"))]
     pub fn notify_resource_updated(&self, uri: &str) {
         self.shared.feed.notify_resource_updated(&self.shared, uri);
     }
 }
 
 impl Changes {
-    /// Registers an item. Fails and changes nothing if the item is invalid.
-    pub fn add(&mut self, offered: impl Into<Registration>) -> crate::Result<()> {
-        let offered = offered.into();
+    /// Registers an item. Fails and changes nothing if the item is invalid or needs a state that the server lacks.
+    pub fn add<Marker>(&mut self, offered: impl IntoRegistration<Marker>) -> crate::Result<()> {
+        let offered = offered.into_registration();
         let kind = offered.kind();
-        let added = self.registry.add(offered.clone(), self.output_validation);
+        let missing = offered.missing_states(&self.config.states);
+        if !missing.is_empty() {
+            return Err(crate::Error::registration(missing));
+        }
+        let added = self.registry.add(offered.clone(), self.config.output_validation);
         added.map_err(|error| crate::Error::registration(vec![error]))?;
         self.record(kind, RegistryOperation::Add(Box::new(offered)));
         Ok(())

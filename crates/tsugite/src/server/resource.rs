@@ -16,6 +16,7 @@ use super::files::{self, Directory, FileBody, FileError};
 use super::handler::{Blocking, CallParts, Handler, HandlerFuture, IntoHandler};
 use super::handler_error::{HandlerError, InvocationError};
 use super::metadata::metadata_setters;
+use super::state::StateType;
 
 /// A resource or a resource template: its definition and its handler.
 ///
@@ -74,6 +75,7 @@ impl Resource {
 
     /// Creates a resource template (RFC 6570); its variables are the arguments. An ambiguous template is reported when the
     /// server is served.
+    #[doc(alias("ResourceTemplate", "uriTemplate"))]
     pub fn template(template: impl Into<String>) -> Self {
         let template = template.into();
         let mut resource = Self::new(template.clone());
@@ -223,6 +225,17 @@ impl Resource {
     {
         self.handler = Some(Arc::new(FileHandler(read)));
         self
+    }
+}
+
+impl Resource {
+    /// The types of state that its handler and its completers need.
+    pub(super) fn required_states(&self) -> Vec<StateType> {
+        let mut states = self.handler.as_ref().map_or_else(Vec::new, |handler| handler.required_states());
+        states.extend(
+            self.completers.values().flat_map(|completer| completer.required_states().iter().copied()),
+        );
+        states
     }
 }
 

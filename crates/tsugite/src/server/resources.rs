@@ -2,18 +2,21 @@
 
 use std::sync::Arc;
 
+use tsugite_core::protocol::Method;
 use tsugite_core::protocol::caching::CacheScope;
 use tsugite_core::protocol::resources::Read;
 use tsugite_core::revision::{RpcError, read_params};
 
 use super::arguments::Arguments;
 use super::connection::ServerConnection;
-use super::dispatch::IncomingRequest;
 use super::handler::CallParts;
 use super::handler_error::InvocationError;
+use super::incoming_request::IncomingRequest;
 use super::lazy_context::LazyContext;
 use super::lists;
 use super::pending::PendingRequest;
+use super::registry::resource_template;
+use super::subject::Subject;
 use super::tools::resume;
 
 /// Responds to `resources/read`.
@@ -37,6 +40,7 @@ pub(crate) fn read(
     let answer = handler.call(&parts);
     let personal = connection.server.shared.has_visibility_rules(&connection.config);
     let answered = request.meta.input_responses().is_some();
+    let item = resource.clone();
     let answer = Box::pin(async move {
         let mut result = answer.await.map_err(|failure| match failure {
             InvocationError::NotFound => InvocationError::Rpc(not_found(uri.clone())),
@@ -61,5 +65,7 @@ pub(crate) fn read(
         }
         Ok(result)
     });
-    Ok(connection.run_handler::<Read>(request, context, answer))
+    let uri = request.meta.mcp_name(Read::NAME).flatten().unwrap_or(&item.definition.uri);
+    let subject = Subject::resource(uri, resource_template(&item).map(|_| &*item.definition.uri));
+    Ok(connection.run_handler::<Read>(request, context, subject, answer))
 }

@@ -10,6 +10,7 @@ use tsugite_core::revision::{
 };
 
 use crate::lock::lock;
+use crate::shared::log;
 use crate::shared::outbound_queue::OutboundQueue;
 
 /// Writes the response to one request, or the responses to one batch.
@@ -163,7 +164,7 @@ impl ResponseWriter {
 
     fn write_result(&self, id: &Id<'_>, method: &'static str, to: Revision, write: WriteResultFn<'_>) {
         let encode_error = |error: UnsupportedByRevisionError| {
-            tracing::error!(%error, method, revision = %to, "a result could not be encoded");
+            log::error!(method, %id, revision = %to, %error, "a result could not be encoded");
             RpcError::Internal
         };
         if let ResponseTarget::Captured(outcome) = &self.target {

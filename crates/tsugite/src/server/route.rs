@@ -11,7 +11,7 @@ use tsugite_core::revision::{
 };
 
 use super::connection::ServerConnection;
-use super::dispatch::IncomingRequest;
+use super::incoming_request::IncomingRequest;
 use super::lazy_context::LazyContext;
 use super::lists::{list, list_with_files};
 use super::pending::PendingRequest;

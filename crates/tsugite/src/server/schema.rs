@@ -66,6 +66,8 @@ pub struct ArgumentInfo {
     pub optional: bool,
     /// The HTTP header that mirrors the argument.
     pub header: Option<&'static str>,
+    /// Generates the schema of a struct whose field `value` has the type and the rules of the argument.
+    pub rules: Option<fn(&mut SchemaGenerator) -> schemars::Schema>,
 }
 
 impl Default for ArgumentsSchema {
@@ -83,7 +85,13 @@ impl ArgumentsSchema {
 
     /// Adds an argument.
     pub fn argument<T: JsonSchema>(&mut self, info: ArgumentInfo) {
-        let schema = Value::from(self.generator.subschema_for::<T>());
+        let schema = match info.rules {
+            None => Value::from(self.generator.subschema_for::<T>()),
+            Some(rules) => {
+                let schema = Value::from(rules(&mut self.generator));
+                schema.pointer("/properties/value").cloned().unwrap_or_default()
+            }
+        };
         let mut keywords = match schema {
             Value::Object(keywords) => keywords,
             Value::Bool(false) => Object::from_iter([("not".to_owned(), json!({}))]),

@@ -4,9 +4,6 @@ use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::handler::{CallParts, FromCall};
-use super::handler_error::InvocationError;
-
 /// Extracts a value given to [`Server::state`](super::Server::state).
 ///
 /// ```
@@ -20,7 +17,32 @@ use super::handler_error::InvocationError;
 /// # let _ = server;
 /// ```
 #[derive(Debug, Clone, Copy)]
+#[doc(alias("lifespan_context", "Extension"))]
 pub struct State<T>(pub T);
+
+/// The type of a state that a handler needs, so that a server without it is rejected before it serves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StateType {
+    id: TypeId,
+    name: &'static str,
+}
+
+impl StateType {
+    /// The state that [`State<T>`](State) extracts.
+    pub fn of<T: 'static>() -> Self {
+        Self { id: TypeId::of::<T>(), name: type_name::<T>() }
+    }
+
+    /// The error of a call that finds no such state.
+    pub(super) fn missing_error(self) -> String {
+        format!("the server has no state of type `{}`; add it with `Server::state`", self.name)
+    }
+
+    /// The name of the type.
+    pub(super) fn name(self) -> &'static str {
+        self.name
+    }
+}
 
 #[derive(Clone, Default)]
 pub(crate) struct StateMap(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
@@ -30,22 +52,11 @@ impl StateMap {
         self.0.insert(TypeId::of::<T>(), Arc::new(state));
     }
 
-    fn get<T: Clone + 'static>(&self) -> Option<T> {
-        self.0.get(&TypeId::of::<T>())?.downcast_ref::<T>().cloned()
+    pub(super) fn contains(&self, state: StateType) -> bool {
+        self.0.contains_key(&state.id)
     }
-}
 
-impl<T: Clone + Send + Sync + 'static> FromCall for State<T> {
-    fn from_call(call: &CallParts<'_>) -> Result<Self, InvocationError> {
-        match call.states.get() {
-            Some(state) => Ok(State(state)),
-            None => {
-                tracing::error!(
-                    "the server has no state of type {}; add it with `Server::state`",
-                    type_name::<T>()
-                );
-                Err(InvocationError::internal())
-            }
-        }
+    pub(super) fn get<T: Clone + 'static>(&self) -> Option<T> {
+        self.0.get(&TypeId::of::<T>())?.downcast_ref::<T>().cloned()
     }
 }

@@ -13,9 +13,9 @@ use tsugite_core::revision::{RpcError, read_params, write_notification};
 
 use super::change_feed::ChangeListener;
 use super::connection::ServerConnection;
-use super::dispatch::IncomingRequest;
+use super::incoming_request::IncomingRequest;
 use super::pending::PendingRequest;
-use super::registry::ListKind;
+use crate::shared::list_kind::ListKind;
 
 /// Subscribes the session to a resource.
 pub(crate) fn subscribe(connection: &ServerConnection, request: IncomingRequest<'_>) -> Result<(), RpcError> {

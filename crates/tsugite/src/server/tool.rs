@@ -12,6 +12,7 @@ use super::context::Context;
 use super::handler::{Blocking, Handler, IntoHandler, RawFn};
 use super::metadata::metadata_setters;
 use super::output::IntoOutput;
+use super::state::StateType;
 use crate::shared::validate::{CompileFn, Validator};
 
 /// A tool: its definition and its handler.
@@ -30,6 +31,7 @@ use crate::shared::validate::{CompileFn, Validator};
 /// # let _ = greet;
 /// ```
 #[derive(Clone)]
+#[doc(alias("tool_handler", "FunctionTool", "ToolRoute"))]
 pub struct Tool {
     pub(crate) definition: tools::Tool,
     pub(crate) handler: Option<Arc<dyn Handler<CallResult>>>,
@@ -82,6 +84,7 @@ impl Tool {
 
     /// Sets a blocking handler. It runs on a thread for blocking work, not on the threads that serve requests.
     #[must_use]
+    #[doc(alias("sync", "spawn_blocking"))]
     pub fn blocking_handler<F, P>(self, handler: F) -> Self
     where
         Blocking<F>: IntoHandler<P, CallResult>,
@@ -120,6 +123,7 @@ impl Tool {
 
     /// Sets the input schema, where no Rust type defines it.
     #[must_use]
+    #[doc(alias = "inputSchema")]
     pub fn input_schema(mut self, schema: impl Into<Schema>) -> Self {
         self.definition.input_schema = schema.into();
         self.typed = false;
@@ -128,6 +132,7 @@ impl Tool {
 
     /// Sets the output schema, where no Rust type defines it.
     #[must_use]
+    #[doc(alias("outputSchema", "structured_output"))]
     pub fn output_schema(mut self, schema: impl Into<Schema>) -> Self {
         self.definition.output_schema = Some(schema.into());
         self.validated(true)
@@ -135,24 +140,28 @@ impl Tool {
 
     /// Marks the tool as read-only.
     #[must_use]
+    #[doc(alias("readOnlyHint", "ToolAnnotations"))]
     pub fn read_only(self, yes: bool) -> Self {
         self.hint(|hints| hints.read_only_hint = Some(yes))
     }
 
     /// Marks the tool as destructive.
     #[must_use]
+    #[doc(alias = "destructiveHint")]
     pub fn destructive(self, yes: bool) -> Self {
         self.hint(|hints| hints.destructive_hint = Some(yes))
     }
 
     /// Marks the tool as idempotent: repeating a call with the same arguments has no further effect.
     #[must_use]
+    #[doc(alias = "idempotentHint")]
     pub fn idempotent(self, yes: bool) -> Self {
         self.hint(|hints| hints.idempotent_hint = Some(yes))
     }
 
     /// Marks the tool as acting on an open world, such as the web.
     #[must_use]
+    #[doc(alias = "openWorldHint")]
     pub fn open_world(self, yes: bool) -> Self {
         self.hint(|hints| hints.open_world_hint = Some(yes))
     }
@@ -168,6 +177,13 @@ impl Tool {
     fn hint(mut self, set: impl FnOnce(&mut ToolAnnotations)) -> Self {
         set(self.definition.annotations.get_or_insert_default());
         self
+    }
+}
+
+impl Tool {
+    /// The types of state that its handler needs.
+    pub(super) fn required_states(&self) -> Vec<StateType> {
+        self.handler.as_ref().map_or_else(Vec::new, |handler| handler.required_states())
     }
 }
 

@@ -14,16 +14,18 @@ use tsugite_core::protocol::tools::{Call, CallResult};
 use tsugite_core::revision::{RpcError, read_params};
 
 use super::arguments::Arguments;
-use super::ask::resume_round;
+use super::ask::{StateBinding, resume_round};
 use super::call_state::CallState;
 use super::connection::ServerConnection;
-use super::dispatch::IncomingRequest;
+use super::duplicate_names::{duplicate_name_text, find_duplicate_name};
 use super::handler::{CallParts, HandlerFuture, ready_error};
 use super::handler_error::{HandlerError, InvocationError};
+use super::incoming_request::IncomingRequest;
 use super::lazy_context::LazyContext;
 use super::pending::PendingRequest;
 use super::principal::Headers;
 use super::registry::ToolEntry;
+use super::subject::Subject;
 use crate::era::Era;
 
 /// Starts a `tools/call`: finds the tool and reads the arguments from the request metadata that was already parsed.
@@ -67,7 +69,7 @@ pub(crate) fn call(
         Some(_) => Box::pin(validate_result(answer, entry)) as HandlerFuture<_>,
         None => answer,
     };
-    Ok(connection.run_handler::<Call>(request, context, answer))
+    Ok(connection.run_handler::<Call>(request, context, Subject::tool(name), answer))
 }
 
 /// Restores the state of earlier rounds if this call answers an `input_required` result.
@@ -80,8 +82,13 @@ pub(crate) fn resume<M: Method>(
     if !Era::from(request.revision).repeats_handlers() || state.is_none() && answers.is_none() {
         return Ok(());
     }
-    let round =
-        resume_round(&connection.config, request.principal(), &request.state_binding::<M>(), state, answers)?;
+    let round = resume_round(
+        &connection.config,
+        request.principal(),
+        &StateBinding::for_request::<M>(&request),
+        state,
+        answers,
+    )?;
     if let Some(round) = round {
         context.resume(round);
     }
@@ -95,6 +102,13 @@ fn check_header_params(entry: &ToolEntry, arguments: Raw<'_>, headers: &Headers)
 }
 
 fn call_handler(entry: &ToolEntry, arguments: Raw<'_>, parts: &CallParts<'_>) -> HandlerFuture<CallResult> {
+    // The validator checks the last of two equal names; a handler of raw arguments could read the first.
+    if !entry.tool.typed
+        && let Some(name) = find_duplicate_name(arguments.text())
+    {
+        let text = format!("invalid arguments: {}", duplicate_name_text(&name));
+        return ready_error(InvocationError::Handler(HandlerError::new(text)));
+    }
     if let Some(validator) = &entry.input_validator {
         let checked = match arguments.read::<Value>() {
             Ok(value) => validator.check(&value),
@@ -106,7 +120,7 @@ fn call_handler(entry: &ToolEntry, arguments: Raw<'_>, parts: &CallParts<'_>) ->
     }
     match &entry.tool.handler {
         Some(handler) => handler.call(parts),
-        None => ready_error(InvocationError::internal()),
+        None => ready_error(InvocationError::internal("the tool has no handler")),
     }
 }
 
@@ -130,12 +144,7 @@ async fn validate_result(
     match fits {
         Ok(()) => Ok(result),
         Err(error) => {
-            tracing::error!(
-                tool = entry.tool.definition.name,
-                error,
-                "a tool result does not match its output schema"
-            );
-            Err(InvocationError::internal())
+            Err(InvocationError::internal(format!("the result does not match its output schema: {error}")))
         }
     }
 }
@@ -164,7 +173,7 @@ impl Future for ToolTimeout {
             return Poll::Ready(result);
         }
         // The time limit must not pass for something that makes the handler go on.
-        let waker = self.call.driver_waker().unwrap_or_else(|| cx.waker().clone());
+        let waker = self.call.driver().waker().unwrap_or_else(|| cx.waker().clone());
         let mut cx = task::Context::from_waker(&waker);
         while self.sleep.as_mut().poll(&mut cx).is_ready() {
             let left = (self.timeout + self.call.paused_time()).saturating_sub(self.started.elapsed());

@@ -4,6 +4,9 @@
 
 use std::sync::Arc;
 
+use tsugite_core::jsonrpc::Id;
+
+use super::failure_causes::FailureCause;
 use super::outbound_queue::OutboundQueue;
 use super::principal::Principal;
 
@@ -21,6 +24,9 @@ pub(crate) trait InProcessConnection: Send + Sync {
 
     /// The queue of the messages for the client.
     fn outbox(&self) -> &OutboundQueue;
+
+    /// Takes the cause of a failed request, which no message contains.
+    fn take_failure_cause(&self, id: &Id<'_>) -> Option<FailureCause>;
 
     /// Ends subscription streams and requests to the client; running requests may finish.
     fn close(&self);

@@ -1,5 +1,7 @@
 //! Parts that the server, the client, the bridge and the transports all use. They import from none of them.
 //!
+//! - `cancel_reason`: the reason that a peer gives for a cancellation.
+//! - `failure_causes`: the causes of failed requests, for a client in the same process.
 //! - `outbound_queue`: messages waiting to be sent to one peer.
 //! - `panic`: turns a panic of a future into an error.
 //! - `principal`: the authenticated caller.
@@ -7,12 +9,16 @@
 //! - `validate`: checks JSON against a JSON Schema.
 //! - `in_process`: a server in the same process, as the client sees it.
 //! - `list_kind`: tools, prompts and resources, and their names behind a prefix.
+//! - `log`: warnings and errors, to the `tracing` subscriber or to stderr.
 //! - `lock`: locks a mutex that a panic may have poisoned.
 
+pub(crate) mod cancel_reason;
+pub(crate) mod failure_causes;
 #[cfg(feature = "client")]
 pub(crate) mod in_process;
 pub(crate) mod list_kind;
 pub(crate) mod lock;
+pub(crate) mod log;
 pub(crate) mod outbound_queue;
 pub(crate) mod panic;
 pub(crate) mod principal;

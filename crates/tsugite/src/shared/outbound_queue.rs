@@ -22,6 +22,8 @@ pub(crate) struct OutboundQueue {
     max_bytes: usize,
     /// Whether the transport can close the stream and let the peer reconnect.
     can_close_stream: bool,
+    /// Whether the peer takes nothing but the response, so that messages are dropped.
+    is_discarding: bool,
     drained: Notify,
     idle: Notify,
 }
@@ -46,12 +48,29 @@ struct Buffer {
 impl OutboundQueue {
     pub(crate) fn new(max_bytes: usize) -> Self {
         let (buffer, notify) = (Mutex::default(), Notify::new);
-        Self { buffer, max_bytes, can_close_stream: false, drained: notify(), idle: notify() }
+        Self {
+            buffer,
+            max_bytes,
+            can_close_stream: false,
+            is_discarding: false,
+            drained: notify(),
+            idle: notify(),
+        }
     }
 
     /// Creates a queue whose stream can be closed.
     pub(crate) fn with_closable_stream(max_bytes: usize) -> Self {
         Self { can_close_stream: true, ..Self::new(max_bytes) }
+    }
+
+    /// Creates a queue that drops all messages, for a peer that takes nothing but the response.
+    pub(crate) fn discarding() -> Self {
+        Self { is_discarding: true, ..Self::new(1) }
+    }
+
+    /// Whether all messages are dropped, so that a question can never reach the peer.
+    pub(crate) fn is_discarding(&self) -> bool {
+        self.is_discarding
     }
 
     /// Appends one message as a line. Appends nothing if `write` writes nothing, because the message cannot be encoded.
@@ -74,7 +93,7 @@ impl OutboundQueue {
 
     fn append(&self, capacity: usize, write: impl FnOnce(&mut Vec<u8>, usize)) {
         let mut buffer = self.lock();
-        if buffer.closed {
+        if buffer.closed || self.is_discarding {
             return;
         }
         let start = buffer.bytes.len();

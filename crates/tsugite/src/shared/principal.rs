@@ -9,6 +9,7 @@ use std::sync::Arc;
 /// is authenticated. Over HTTP the principal comes from the request extensions, in memory from
 /// [`connect_as`](crate::transport::memory::connect_as).
 #[derive(Clone, PartialEq, Eq, Hash)]
+#[doc(alias("AuthInfo", "AccessToken", "user", "caller"))]
 pub struct Principal(Arc<PrincipalInner>);
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -59,6 +60,16 @@ impl Principal {
     /// Whether the caller was granted `scope`.
     pub fn has_scope(&self, scope: &str) -> bool {
         self.0.scopes.iter().any(|granted| granted == scope)
+    }
+}
+
+/// Whether two requests have the same caller: issuer and subject agree. Scopes do not count, since a refreshed token may
+/// have others.
+pub(crate) fn is_same_caller(one: Option<&Principal>, other: Option<&Principal>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => one.issuer() == other.issuer() && one.subject() == other.subject(),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
     }
 }
 

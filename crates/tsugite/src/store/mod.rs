@@ -120,6 +120,7 @@ pub struct LogLimits {
 }
 
 /// Stores values and event logs, each for a limited time. A store is shared by replicas or private to one.
+#[doc(alias("EventStore", "SessionManager", "SessionStore"))]
 pub trait Store: Send + Sync + 'static {
     /// Whether other processes see the contents. Then sessions are stored here too, and every replica finds the session
     /// of a client.

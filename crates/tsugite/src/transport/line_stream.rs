@@ -151,6 +151,15 @@ impl<W: AsyncWrite + Unpin> LineStream<W> {
         }
     }
 
+    /// Shuts the writer down, so that the client reads the end of the stream.
+    pub(super) async fn shutdown_output(&self) {
+        let writer = lock(&self.output).writer.take();
+        if let Some(mut writer) = writer {
+            // A client that is gone does not read the end.
+            drop(poll_fn(|cx| Pin::new(&mut writer).poll_shutdown(cx)).await);
+        }
+    }
+
     /// Drops the writer although the reading half may still hold this stream.
     pub(super) fn close_output(&self) {
         lock(&self.output).writer = None;
@@ -272,6 +281,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn any_pair_of_streams_is_served() {
+        // STDIO-026
         let slow = Tool::new("slow").handler(async || tokio::time::sleep(Duration::from_secs(1)).await);
         let server = Server::new("s", "1").tool(slow);
         // So small that neither a request nor a response fits.

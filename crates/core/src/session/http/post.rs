@@ -15,6 +15,8 @@ use crate::revision::{Revision, RpcError, canonical_method};
 pub enum PostDecision {
     /// A request of the stateless era: check its headers next.
     Stateless(Revision),
+    /// `mcp/discover` without `_meta`: respond with this revision, without a session and without checking headers.
+    BareDiscover(Revision),
     /// An `initialize`: open a session with this revision, unless the server has no sessions.
     Initialize(Revision),
     /// A request or notification of a session with this revision.
@@ -131,11 +133,17 @@ fn decide_handshake(
     }
     let method = canonical_method(&request.method);
     let served = policy.served;
+    let refused = matches!(version, VersionHeader::Unsupported(_) | VersionHeader::Ambiguous)
+        || matches!(head.session, SessionHeader::Unknown);
+    // Row 14.
+    if meta.is_bare_discover(request) && served.contains(Revision::NEWEST) && !refused {
+        return Ok(PostDecision::BareDiscover(Revision::NEWEST));
+    }
     if served.handshake().is_empty() {
         return Err(handshake_unsupported(policy, &version, method, meta));
     }
     match (method, head.session) {
-        // Row 14: not -32601, because a client would conclude that the method does not exist.
+        // Not -32601, because a client would conclude that the method does not exist.
         (Discover::NAME, _) => Err(HttpError::for_newest(400, missing_meta())),
         // Row 9: starts a new session, even if it names another.
         (Initialize::NAME, _) => {

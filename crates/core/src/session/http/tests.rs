@@ -347,19 +347,37 @@ fn row_13_request_is_served_without_a_session() {
 
 #[test]
 fn row_14_discover_without_a_claim_lacks_its_keys() {
-    for method in ["server/discover", "mcp/discover"] {
-        for session in [SessionHeader::Absent, SessionHeader::Known(V2025_11_25)] {
-            assert_eq!(
-                rejection(post(&policy_for_all(), request_headers(None, session), &request(method))),
-                (400, -32602)
-            );
-        }
+    for session in [SessionHeader::Absent, SessionHeader::Known(V2025_11_25)] {
+        assert_eq!(
+            rejection(post(&policy_for_all(), request_headers(None, session), &request("server/discover"))),
+            (400, -32602)
+        );
     }
 }
 
 #[test]
+fn row_14_bare_discover_is_served() {
+    let bare = request("mcp/discover");
+    for version in [None, Some("2025-06-18")] {
+        for session in [SessionHeader::Absent, SessionHeader::Known(V2025_11_25)] {
+            assert_eq!(
+                post(&policy_for_all(), request_headers(version, session), &bare),
+                PostDecision::BareDiscover(V2026_07_28)
+            );
+        }
+    }
+    let headers = request_headers(Some(MODERN), SessionHeader::Absent);
+    assert_eq!(rejection(post(&policy_for_all(), headers, &bare)), (400, -32602));
+    let gone = request_headers(None, SessionHeader::Unknown);
+    assert_eq!(rejection(post(&policy_for_all(), gone, &bare)).0, 400);
+    let mut older = policy_for_all();
+    older.served = Revisions::ALL.without(V2026_07_28);
+    assert_eq!(rejection(post(&older, request_headers(None, SessionHeader::Absent), &bare)), (400, -32602));
+}
+
+#[test]
 fn row_15_methods_that_are_gone_are_not_found() {
-    // VER-034, PING-005, TASK-067
+    // VER-034, PING-005
     let methods = ["initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
     for method in
         methods.into_iter().chain(["sampling/createMessage", "tasks/list", "tasks/result", "rpc.discover"])

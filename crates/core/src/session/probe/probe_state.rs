@@ -22,6 +22,8 @@ pub(super) struct ProbeState {
     discover_failed: bool,
     /// Whether `server/discover` was sent and timed out.
     discover_timed_out: bool,
+    /// Whether an answer to it arrived while `initialize` was pending.
+    discover_answered_late: bool,
     /// Whether `server/discover` was sent again with another version.
     discover_version_retried: bool,
     /// Whether `server/discover` was sent again after a correction.
@@ -46,6 +48,7 @@ impl ProbeState {
             stateless: false,
             discover_failed: false,
             discover_timed_out: false,
+            discover_answered_late: false,
             discover_version_retried: false,
             discover_fields_retried: false,
             initialize_retried: false,
@@ -96,6 +99,34 @@ impl ProbeState {
         }
     }
 
+    /// Handles a result of `server/discover` that arrives while `initialize` is pending. `None` if it names no stateless
+    /// revision that both support.
+    pub(super) fn on_late_discover_result(&mut self, result: Raw<'_>) -> Option<NextStep> {
+        let mut late = self.clone();
+        match late.on_discover_result(result) {
+            NextStep::Done(outcome) => {
+                *self = late;
+                Some(NextStep::Done(outcome))
+            }
+            _ => {
+                self.confirm_handshake_era();
+                None
+            }
+        }
+    }
+
+    /// Records that the server has answered `server/discover` after all, without a stateless revision.
+    pub(super) fn confirm_handshake_era(&mut self) {
+        self.discover_answered_late = true;
+    }
+
+    /// Whether the outcome follows from a timeout, not from an answer to `server/discover`.
+    pub(super) fn is_guess(&self, outcome: &ProbeOutcome) -> bool {
+        matches!(outcome, ProbeOutcome::Handshake { .. })
+            && self.discover_timed_out
+            && !self.discover_answered_late
+    }
+
     /// Handles the error of a `server/discover` that claimed `asked`.
     pub(super) fn on_discover_error(&mut self, asked: Revision, error: &ErrorObject) -> NextStep {
         match error.code {
@@ -137,6 +168,8 @@ impl ProbeState {
         match self.wanted.handshake().newest_first().next() {
             _ if self.stateless => NextStep::Fail(otherwise),
             Some(offer) => NextStep::Send(ProbeRequest::Initialize(offer)),
+            // It may be a server that ends at an unknown request; that it ended is what is known.
+            None if matches!(otherwise, ProbeError::Exited) => NextStep::Fail(otherwise),
             None => NextStep::Fail(ProbeError::HandshakeRequired { ours: self.wanted }),
         }
     }

@@ -3,7 +3,8 @@
 //! | response to `server/discover` | next step |
 //! |---|---|
 //! | result, -32020, -32021, -32022 | as over HTTP |
-//! | any other error, or a timeout | `initialize` in the same process; a late response is ignored |
+//! | any other error | `initialize` in the same process |
+//! | a timeout | `initialize` in the same process; a result that arrives before the response to it still counts |
 //! | the process exits | start it again, once, and send `initialize` only |
 //! | a line that is not a message | keep waiting, within the same timeout |
 
@@ -146,8 +147,25 @@ impl StdioProbe {
         }
     }
 
-    /// The record to store after the probe is done; `None` for a pinned stateless revision, because the server was not
-    /// asked.
+    /// Handles a response to `server/discover` that arrives after the timeout and before the response to `initialize`.
+    /// Returns the next step if the response ends the probe; otherwise the response to `initialize` decides.
+    ///
+    /// A server that takes long to start answers both requests, in this order.
+    pub fn receive_late_discover(
+        &mut self,
+        response: Result<Raw<'_>, &ErrorObject>,
+    ) -> Option<StdioProbeStep> {
+        match response {
+            Ok(result) => self.state.on_late_discover_result(result).map(|outcome| self.apply(outcome)),
+            Err(_) => {
+                self.state.confirm_handshake_era();
+                None
+            }
+        }
+    }
+
+    /// The record to store after the probe is done. `None` for a pinned stateless revision, because the server was not
+    /// asked, and for a handshake after `server/discover` timed out, because the server may support more.
     pub fn record(&self) -> Option<ProbeRecord> {
         self.record
     }
@@ -166,8 +184,7 @@ impl StdioProbe {
             }
             NextStep::Done(settled) => {
                 self.using_record = false;
-                self.record = settled
-                    .is_confirmed()
+                self.record = (settled.is_confirmed() && !self.state.is_guess(&settled))
                     .then(|| ProbeRecord::new(settled.revision(), TransportKind::Stdio));
                 StdioProbeStep::Done(settled)
             }

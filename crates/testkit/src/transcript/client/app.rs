@@ -11,8 +11,7 @@ use tsugite::client::{
     Change, ChangeFilter, Client, ClientBuilder, ClientError, ErrorKind, FormResponse, UrlResponse,
 };
 use tsugite::jsonrpc::RawJson;
-use tsugite::protocol::Implementation;
-use tsugite::protocol::completion::CompleteParams;
+use tsugite::protocol::completion::{self, CompleteParams};
 use tsugite::protocol::roots::Root;
 use tsugite::protocol::sampling::CreateMessageResult;
 use tsugite::revision::{Revision, Revisions, RpcError};
@@ -45,10 +44,8 @@ impl Application {
         settings: &[String],
     ) -> Result<(), String> {
         let tell = self.event_sender.clone();
-        let mut connecting = connecting
-            .client_info(Implementation::new("transcript", "1"))
-            .revision(revision)
-            .on_progress(move |progress| {
+        let mut connecting =
+            connecting.client_info(("transcript", "1")).revision(revision).on_progress(move |progress| {
                 let mut text = format!("progress {}", progress.progress);
                 if let Some(total) = &progress.total {
                     text.push_str(&format!("/{total}"));
@@ -79,9 +76,7 @@ impl Application {
                 let answer = match how {
                     "decline" => FormResponse::Decline,
                     "cancel" => FormResponse::Cancel,
-                    content => {
-                        FormResponse::accept(&parse_json(content)?).map_err(|error| error.to_string())?
-                    }
+                    content => FormResponse::accept(parse_json(content)?),
                 };
                 connecting.on_elicit_form(move |form| {
                     let _ = tell.send(format!("form {}", form.message));
@@ -184,7 +179,7 @@ impl Application {
             "complete" => {
                 let params: CompleteParams = from_json(parse_json(how)?)?;
                 self.spawn(async move {
-                    let complete = client.complete(params).await;
+                    let complete = client.request::<completion::Complete>(params).await;
                     to_action_result(complete.map(|result| json!(result.completion.values)))
                 });
             }

@@ -16,15 +16,15 @@ use tsugite_core::revision::{
     translate_raw_result,
 };
 
-use super::{ServerRequest, SessionRequest, client_gone_error};
-use crate::bridge::forward::{reply_target, translate_result};
+use super::{ServerRequest, SessionRequest, client_gone_error, translate_result};
+use crate::bridge::bridge_errors::{malformed_result_error, unsupported_error};
+use crate::bridge::client_request::reply_target;
 use crate::bridge::in_flight::InFlightCall;
-use crate::bridge::initialize::malformed_result_error;
-use crate::bridge::upstream::{Upstream, unsupported_error};
+use crate::bridge::upstream::Upstream;
 use crate::client::upstream_observer::RequestResult;
-use crate::server::ask::send_raw_request;
 use crate::server::connection::ServerConnection;
 use crate::server::layer::RequestParts;
+use crate::server::outgoing_requests::send_raw_request;
 
 /// Forwards a request, and records what the server must be told again after a reconnect.
 pub(super) async fn forward(request: SessionRequest<'_>) -> Result<RawJson, RpcError> {
@@ -45,7 +45,7 @@ pub(super) fn initialize_result(
     translate_raw_result(Initialize::NAME, Raw::from(result), from, job.revision, None)
         .map_err(|error| unsupported_error(&error, Initialize::NAME))?
         .read()
-        .map_err(|_| malformed_result_error(upstream))
+        .map_err(|_| malformed_result_error(&upstream.target))
 }
 
 /// Whether the server is connected and takes `logging/setLevel`. The only server answers for itself.
@@ -70,8 +70,8 @@ pub(super) async fn forward_server_request(
     link: Weak<ServerConnection>,
     to: Revision,
 ) -> RequestResult {
-    let ServerRequest { method, params, call } = request;
-    let named = upstream.in_flight.get(call);
+    let ServerRequest { method, params, source } = request;
+    let named = upstream.in_flight.get(source.call);
     let call = named.or_else(|| upstream.in_flight.only(|call| call.reply_target().is_some()));
     drop(upstream);
     ServerConnection::wait_until_ready(&link).await.ok_or_else(client_gone_error)?;
@@ -83,7 +83,8 @@ pub(super) async fn forward_server_request(
         let outbox = target.map_or_else(|| link.outbox().clone(), |target| target.outbox);
         (link.outgoing_requests().clone(), outbox)
     };
-    match send_raw_request(&requests, &outbox, to, method, &params).await.ok_or_else(client_gone_error)? {
+    let sent = send_raw_request(&requests, &outbox, to, (method, &params), &source.cancel_reason).await;
+    match sent.ok_or_else(client_gone_error)? {
         Ok(answer) => translate_raw_input_response(method, Raw::from(&answer), to, from).map_err(unsupported),
         Err(error) => Err(translate_raw_error(error, method, to, from)),
     }

@@ -21,18 +21,19 @@ use tsugite_core::revision::{
     Revision, RpcError, UnsupportedByRevisionError, translate_raw_input_response, translate_raw_params,
 };
 
-use super::SessionRequest;
-use crate::bridge::forward::{reply_target, translate_result};
+use super::{SessionRequest, translate_result};
+use crate::bridge::bridge_errors::{malformed_result_error, unsupported_error};
+use crate::bridge::client_request::reply_target;
 use crate::bridge::in_flight::InFlightCall;
-use crate::bridge::initialize::malformed_result_error;
-use crate::bridge::listen::supported_lists;
-use crate::bridge::upstream::{Upstream, unsupported_error};
+use crate::bridge::upstream::Upstream;
+use crate::bridge::upstream_listener::supported_lists;
+use crate::client::ChangeFilter;
 use crate::client::forwarded_request::ForwardedRequest;
-use crate::client::{ChangeFilter, Subscription};
-use crate::server::ask::send_raw_request;
 use crate::server::encode_result;
 use crate::server::layer::RequestParts;
+use crate::server::outgoing_requests::send_raw_request;
 use crate::server::random_id;
+use crate::shared::cancel_reason::CancelReason;
 
 /// Forwards a request, and answers what the server asks until there is a complete result.
 pub(super) async fn forward(request: SessionRequest<'_>) -> Result<RawJson, RpcError> {
@@ -126,7 +127,10 @@ async fn request_input(
     }
     let params = translated.map_err(|error| cannot(&error))?;
     let Some(target) = call.reply_target() else { return Err(RpcError::Internal) };
-    match send_raw_request(job.connection.outgoing_requests(), &target.outbox, to, method, &params).await {
+    let requests = job.connection.outgoing_requests();
+    // The server cannot withdraw a question that is a result.
+    let no_reason = CancelReason::default();
+    match send_raw_request(requests, &target.outbox, to, (method, &params), &no_reason).await {
         Some(Ok(answer)) => translate_raw_input_response(method, Raw::from(&answer), to, from)
             .map_err(|error| unsupported_error(&error, method)),
         Some(Err(error)) => Err(cannot(&error.message)),
@@ -141,7 +145,7 @@ pub(super) fn initialize_result(
     job: &RequestParts,
 ) -> Result<OrderedMap<RawJson>, RpcError> {
     let to = job.revision;
-    let found: DiscoverResult = result.read().map_err(|_| malformed_result_error(upstream))?;
+    let found: DiscoverResult = result.read().map_err(|_| malformed_result_error(&upstream.target))?;
     let server = found.meta.as_ref().and_then(|meta| meta.server_info());
     let server = server.unwrap_or_else(|| Implementation::new("unknown", "0"));
     let mut result = InitializeResult::new(to.as_str(), found.capabilities, server);
@@ -152,14 +156,11 @@ pub(super) fn initialize_result(
         .map_err(|_| RpcError::Internal)
 }
 
-/// Opens a listen stream for every list whose changes the server reports.
-pub(super) async fn listen_for_session(upstream: &Upstream) -> Option<Subscription> {
+/// Every list whose changes the server reports; `None` if it reports none.
+pub(super) fn session_list_filter(upstream: &Upstream) -> Option<ChangeFilter> {
     let client = upstream.client_if_connected()?;
     let filter = supported_lists(client.server_capabilities().as_ref());
-    if filter == ChangeFilter::new() {
-        return None;
-    }
-    client.listen(filter).await.inspect_err(|error| upstream.not_subscribed(error)).ok()
+    (filter != ChangeFilter::new()).then_some(filter)
 }
 
 /// The member that names a web page the user is sent to, up to 2025-11-25.

@@ -12,19 +12,24 @@ mod stateless_to_stateless;
 use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 
-use tsugite_core::jsonrpc::{ErrorObject, RawJson};
-use tsugite_core::protocol::{Implementation, OrderedMap};
-use tsugite_core::revision::{Revision, RpcError};
+use tsugite_core::jsonrpc::{ErrorObject, Raw, RawJson};
+use tsugite_core::protocol::discover::{Discover, DiscoverResult};
+use tsugite_core::protocol::{Implementation, Method, OrderedMap};
+use tsugite_core::revision::{Revision, RpcError, ServerInfoMeta, translate_raw_result};
 
+use super::bridge_errors::unsupported_error;
 use super::bridge_session::BridgeSession;
-use super::forward::Forwarder;
-use super::in_flight::{InFlightCall, ReplyTarget};
+use super::client_request::ReplyTarget;
+use super::in_flight::InFlightCall;
+use super::name_mapping;
+use super::suspended_calls::SuspendedCalls;
 use super::upstream::{Downstream, Upstream};
 use super::upstream_pool::UpstreamLease;
 use crate::client::forwarded_request::{ForwardedRequest, ScannedRequest};
-use crate::client::upstream_observer::RequestResult;
-use crate::client::{Client, Subscription};
+use crate::client::upstream_observer::{RequestResult, RequestSource};
+use crate::client::{ChangeFilter, Client};
 use crate::era::Era;
+use crate::server::encode_result;
 use crate::server::layer::RequestParts;
 
 pub(super) use stateless_to_handshake::{Continuation, resume, wait_or_suspend};
@@ -49,7 +54,7 @@ impl SessionRequest<'_> {
                 let scanned = ScannedRequest {
                     params,
                     from: job.revision,
-                    name: job.name.as_deref(),
+                    name: job.subject.requested_name(),
                     meta_presence: job.sender_meta,
                     wants_progress: job.progress_token.is_some(),
                 };
@@ -62,7 +67,7 @@ impl SessionRequest<'_> {
 
 /// A request of a client without a session, on a connection that it leases.
 pub(super) struct LeasedRequest<'a> {
-    pub(super) relay: &'a Arc<Forwarder>,
+    pub(super) suspended: &'a Arc<SuspendedCalls>,
     pub(super) lease: UpstreamLease,
     pub(super) method: &'a str,
     /// The params with the server's own names.
@@ -87,6 +92,21 @@ pub(super) async fn forward_leased(request: LeasedRequest<'_>) -> Result<RawJson
         Era::Handshake => stateless_to_handshake::forward(request).await,
         Era::Stateless => stateless_to_stateless::forward(request).await,
     }
+}
+
+/// Translates a result of a server into the client's revision and names.
+pub(super) fn translate_result(
+    upstream: &Upstream,
+    method: &str,
+    result: &RawJson,
+    from: Revision,
+    to: Revision,
+) -> Result<RawJson, RpcError> {
+    let named = name_mapping::prefix_result(&upstream.target, method, result);
+    let result = named.as_ref().unwrap_or(result);
+    let server_info = result_server_info(upstream, from, to);
+    translate_raw_result(method, Raw::from(result), from, to, server_info.as_ref())
+        .map_err(|error| unsupported_error(&error, method))
 }
 
 /// The members of the `initialize` result for a client with a session, from the server's own handshake result.
@@ -115,11 +135,28 @@ pub(super) async fn discover_result(
     }
 }
 
-/// Subscribes to the lists of a server for a client with a session, where the server does not push their changes.
-pub(super) async fn listen_for_session(upstream: &Upstream) -> Option<Subscription> {
+/// Encodes a `server/discover` result for a client.
+pub(super) fn encode_discover_result(
+    found: DiscoverResult,
+    to: Revision,
+    stamp: &ServerInfoMeta,
+) -> Result<RawJson, RpcError> {
+    encode_result::<Discover>(found, to, stamp).map_err(|error| unsupported_error(&error, Discover::NAME))
+}
+
+/// The lists of a server to subscribe to for a client with a session, where the server does not push their changes.
+pub(super) fn session_list_filter(upstream: &Upstream) -> Option<ChangeFilter> {
     match upstream.era()? {
         Era::Handshake => None,
-        Era::Stateless => handshake_to_stateless::listen_for_session(upstream).await,
+        Era::Stateless => handshake_to_stateless::session_list_filter(upstream),
+    }
+}
+
+/// The subscription that a change belongs to, where the server reports each change once per subscription.
+pub(super) fn reporting_subscription(from: Revision, call: Option<i64>) -> Option<i64> {
+    match Era::from(from) {
+        Era::Handshake => None,
+        Era::Stateless => call,
     }
 }
 
@@ -140,11 +177,7 @@ pub(super) fn restore_session(upstream: &Upstream) {
 }
 
 /// The name of the server, where the client's result holds it and the server's does not.
-pub(super) fn result_server_info(
-    upstream: &Upstream,
-    from: Revision,
-    to: Revision,
-) -> Option<Implementation> {
+fn result_server_info(upstream: &Upstream, from: Revision, to: Revision) -> Option<Implementation> {
     match (Era::from(to), Era::from(from)) {
         (Era::Stateless, Era::Handshake) => stateless_to_handshake::result_server_info(upstream),
         _ => None,
@@ -169,11 +202,11 @@ pub(super) fn notified_call(
     }
 }
 
-/// A request of a server, and the call on whose stream it arrived.
+/// A request of a server, and where it comes from.
 pub(super) struct ServerRequest<'a> {
     pub(super) method: &'a str,
     pub(super) params: &'a RawJson,
-    pub(super) call: Option<i64>,
+    pub(super) source: RequestSource,
 }
 
 /// Puts a request of a server to the client whose call it is working on. Only servers of the handshake era send requests.

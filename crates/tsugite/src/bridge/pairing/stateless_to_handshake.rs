@@ -3,7 +3,7 @@
 //! - A request is forwarded in a task of its own, on a connection that the client leases: the server knows one client per
 //!   connection.
 //! - A question of the server suspends the call: the client gets a result that asks for input, with a sealed state, and the
-//!   call waits in [`SuspendedCalls`](crate::bridge::suspended_calls::SuspendedCalls) until the client sends the answer. No
+//!   call waits in [`SuspendedCalls`] until the client sends the answer. No
 //!   two calls that may be asked share a connection, because the server need not say for which call it asks.
 //! - A change notification of the server goes to every listen stream that wants it, any other to the request it belongs
 //!   to. The log level of a request is set before it.
@@ -22,11 +22,11 @@ use tsugite_core::protocol::{Implementation, Method};
 use tsugite_core::revision::{Revision, RpcError, ServerInfoMeta};
 use tsugite_core::session::RequestMeta;
 
-use super::{LeasedRequest, ServerRequest};
-use crate::bridge::forward::{Forwarder, parse_request_meta, reply_target, translate_result};
+use super::{LeasedRequest, ServerRequest, encode_discover_result, translate_result};
+use crate::bridge::client_request::{parse_request_meta, reply_target};
 use crate::bridge::in_flight::InFlightCall;
-use crate::bridge::initialize::encode_discover_result;
-use crate::bridge::suspended_calls::{SuspendableCall, SuspendedCall};
+use crate::bridge::suspendable_call::SuspendableCall;
+use crate::bridge::suspended_calls::{SuspendedCall, SuspendedCalls};
 use crate::bridge::upstream::Upstream;
 use crate::bridge::upstream_pool;
 use crate::client::Client;
@@ -41,9 +41,9 @@ pub(super) async fn forward(request: LeasedRequest<'_>) -> Result<RawJson, RpcEr
     if let Some(error) = request.foreign_state {
         return Err(error);
     }
-    let (relay, method, job) = (request.relay, request.method, request.job);
+    let (suspended, method, job) = (request.suspended, request.method, request.job);
     let call = start(request)?;
-    wait_or_suspend(relay, call, method, job).await
+    wait_or_suspend(suspended, call, method, job).await
 }
 
 /// Starts a call in a task of its own.
@@ -108,7 +108,7 @@ pub(in crate::bridge) enum Continuation {
 
 /// Finds the suspended call that a request continues, and hands it the client's answers.
 pub(in crate::bridge) fn resume(
-    relay: &Forwarder,
+    suspended: &SuspendedCalls,
     method: &str,
     job: &RequestParts,
 ) -> Result<Continuation, RpcError> {
@@ -127,7 +127,7 @@ pub(in crate::bridge) fn resume(
     // Errors in the request are found while the call is still suspended, so that the client can try again.
     let answers = mrtr::read_input_responses(meta.input_responses()).map_err(invalid)?;
     let target = reply_target(job)?;
-    let Some(call) = std::str::from_utf8(&key).ok().and_then(|key| relay.suspended.take(key)) else {
+    let Some(call) = std::str::from_utf8(&key).ok().and_then(|key| suspended.take(key)) else {
         let over = format!("the call this `{REQUEST_STATE}` belongs to is over; call again without it");
         return Ok(Continuation::ForeignState(invalid(JsonError::new(over))));
     };
@@ -138,7 +138,7 @@ pub(in crate::bridge) fn resume(
 
 /// Waits for the result. If the server asks first, suspends the call and returns its questions.
 pub(in crate::bridge) async fn wait_or_suspend(
-    relay: &Forwarder,
+    suspended: &Arc<SuspendedCalls>,
     call: SuspendedCall,
     method: &str,
     job: &RequestParts,
@@ -151,12 +151,11 @@ pub(in crate::bridge) async fn wait_or_suspend(
     let suspendable = Arc::clone(&call.call);
     // The client is away from now on; progress is kept for it.
     lock(&call.in_flight.reply_target).take();
-    let key = relay.suspended.insert(call)?;
-    let ttl = relay.settings.suspended_call_ttl;
-    let sealed = seal_state(config, principal, &binding(&meta, method), key.as_bytes(), ttl);
+    let key = suspended.insert(call)?;
+    let sealed = seal_state(config, principal, &binding(&meta, method), key.as_bytes(), suspended.ttl());
     let result = sealed.ok_or(RpcError::Internal).and_then(|state| suspendable.input_required_result(state));
     if result.is_err() {
-        drop(relay.suspended.take(&key));
+        drop(suspended.take(&key));
     }
     result
 }
@@ -174,8 +173,8 @@ pub(super) async fn forward_server_request(
     request: ServerRequest<'_>,
     from: Revision,
 ) -> RequestResult {
-    let ServerRequest { method, params, call } = request;
-    let named = upstream.in_flight.get(call);
+    let ServerRequest { method, params, source } = request;
+    let named = upstream.in_flight.get(source.call);
     let call = named.or_else(|| upstream.in_flight.only(|call| call.suspendable.is_some()));
     drop(upstream);
     match call.and_then(|call| call.suspendable.clone()) {

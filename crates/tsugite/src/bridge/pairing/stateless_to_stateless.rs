@@ -15,23 +15,34 @@ use tsugite_core::protocol::subscriptions::Listen;
 use tsugite_core::protocol::{Meta, Method, OrderedMap};
 use tsugite_core::revision::RpcError;
 
-use super::LeasedRequest;
-use crate::bridge::forward::{reply_target, translate_result};
-use crate::bridge::in_flight::{InFlightCall, ReplyTarget};
-use crate::bridge::initialize::malformed_result_error;
-use crate::bridge::listen::listen_result;
+use super::{LeasedRequest, translate_result};
+use crate::bridge::bridge_errors::malformed_result_error;
+use crate::bridge::client_request::{ReplyTarget, reply_target};
+use crate::bridge::in_flight::InFlightCall;
+use crate::bridge::notification_encoding::set_subscription_id;
 use crate::bridge::upstream::Upstream;
-use crate::bridge::upstream_events::set_subscription_id;
+use crate::bridge::upstream_listener::listen_result;
 use crate::client::forwarded_request::ForwardedRequest;
+use crate::server::Headers;
 use crate::server::layer::RequestParts;
 
 /// Forwards a request. A `requestState` in it is the server's own.
 pub(super) async fn forward(request: LeasedRequest<'_>) -> Result<RawJson, RpcError> {
     let LeasedRequest { lease, method, params, job, reply_target, .. } = request;
     let call = InFlightCall::new(job.revision, reply_target);
-    let forwarded = ForwardedRequest::new(method, &params, job.revision);
+    let headers = param_headers(&job.caller.headers);
+    let forwarded = ForwardedRequest::new(method, &params, job.revision).param_headers(headers);
     let (result, from) = lease.upstream.send(forwarded, &call).await?;
     translate_result(&lease.upstream, method, &result, from, job.revision)
+}
+
+/// The headers that are forwarded: those that repeat arguments. All others, credentials above all, are the bridge's own.
+fn param_headers(headers: &Headers) -> Vec<(String, String)> {
+    let is_param = |name: &str| {
+        name.get(..PARAM_PREFIX.len()).is_some_and(|start| start.eq_ignore_ascii_case(PARAM_PREFIX))
+    };
+    let forwarded = headers.iter().filter(|(name, _)| is_param(name));
+    forwarded.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
 /// Forwards `server/discover`, and puts the revisions of the bridge into the result.
@@ -43,7 +54,8 @@ pub(super) async fn discover_result(
     let call = InFlightCall::new(job.revision, reply_target(job)?);
     let forwarded = ForwardedRequest::new(Discover::NAME, &job.params, job.revision);
     let (result, _) = upstream.send(forwarded, &call).await?;
-    let mut members: OrderedMap<RawJson> = result.read().map_err(|_| malformed_result_error(upstream))?;
+    let mut members: OrderedMap<RawJson> =
+        result.read().map_err(|_| malformed_result_error(&upstream.target))?;
     members.insert("supportedVersions", RawJson::from_value(served).map_err(|_| RpcError::Internal)?);
     RawJson::from_value(&members).map_err(|_| RpcError::Internal)
 }
@@ -78,3 +90,6 @@ pub(super) fn notified_call(
     let named = upstream.in_flight.get(call);
     if is_change { named } else { named.or_else(|| upstream.in_flight.only(|_| true)) }
 }
+
+/// How the names of headers that repeat arguments begin.
+const PARAM_PREFIX: &str = "mcp-param-";

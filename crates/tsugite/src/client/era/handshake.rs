@@ -9,26 +9,33 @@ use tsugite_core::session::inbound::CancelAction;
 
 use crate::client::Client;
 use crate::client::call::TypedRequest;
+use crate::client::call_error::CallError;
+use crate::client::change_filter::ChangeFilter;
 use crate::client::client_error::{ClientError, Result};
-use crate::client::connection::{ClientConnection, encode_cancelled};
+use crate::client::connection::ClientConnection;
 use crate::client::options::Options;
 use crate::client::pending_calls::PendingCall;
 use crate::client::server_requests;
-use crate::client::subscription::{ChangeFilter, Subscription};
+use crate::client::subscription::Subscription;
+use crate::client::transport::ServerReply;
+use crate::client::upstream_observer::RequestSource;
 use crate::lock::lock;
+use crate::shared::cancel_reason::CancelReason;
+use crate::shared::log;
 use crate::shared::panic::CatchPanic;
 
 /// Sends `notifications/cancelled`, over every transport.
-pub(super) fn cancel(connection: &Arc<ClientConnection>, id: i64) {
-    connection.transport.send_message_detached(connection, encode_cancelled(id, connection.revision()));
+pub(super) fn cancel(connection: &Arc<ClientConnection>, id: i64, reason: Option<String>) {
+    connection.send_cancelled(id, reason);
 }
 
-/// Stops handling a request that the server has cancelled.
-pub(super) fn handle_cancelled(connection: &ClientConnection, id: &Id<'static>) {
+/// Stops handling a request that the server has cancelled, for the reason it gave.
+pub(super) fn handle_cancelled(connection: &ClientConnection, id: &Id<'static>, reason: Option<String>) {
     let mut requests = lock(&connection.inbound_requests);
     if requests.inbound.cancel(id) == CancelAction::Stop {
         requests.inbound.complete(id);
-        if let Some(task) = requests.tasks.remove(id) {
+        if let Some((task, cancel_reason)) = requests.tasks.remove(id) {
+            cancel_reason.set(reason);
             task.abort();
         }
     }
@@ -45,7 +52,7 @@ pub(super) fn handle_request(
     if request.method == ping::Ping::NAME {
         let mut bytes = Vec::new();
         write::raw_result(&mut bytes, &id, &RawJson::empty_object());
-        connection.transport.send_response_detached(connection, bytes);
+        connection.send_response_detached(bytes);
         return;
     }
     let mut requests = lock(&connection.inbound_requests);
@@ -53,7 +60,7 @@ pub(super) fn handle_request(
         drop(requests);
         let error =
             RpcError::InvalidRequest("too many requests in flight, or the request id is in use".into());
-        connection.transport.send_response_detached(connection, encode_error(&id, &error, revision));
+        connection.send_response_detached(encode_error(&id, &error, revision));
         return;
     }
     // A request that arrived on no call's stream may belong to any call, so all of their timers pause.
@@ -64,19 +71,21 @@ pub(super) fn handle_request(
     let (connection, method) = (Arc::clone(connection), request.method.clone().into_owned());
     let params = request.params().to_owned();
     let (request_id, call) = (id.clone(), via.map(|call| call.id()));
+    let cancel_reason = CancelReason::default();
+    let source = RequestSource { call, cancel_reason: cancel_reason.clone() };
     let task = tokio::spawn(async move {
-        let bytes = answer(&connection, &request_id, &method, params, call).await;
+        let bytes = answer(&connection, &request_id, &method, params, source).await;
         drop(paused);
         // It stays open until its response is sent: a server that reads no responses cannot pile them up here.
-        if let Err(error) = connection.transport.send_message(&connection, bytes).await {
-            tracing::warn!(error = %ClientError::from(error), method, "cannot send a response");
+        if let Err(error) = connection.send_message(bytes).await {
+            log::warn!(error = %ClientError::from(error), method, "cannot send a response");
         }
         let mut requests = lock(&connection.inbound_requests);
         requests.tasks.remove(&request_id);
         requests.inbound.complete(&request_id);
     });
     if requests.inbound.is_open(&id) {
-        requests.tasks.insert(id, task.abort_handle());
+        requests.tasks.insert(id, (task.abort_handle(), cancel_reason));
     }
 }
 
@@ -86,11 +95,11 @@ async fn answer(
     id: &Id<'static>,
     method: &str,
     params: RawJson,
-    call: Option<i64>,
+    source: RequestSource,
 ) -> Vec<u8> {
     let (revision, settings) = (connection.revision(), &connection.shared.settings);
     let outcome = match &settings.observer {
-        Some(observer) => CatchPanic::new(observer.on_request(method.to_owned(), params, call)).await,
+        Some(observer) => CatchPanic::new(observer.on_request(method.to_owned(), params, source)).await,
         None => {
             let answer =
                 server_requests::handle_server_request(&settings.handlers, method, &params, revision);
@@ -136,7 +145,7 @@ pub(super) async fn restore_subscriptions(client: &Client, connection: &Arc<Clie
         if let Err(error) = connection.call(&request, &Options::default()).await
             && !client.is_closed()
         {
-            tracing::warn!(error = %ClientError::from(error), "cannot restore the subscription to a resource");
+            log::warn!(error = %ClientError::from(error), "cannot restore the subscription to a resource");
         }
     }
 }
@@ -144,4 +153,9 @@ pub(super) async fn restore_subscriptions(client: &Client, connection: &Arc<Clie
 /// Sends `notifications/roots/list_changed`.
 pub(super) async fn notify_roots_changed(connection: &Arc<ClientConnection>) -> Result<()> {
     connection.notify::<roots::ListChanged>(EmptyParams::new()).await
+}
+
+/// Sends `ping`.
+pub(super) async fn ping(connection: &Arc<ClientConnection>) -> Result<ServerReply, CallError> {
+    connection.call(&TypedRequest::<ping::Ping>::new(&EmptyParams::new()), &Options::default()).await
 }

@@ -8,12 +8,13 @@ use tsugite_core::protocol::Method;
 use tsugite_core::protocol::subscriptions::{Listen, ListenParams};
 
 use crate::client::call::TypedRequest;
+use crate::client::change_filter::ChangeFilter;
 use crate::client::client_error::{ClientError, ErrorKind, Result};
 use crate::client::client_handler::Change;
 use crate::client::connection::ClientConnection;
-use crate::client::forwarded_request::RequestIdObserver;
 use crate::client::options::Options;
-use crate::client::subscription::{ChangeFilter, SubscriptionQueue};
+use crate::client::request_id_observer::RequestIdObserver;
+use crate::client::subscription_queue::SubscriptionQueue;
 use crate::client::{Client, WeakClient};
 use crate::lock::lock;
 

@@ -21,13 +21,16 @@ use tsugite_core::protocol::Meta;
 use tsugite_core::revision::Revision;
 
 use super::Client;
+use super::call_error::CallError;
+use super::change_filter::ChangeFilter;
 use super::client_error::{ClientError, Result};
 use super::client_settings::ClientSettings;
 use super::connection::{ClientConnection, OutboundRequest};
-use super::forwarded_request::ForwardedSender;
+use super::forwarded_sender::ForwardedSender;
 use super::options::Options;
 use super::pending_calls::PendingCall;
-use super::subscription::{ChangeFilter, Subscription};
+use super::subscription::Subscription;
+use super::transport::ServerReply;
 
 impl Era {
     /// The `_meta` entries of every request: who sends it and what the sender can do.
@@ -94,18 +97,23 @@ impl Era {
         }
     }
 
-    /// Tells the server that a call was cancelled.
-    pub(super) fn cancel(self, connection: &Arc<ClientConnection>, id: i64) {
+    /// Tells the server that a call was cancelled, and why.
+    pub(super) fn cancel(self, connection: &Arc<ClientConnection>, id: i64, reason: Option<String>) {
         match self {
-            Era::Handshake => handshake::cancel(connection, id),
-            Era::Stateless => stateless::cancel(connection, id),
+            Era::Handshake => handshake::cancel(connection, id, reason),
+            Era::Stateless => stateless::cancel(connection, id, reason),
         }
     }
 
     /// Handles `notifications/cancelled` of the server.
-    pub(super) fn handle_cancelled(self, connection: &ClientConnection, id: &Id<'static>) {
+    pub(super) fn handle_cancelled(
+        self,
+        connection: &ClientConnection,
+        id: &Id<'static>,
+        reason: Option<String>,
+    ) {
         match self {
-            Era::Handshake => handshake::handle_cancelled(connection, id),
+            Era::Handshake => handshake::handle_cancelled(connection, id, reason),
             Era::Stateless => stateless::handle_cancelled(connection, id),
         }
     }
@@ -157,6 +165,14 @@ impl Era {
             Era::Handshake => handshake::restore_subscriptions(client, connection).await,
             // Each listen stream reconnects by itself.
             Era::Stateless => {}
+        }
+    }
+
+    /// Sends a request that every server answers at once, and waits for the response.
+    pub(super) async fn ping(self, connection: &Arc<ClientConnection>) -> Result<ServerReply, CallError> {
+        match self {
+            Era::Handshake => handshake::ping(connection).await,
+            Era::Stateless => stateless::ping(connection).await,
         }
     }
 

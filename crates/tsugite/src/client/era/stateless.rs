@@ -4,20 +4,24 @@ use std::future::poll_fn;
 use std::sync::Arc;
 
 use tsugite_core::jsonrpc::{Id, RawJson, Request};
+use tsugite_core::protocol::discover::Discover;
 use tsugite_core::protocol::meta::{self, ClientMeta};
-use tsugite_core::protocol::{Meta, Method, tools};
+use tsugite_core::protocol::{EmptyParams, Meta, Method, tools};
 use tsugite_core::revision::{Revision, RpcError, code};
 use tsugite_core::session::ClientMetaPresence;
 
 use super::{Attempts, Recovery, listen_stream};
+use crate::client::call::TypedRequest;
+use crate::client::call_error::CallError;
 use crate::client::client_error::{ClientError, ErrorKind, Result, TimeoutKind};
 use crate::client::client_settings::ClientSettings;
-use crate::client::connection::{ClientConnection, OutboundRequest, encode_cancelled};
-use crate::client::forwarded_request::ForwardedSender;
+use crate::client::connection::{ClientConnection, OutboundRequest};
+use crate::client::forwarded_sender::ForwardedSender;
 use crate::client::options::Options;
 use crate::client::pending_calls::PendingCall;
 use crate::client::subscription::Subscription;
-use crate::client::transport::Transport;
+use crate::client::transport::{ServerReply, Transport};
+use crate::shared::log;
 
 /// The keys of `_meta` in which a request describes its sender.
 pub(in crate::client) const SENDER_KEYS: [&str; 4] =
@@ -81,9 +85,9 @@ pub(super) fn forwarded_member(
 }
 
 /// Sends `notifications/cancelled`, except over Streamable HTTP, where closing the response stream cancels.
-pub(super) fn cancel(connection: &Arc<ClientConnection>, id: i64) {
+pub(super) fn cancel(connection: &Arc<ClientConnection>, id: i64, reason: Option<String>) {
     if !matches!(connection.transport, Transport::StreamableHttp(_)) {
-        connection.transport.send_message_detached(connection, encode_cancelled(id, connection.revision()));
+        connection.send_cancelled(id, reason);
     }
 }
 
@@ -97,7 +101,7 @@ pub(super) fn handle_cancelled(connection: &ClientConnection, id: &Id<'static>) 
 
 /// Logs a request of the server, which this era does not have, and leaves it unanswered.
 pub(super) fn reject_request(request: &Request<'_>) {
-    tracing::warn!(
+    log::warn!(
         method = &*request.method,
         "ignored a request of the server, which its revision does not allow"
     );
@@ -152,6 +156,11 @@ pub(super) fn recover(
 /// Whether the server says that it supports the revision it has just refused.
 fn server_supports(error: &ClientError, revision: Revision) -> bool {
     matches!(error.as_rpc_error(), Some(RpcError::UnsupportedVersion { supported, .. }) if supported.contains(revision))
+}
+
+/// Sends `server/discover`, since this era has no `ping`.
+pub(super) async fn ping(connection: &Arc<ClientConnection>) -> Result<ServerReply, CallError> {
+    connection.call(&TypedRequest::<Discover>::new(&EmptyParams::new()), &Options::default()).await
 }
 
 /// The id of no call of this client.

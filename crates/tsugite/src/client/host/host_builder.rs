@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::task::JoinSet;
 
-use super::{Host, HostInner, Permissions, ServerFailure};
+use super::{Host, HostInner, Permissions, ServerFailure, check_prefix_unused};
 use crate::client::servers::{ConnectionConfig, ServersFile, ServersFileError, UrlTransport};
 use crate::client::{Client, ClientBuilder, ClientError, Command, Result};
 
@@ -28,7 +28,8 @@ struct HostServerBuilder {
 }
 
 impl HostBuilder {
-    /// Adds a server.
+    /// Adds a server. Its name becomes the prefix of its tools, prompts and resources, and must differ from the prefixes of the
+    /// others.
     pub fn server(self, name: impl Into<String>, builder: ClientBuilder) -> Self {
         self.server_with(name, builder, Permissions::new())
     }
@@ -75,7 +76,8 @@ impl HostBuilder {
         self
     }
 
-    /// Connects to all servers concurrently. A server that fails does not affect the others: see [`Host::failures`].
+    /// Connects to all servers concurrently. A server that fails does not affect the others: see [`Host::failures`]. A server
+    /// whose name, or prefix, is that of an earlier one is such a failure.
     pub async fn connect(self) -> Host {
         let inner = HostInner {
             servers: Mutex::default(),
@@ -84,8 +86,14 @@ impl HostBuilder {
         };
         let host = Host { inner: Arc::new(inner) };
         let mut tasks = JoinSet::new();
+        let mut names: Vec<String> = Vec::new();
         for (index, entry) in self.servers.into_iter().enumerate() {
             let HostServerBuilder { name, client: builder, permissions } = entry;
+            if let Err(error) = check_prefix_unused(names.iter().map(String::as_str), &name) {
+                host.record_failure(name, error);
+                continue;
+            }
+            names.push(name.clone());
             let builder = match &self.configure {
                 Some(configure) => configure(&name, builder),
                 None => builder,

@@ -1,6 +1,7 @@
 //! The lists of all servers of a host, merged into one.
 
 use std::collections::HashMap;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
@@ -12,7 +13,7 @@ use super::{Host, HostServer, ServerFailure};
 use crate::client::{Client, Paginated, Paginator};
 use crate::shared::list_kind::{ListKind, outer_name};
 
-/// An item of one of the servers.
+/// An item of one of the servers. It has the members of the item itself: `tool.name`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ServerItem<T> {
@@ -20,6 +21,14 @@ pub struct ServerItem<T> {
     pub server: String,
     /// The item, with its prefixed name.
     pub item: T,
+}
+
+impl<T> Deref for ServerItem<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.item
+    }
 }
 
 /// The items of all servers, and the servers whose list could not be read.
@@ -35,39 +44,40 @@ pub struct MergedList<T> {
 impl Host {
     /// Lists the tools of all servers.
     pub async fn list_tools(&self) -> MergedList<Tool> {
-        self.list(Client::list_tools, |server, tool| {
+        self.list(Client::list_tools, |host, server, tool| {
             if !server.permissions.allows_tool(&tool.name) {
                 return false;
             }
             tool.name = outer_name(ListKind::Tool, &server.prefix, &tool.name);
-            true
+            host.leads_to(server, ListKind::Tool, &tool.name)
         })
         .await
     }
 
     /// Lists the prompts of all servers.
     pub async fn list_prompts(&self) -> MergedList<Prompt> {
-        self.list(Client::list_prompts, |server, prompt| {
+        self.list(Client::list_prompts, |host, server, prompt| {
             prompt.name = outer_name(ListKind::Prompt, &server.prefix, &prompt.name);
-            server.permissions.allows_prompts()
+            server.permissions.allows_prompts() && host.leads_to(server, ListKind::Prompt, &prompt.name)
         })
         .await
     }
 
     /// Lists the resources of all servers.
     pub async fn list_resources(&self) -> MergedList<Resource> {
-        self.list(Client::list_resources, |server, resource| {
+        self.list(Client::list_resources, |host, server, resource| {
             resource.uri = outer_name(ListKind::Resource, &server.prefix, &resource.uri);
-            server.permissions.allows_resources()
+            server.permissions.allows_resources() && host.leads_to(server, ListKind::Resource, &resource.uri)
         })
         .await
     }
 
     /// Lists the resource templates of all servers.
     pub async fn list_resource_templates(&self) -> MergedList<ResourceTemplate> {
-        self.list(Client::list_resource_templates, |server, template| {
+        self.list(Client::list_resource_templates, |host, server, template| {
             template.uri_template = outer_name(ListKind::Resource, &server.prefix, &template.uri_template);
             server.permissions.allows_resources()
+                && host.leads_to(server, ListKind::Resource, &template.uri_template)
         })
         .await
     }
@@ -76,7 +86,7 @@ impl Host {
     async fn list<M: Paginated>(
         &self,
         list: fn(&Client) -> Paginator<M>,
-        accept: fn(&HostServer, &mut M::Item) -> bool,
+        accept: fn(&Host, &HostServer, &mut M::Item) -> bool,
     ) -> MergedList<M::Item> {
         let mut tasks = JoinSet::new();
         for (index, server) in self.connected_servers().into_iter().enumerate() {
@@ -101,7 +111,7 @@ impl Host {
             match items {
                 Ok(items) => {
                     for mut item in items {
-                        if accept(&server, &mut item) {
+                        if accept(self, &server, &mut item) {
                             merged.items.push(ServerItem { server: server.name.clone(), item });
                         }
                     }

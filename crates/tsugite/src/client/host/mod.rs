@@ -22,6 +22,7 @@ pub use permissions::Permissions;
 use super::{Client, ClientBuilder, ClientError, ErrorKind, Result};
 use crate::lock::lock;
 use crate::shared::list_kind::{ListKind, inner_name, outer_name};
+use crate::shared::log;
 use changes::HostChangeFeed;
 
 /// An application with one client per server. Each client has its own revision, capabilities and permissions. Cheap to
@@ -44,12 +45,13 @@ use changes::HostChangeFeed;
 ///     .connect()
 ///     .await;
 /// for tool in host.list_tools().await.items {
-///     println!("{}: {}", tool.server, tool.item.name); // calculator: calculator_one
+///     println!("{}: {}", tool.server, tool.name); // calculator: calculator_one
 /// }
 /// let forecast: String = host.call("weather_forecast", json!({})).await?;
 /// # assert_eq!(forecast, "rain"); Ok(()) }
 /// ```
 #[derive(Clone)]
+#[doc(alias("MultiServerClient", "ClientSessionGroup", "MultiServerMCPClient"))]
 pub struct Host {
     inner: Arc<HostInner>,
 }
@@ -95,7 +97,7 @@ impl Host {
 
     /// Connects to another server.
     ///
-    /// Fails if a server of that name exists already.
+    /// Fails if a server with that name, or with the same prefix, exists already.
     pub async fn add(
         &self,
         name: impl Into<String>,
@@ -103,9 +105,7 @@ impl Host {
         permissions: Permissions,
     ) -> Result<Client> {
         let name = name.into();
-        if self.client(&name).is_some() {
-            return Err(duplicate_name_error(&name));
-        }
+        check_unused(&self.connected_servers(), &name)?;
         let client = builder.await?;
         self.register(name.clone(), client.clone(), permissions)?;
         lock(&self.inner.failures).retain(|failure| failure.server != name);
@@ -226,16 +226,8 @@ impl Host {
     /// Adds a connected server.
     fn register(&self, name: String, client: Client, permissions: Permissions) -> Result<()> {
         let mut servers = lock(&self.inner.servers);
-        if servers.iter().any(|server| server.name == name) {
-            return Err(duplicate_name_error(&name));
-        }
-        let plain = sanitize_prefix(&name);
-        let mut prefix = plain.clone();
-        let mut number = 2;
-        while servers.iter().any(|server| server.prefix == prefix) {
-            prefix = format!("{plain}-{number}");
-            number += 1;
-        }
+        check_unused(&servers, &name)?;
+        let prefix = sanitize_prefix(&name);
         servers.push(Arc::new(HostServer {
             name: name.clone(),
             prefix,
@@ -253,27 +245,32 @@ impl Host {
         lock(&self.inner.failures).push(ServerFailure { server, error: Arc::new(error) });
     }
 
-    /// Finds the server of a prefixed name, and the name there. Where prefixes overlap (`a` and `a_b`), a server that
-    /// has listed the tool wins, else the longest prefix.
+    /// Finds the server of a prefixed name, and the name there. Where prefixes overlap (`a` and `a_b`), the longest one
+    /// wins, whatever the servers list.
     fn resolve(&self, kind: ListKind, name: &str) -> Result<(Arc<HostServer>, String)> {
-        let mut candidates: Vec<_> = self
-            .connected_servers()
+        self.connected_servers()
             .into_iter()
-            .filter_map(|server| Some((inner_name(kind, &server.prefix, name)?, server)))
-            .map(|(inner, server)| (server, inner))
-            .collect();
-        candidates.sort_by_key(|(server, _)| std::cmp::Reverse(server.prefix.len()));
-        let listed_by = candidates.iter().position(|(server, inner)| {
-            kind == ListKind::Tool && server.client.inner.shared.tools.contains(inner)
-        });
-        let index = listed_by.unwrap_or(0);
-        match index < candidates.len() {
-            true => Ok(candidates.swap_remove(index)),
-            false => Err(ClientError::config(format!(
-                "no server has a prefix that matches {:?}",
-                super::client_error::truncate(name, 200)
-            ))),
+            .filter_map(|server| inner_name(kind, &server.prefix, name).map(|inner| (server, inner)))
+            .max_by_key(|(server, _)| server.prefix.len())
+            .ok_or_else(|| {
+                ClientError::config(format!(
+                    "no server has a prefix that matches {:?}",
+                    super::client_error::truncate(name, 200)
+                ))
+            })
+    }
+
+    /// Whether a prefixed name leads to this server. If not, another server has a longer prefix.
+    fn leads_to(&self, server: &HostServer, kind: ListKind, name: &str) -> bool {
+        let is_own = self.resolve(kind, name).is_ok_and(|(found, _)| found.name == server.name);
+        if !is_own {
+            log::warn!(
+                server = server.name,
+                name,
+                "left out an item: a server with a longer prefix has its name"
+            );
         }
+        is_own
     }
 }
 
@@ -290,8 +287,23 @@ fn sanitize_prefix(name: &str) -> String {
     if plain.is_empty() { "server".to_owned() } else { plain }
 }
 
-fn duplicate_name_error(name: &str) -> ClientError {
-    ClientError::config(format!("a server named {name:?} exists already"))
+/// Fails if one of the servers has this name, or its prefix.
+fn check_unused(servers: &[Arc<HostServer>], name: &str) -> Result<()> {
+    check_prefix_unused(servers.iter().map(|server| server.name.as_str()), name)
+}
+
+/// Fails if one of the names is this name, or has the same prefix.
+fn check_prefix_unused<'a>(mut names: impl Iterator<Item = &'a str>, name: &str) -> Result<()> {
+    let prefix = sanitize_prefix(name);
+    match names.find(|other| sanitize_prefix(other) == prefix) {
+        None => Ok(()),
+        Some(other) if other == name => {
+            Err(ClientError::config(format!("a server named {name:?} exists already")))
+        }
+        Some(other) => Err(ClientError::config(format!(
+            "the server {name:?} has the prefix {prefix:?}, as the server {other:?} has; rename one of them"
+        ))),
+    }
 }
 
 fn forbidden_error(server: &str, what: &str) -> ClientError {
@@ -314,13 +326,14 @@ mod tests {
 
     #[tokio::test]
     async fn tools_and_resources_are_prefixed_with_their_server() {
+        // TOOL-044, SEC-004, F-04
         let host = Host::builder()
             .server("a", Client::in_process(&server("one", "from a")))
             .server("b c", Client::in_process(&server("one", "from b")))
             .connect()
             .await;
         let tools = host.list_tools().await;
-        let names: Vec<_> = tools.items.iter().map(|tool| tool.item.name.as_str()).collect();
+        let names: Vec<_> = tools.items.iter().map(|tool| tool.name.as_str()).collect();
         assert_eq!(names, ["a_one", "b_c_one"]);
         assert_eq!(host.call::<String>("b_c_one", json!({})).await.unwrap(), "from b");
         let read = host.read_resource("notes://a/today").await.unwrap();
@@ -332,6 +345,7 @@ mod tests {
 
     #[tokio::test]
     async fn failing_server_does_not_affect_the_others() {
+        // SEC-004
         let file = r#"{"mcpServers": {
             "gone": {"command": "/no/such/command"},
             "wrong": {"command": "x", "env": {"KEY": "${NOT_SET}"}}}}"#;
@@ -359,15 +373,43 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn overlapping_prefixes_resolve_to_the_server_with_the_tool() {
+    async fn longest_of_overlapping_prefixes_wins() {
+        let prompt =
+            |text: &'static str| crate::prelude::Prompt::new("get").handler(move || async move { text });
         let host = Host::builder()
-            .server("a", Client::in_process(&server("b_one", "a's")))
-            .server("a_b", Client::in_process(&server("two", "a_b's")))
+            .server("a", Client::in_process(&server("b_two", "a's").prompt(prompt("a's"))))
+            .server("a_b", Client::in_process(&server("one", "a_b's").prompt(prompt("a_b's"))))
             .connect()
             .await;
-        host.list_tools().await;
-        assert_eq!(host.call::<String>("a_b_one", json!({})).await.unwrap(), "a's");
-        assert_eq!(host.call::<String>("a_b_two", json!({})).await.unwrap(), "a_b's");
+        for _ in 0..2 {
+            assert_eq!(host.call::<String>("a_b_one", json!({})).await.unwrap(), "a_b's");
+            assert_eq!(host.call::<String>("a_b_two", json!({})).await.unwrap_err().code(), Some(-32602));
+            // The list of the shorter prefix does not change the server of a name.
+            let tools = host.list_tools().await.items;
+            assert_eq!(tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["a_b_one"]);
+        }
+        let got = host.get_prompt("a_b_get", json!({})).await.unwrap();
+        assert!(format!("{got:?}").contains("a_b's"), "{got:?}");
+        let read = host.read_resource("notes://a_b/today").await.unwrap();
+        assert_eq!(read.text(), "a_b's");
+    }
+
+    #[tokio::test]
+    async fn server_with_the_prefix_of_another_is_refused() {
+        let host = Host::builder()
+            .server("b c", Client::in_process(&server("one", "first")))
+            .server("b_c", Client::in_process(&server("one", "second")))
+            .server("b c", Client::in_process(&server("one", "third")))
+            .connect()
+            .await;
+        assert_eq!(host.servers(), ["b c"]);
+        let failures = host.failures();
+        let failed: Vec<_> = failures.iter().map(|failure| failure.server.as_str()).collect();
+        assert_eq!(failed, ["b_c", "b c"]);
+        assert!(failures[0].error.to_string().contains("prefix \"b_c\""), "{}", failures[0].error);
+        let added = host.add("b?c", Client::in_process(&server("one", "4")), Permissions::new()).await;
+        assert!(added.unwrap_err().to_string().contains("prefix"));
+        assert_eq!(host.call::<String>("b_c_one", json!({})).await.unwrap(), "first");
     }
 
     #[tokio::test]

@@ -26,6 +26,7 @@ use crate::client::client_error::{Challenge, Result};
 ///     }
 /// }
 /// ```
+#[doc(alias("OAuth", "OAuthClientProvider", "AuthProvider"))]
 pub trait Authorizer: Send + Sync + 'static {
     /// Returns the `Authorization` header of the next request, if there is one.
     fn authorization(&self) -> Pin<Box<dyn Future<Output = Result<Option<String>>> + Send + '_>>;
@@ -35,4 +36,14 @@ pub trait Authorizer: Send + Sync + 'static {
         &self,
         challenge: Challenge,
     ) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>>;
+
+    /// Returns a key of the identity and the scopes that [`authorization`](Self::authorization) acts for now, for the cache
+    /// of results: for example issuer, subject and scopes. It must not contain a secret, and it stays the same when a token is
+    /// renewed.
+    ///
+    /// The client calls it before and after each request whose result it may cache. Without a key, the client
+    /// calls `authorization` there and compares a digest of the header, so a renewed token empties the cache.
+    fn identity(&self) -> Option<String> {
+        None
+    }
 }

@@ -1,8 +1,9 @@
 //! Sends one HTTP request and reads the head of its response. Handles credentials, redirects and busy servers.
 
 use std::future::poll_fn;
+use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -14,17 +15,17 @@ use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body::Body;
 use hyper::body::Incoming;
 
-use super::Authorizer;
 use super::address::Address;
 use super::pool::{ConnectionPool, PooledConnection};
+use super::{Authorizer, MAX_ERROR_BODY_BYTES};
 use crate::client::call_error::CallError;
 use crate::client::client_error::{Challenge, ClientError, ConnectStep, ErrorKind};
 
 /// The HTTP endpoint of one server.
-pub(super) struct HttpEndpoint {
+pub(in crate::client) struct HttpEndpoint {
     pub(super) address: Address,
     /// The path and query that messages are sent to.
-    pub(super) uri: Uri,
+    pub(in crate::client) uri: Uri,
     pool: ConnectionPool,
     host: HeaderValue,
     /// Headers of every request.
@@ -32,14 +33,32 @@ pub(super) struct HttpEndpoint {
     authorizer: Option<Arc<dyn Authorizer>>,
     /// The idle timeout of a call.
     idle_timeout: Duration,
+    /// Where a permanent redirect has led requests for `uri`.
+    moved_to: OnceLock<Uri>,
 }
 
 /// The head of a response, and a reader of its body.
-pub(super) struct ResponseReader {
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
+pub(in crate::client) struct ResponseReader {
+    pub(in crate::client) status: StatusCode,
+    pub(in crate::client) headers: HeaderMap,
     body: Incoming,
+    /// The body, if it was read already.
+    buffered: Option<Bytes>,
     connection: Option<PooledConnection>,
+}
+
+/// Whether a request may be sent again when the server is busy or redirects it without saying that it did not process it.
+#[derive(Clone, Copy)]
+pub(in crate::client) enum Repeat<'a> {
+    /// No: it may have run.
+    Never,
+    /// Yes, unless the function says that the body of the response is the outcome of the request.
+    Unless(&'a (dyn Fn(&[u8]) -> bool + Sync)),
+}
+
+impl Repeat<'_> {
+    /// Yes: no response is the outcome of the request.
+    pub(in crate::client) const ALWAYS: Repeat<'static> = Repeat::Unless(&|_| false);
 }
 
 impl HttpEndpoint {
@@ -53,33 +72,48 @@ impl HttpEndpoint {
         let host = HeaderValue::try_from(address.origin.authority())
             .map_err(|_| ClientError::config("the host of the URL is not a valid header value"))?;
         let uri = address.path.parse().map_err(|_| ClientError::config("the path of the URL is invalid"))?;
-        Ok(Self { address, uri, pool, host, headers, authorizer, idle_timeout })
+        Ok(Self { address, uri, pool, host, headers, authorizer, idle_timeout, moved_to: OnceLock::new() })
     }
 
     pub(super) fn close(&self) {
         self.pool.close();
     }
 
-    /// Sends a request, again after a redirect, a challenge or a busy response, and returns the head of the last
-    /// response. Each attempt builds its headers, because few requests need a second one and a copy would cost every
+    /// Sends a request, again after a redirect, a challenge or, if `repeat` allows it, a busy response, and returns the head
+    /// of the last response. Each attempt builds its headers, because few requests need a second one and a copy would cost every
     /// request.
-    pub(super) async fn send(
+    pub(in crate::client) async fn send(
         &self,
         method: Method,
         uri: &Uri,
         headers: &(dyn Fn() -> Result<HeaderMap, ClientError> + Sync),
         body: Bytes,
+        repeat: Repeat<'_>,
     ) -> Result<ResponseReader, CallError> {
-        let mut uri = uri.clone();
+        let mut uri = match self.moved_to.get() {
+            Some(moved_to) if *uri == self.uri => moved_to.clone(),
+            _ => uri.clone(),
+        };
         let (mut redirects, mut challenges, mut retries) = (0, 0, 0);
         loop {
-            let response = self.send_once(&method, &uri, headers()?, body.clone()).await?;
+            let mut response = self.send_once(&method, &uri, headers()?, body.clone()).await?;
             let path = || uri.path_and_query().map_or("/", |path| path.as_str());
             match response.status.as_u16() {
-                301 | 302 | 307 | 308 if redirects < MAX_REDIRECTS => {
+                status @ (301 | 302 | 307 | 308)
+                    if redirects < MAX_REDIRECTS
+                        // Of the four only 307 and 308 ask for the same request at another place.
+                        && (status >= 307 || matches!(repeat, Repeat::Unless(_))) =>
+                {
                     redirects += 1;
-                    uri = self.redirect_target(&response, path())?;
+                    let target = self.redirect_target(&response, path())?;
+                    if matches!(status, 301 | 308) && uri == self.uri {
+                        let _ = self.moved_to.set(target.clone());
+                    }
+                    uri = target;
                 }
+                // The server did not process the request (RFC 9110, 15.5.20; RFC 8470, 5.2).
+                421 | 425 if retries < MAX_BUSY_RETRIES => retries += 1,
+                403 if !response.headers.contains_key(WWW_AUTHENTICATE) => return Ok(response),
                 status @ (401 | 403) => {
                     let challenge = self.challenge(status, &response, path());
                     challenges += 1;
@@ -90,24 +124,19 @@ impl HttpEndpoint {
                         _ => false,
                     };
                     if !retry {
-                        // A 403 that is not about credentials has its reason in the body.
-                        let unrelated = status == 403
-                            && self.authorizer.is_none()
-                            && challenge.www_authenticate.is_empty();
-                        return if unrelated {
-                            Ok(response)
-                        } else {
-                            Err(ErrorKind::Unauthorized(challenge).into())
-                        };
+                        return Err(ErrorKind::Unauthorized(challenge).into());
                     }
                 }
                 429 | 503 if retries < MAX_BUSY_RETRIES => {
+                    let Repeat::Unless(is_outcome) = repeat else { return Ok(response) };
                     // A delay beyond the caller's timeout is not worth waiting for.
                     let delay = retry_delay(&response.headers, retries)
                         .filter(|delay| *delay <= MAX_RETRY_AFTER && *delay < self.idle_timeout);
                     let Some(delay) = delay else { return Ok(response) };
+                    if is_outcome(response.buffer(MAX_ERROR_BODY_BYTES).await) {
+                        return Ok(response);
+                    }
                     retries += 1;
-                    response.discard();
                     tokio::time::sleep(delay).await;
                     continue;
                 }
@@ -172,17 +201,29 @@ impl HttpEndpoint {
 impl ResponseReader {
     fn new(response: Response<Incoming>, connection: PooledConnection) -> Self {
         let (head, body) = response.into_parts();
-        Self { status: head.status, headers: head.headers, body, connection: Some(connection) }
+        let (status, headers) = (head.status, head.headers);
+        Self { status, headers, body, buffered: None, connection: Some(connection) }
+    }
+
+    /// How long the server asks to wait before the next request.
+    pub(in crate::client) fn retry_after(&self) -> Option<Duration> {
+        parse_retry_after(self.headers.get(RETRY_AFTER)?)
+    }
+
+    /// Reads the body and keeps it. Empty if it cannot be read or is larger than `max_bytes`.
+    async fn buffer(&mut self, max_bytes: usize) -> &[u8] {
+        let body = self.read_body(max_bytes).await.unwrap_or_default();
+        self.buffered.insert(body)
     }
 
     /// Whether the body is an event stream.
-    pub(super) fn is_stream(&self) -> bool {
+    pub(in crate::client) fn is_stream(&self) -> bool {
         let value = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream")
     }
 
     /// The next chunk of the body; `None` at its end.
-    pub(super) async fn chunk(&mut self) -> Option<Result<Bytes, hyper::Error>> {
+    pub(in crate::client) async fn chunk(&mut self) -> Option<Result<Bytes, hyper::Error>> {
         loop {
             let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await;
             match frame {
@@ -204,7 +245,14 @@ impl ResponseReader {
     }
 
     /// Reads the whole body. Fails if it is larger than `max_bytes`.
-    pub(super) async fn read_to_end(mut self, max_bytes: usize) -> Result<Bytes, CallError> {
+    pub(in crate::client) async fn read_to_end(mut self, max_bytes: usize) -> Result<Bytes, CallError> {
+        match self.buffered.take() {
+            Some(body) => Ok(body),
+            None => self.read_body(max_bytes).await,
+        }
+    }
+
+    async fn read_body(&mut self, max_bytes: usize) -> Result<Bytes, CallError> {
         let mut all = Vec::new();
         let mut first: Option<Bytes> = None;
         while let Some(chunk) = self.chunk().await {
@@ -235,7 +283,7 @@ impl ResponseReader {
     }
 
     /// Drops the rest of the body. A short rest is read, so that the connection can be reused.
-    pub(super) fn discard(mut self) {
+    pub(in crate::client) fn discard(mut self) {
         if self.body.is_end_stream() {
             return self.release_connection();
         }
@@ -260,11 +308,23 @@ impl ResponseReader {
     }
 }
 
-/// The delay before a busy server is tried again; `None` if `Retry-After` is malformed.
+/// The delay before a busy server is tried again: the one it asks for, else a random one that doubles with each attempt.
+/// `None` if `Retry-After` is malformed.
 fn retry_delay(headers: &HeaderMap, retries: u32) -> Option<Duration> {
-    let Some(value) = headers.get(RETRY_AFTER) else {
-        return Some(Duration::from_millis(500) * 2_u32.pow(retries));
-    };
+    match headers.get(RETRY_AFTER) {
+        Some(value) => parse_retry_after(value),
+        None => {
+            Some((Duration::from_millis(500) * 2_u32.pow(retries)).mul_f64(0.5 + random_fraction() / 2.0))
+        }
+    }
+}
+
+/// A random number from 0 to 1, so that clients do not come back all at once.
+fn random_fraction() -> f64 {
+    f64::from(RandomState::new().hash_one(0_u8) as u32) / f64::from(u32::MAX)
+}
+
+fn parse_retry_after(value: &HeaderValue) -> Option<Duration> {
     let value = value.to_str().ok()?.trim();
     if let Ok(seconds) = value.parse() {
         return Some(Duration::from_secs(seconds));
@@ -274,7 +334,7 @@ fn retry_delay(headers: &HeaderMap, retries: u32) -> Option<Duration> {
 }
 
 /// The headers of a POST with a message.
-pub(super) fn message_headers() -> HeaderMap {
+pub(in crate::client) fn message_headers() -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(12);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json, text/event-stream"));
@@ -282,14 +342,17 @@ pub(super) fn message_headers() -> HeaderMap {
 }
 
 /// The headers of a request for an event stream.
-pub(super) fn stream_headers() -> HeaderMap {
+pub(in crate::client) fn stream_headers() -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(12);
     headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
     headers
 }
 
 /// Parses a header that the user set. Headers that the transport sets itself are refused.
-pub(super) fn user_header(name: &str, value: &str) -> Result<(HeaderName, HeaderValue), ClientError> {
+pub(in crate::client) fn user_header(
+    name: &str,
+    value: &str,
+) -> Result<(HeaderName, HeaderValue), ClientError> {
     let invalid = |problem: &str| ClientError::config(format!("cannot send the header {name:?}: {problem}"));
     let parsed = HeaderName::try_from(name).map_err(|_| invalid("the name is invalid"))?;
     let reserved = ["accept", "connection", "content-length", "content-type", "host", "transfer-encoding"];
@@ -325,7 +388,8 @@ mod tests {
         assert_eq!(delay("7"), Some(Duration::from_secs(7)));
         assert_eq!(delay("Thu, 01 Jan 1970 00:00:00 GMT"), Some(Duration::ZERO));
         assert_eq!(delay("soon"), None);
-        assert_eq!(retry_delay(&HeaderMap::new(), 1), Some(Duration::from_secs(1)));
+        let backoff = retry_delay(&HeaderMap::new(), 1).unwrap();
+        assert!((Duration::from_millis(500)..=Duration::from_secs(1)).contains(&backoff), "{backoff:?}");
     }
 
     #[test]

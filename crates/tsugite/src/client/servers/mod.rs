@@ -75,6 +75,7 @@ use variables::Variables;
 /// value of a variable is not searched for variables, and `$VAR` without braces is not a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
+#[doc(alias("mcpServers", "MCPConfig"))]
 pub struct ServersFile {
     /// The servers in the order of the file. Names are unique.
     pub servers: Vec<ServerEntry>,

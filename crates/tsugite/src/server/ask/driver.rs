@@ -13,9 +13,10 @@ use tokio::time::Sleep;
 use tsugite_core::protocol::mrtr::InputRequests;
 use tsugite_core::revision::RpcError;
 
-use super::round::{Round, RoundHistory, RoundState};
-use super::wake_signal::WakeSignal;
 use crate::server::call_state::CallState;
+use crate::server::round::{Round, RoundHistory, RoundState, WakeSignal};
+use crate::server::subject::Subject;
+use crate::shared::log;
 
 /// How a run of a handler ended.
 pub(crate) enum DriveOutcome<S> {
@@ -33,6 +34,7 @@ pub(crate) struct HandlerDriver<S> {
     call: Arc<CallState>,
     /// How long to wait for a handler that does not ask the question that was answered.
     round_timeout: Duration,
+    subject: Arc<Subject<'static>>,
     signal: Option<Arc<WakeSignal>>,
     yield_count: u32,
     yielded: bool,
@@ -44,11 +46,13 @@ impl<S> HandlerDriver<S> {
         handler: Pin<Box<dyn Future<Output = S> + Send>>,
         call: Arc<CallState>,
         round_timeout: Duration,
+        subject: Arc<Subject<'static>>,
     ) -> Self {
         Self {
             handler,
             call,
             round_timeout,
+            subject,
             signal: None,
             yield_count: 0,
             yielded: false,
@@ -66,7 +70,7 @@ impl<S> Future for HandlerDriver<S> {
             return this.handler.as_mut().poll(cx).map(DriveOutcome::Complete);
         }
         if this.call.current_round().is_none() {
-            this.call.set_driver_task(cx.waker());
+            this.call.driver().set_task(cx.waker());
             if let Poll::Ready(done) = this.handler.as_mut().poll(cx) {
                 return Poll::Ready(DriveOutcome::Complete(done));
             }
@@ -82,7 +86,7 @@ impl<S> HandlerDriver<S> {
     fn poll_round(&mut self, round: &Round, cx: &mut task::Context<'_>) -> Poll<DriveOutcome<S>> {
         let signal = self.signal.get_or_insert_with(|| {
             let signal = WakeSignal::new(cx.waker());
-            self.call.set_driver_signal(&signal);
+            self.call.driver().set_signal(&signal);
             signal
         });
         signal.set_parent(cx.waker());
@@ -122,7 +126,9 @@ impl<S> HandlerDriver<S> {
         if can_continue && timer.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        tracing::error!(
+        log::error!(
+            kind = self.subject.kind,
+            name = &*self.subject.name,
             "a handler did not ask the question that the client answered; handlers must ask the same in each round"
         );
         let text = "Internal error: the handler asked something else than in the round before";

@@ -8,8 +8,7 @@ use tsugite_core::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema};
 /// A form defined by a type; `#[derive(Form)]` implements it for a struct.
 ///
 /// ```
-/// use tsugite::protocol::OrderedMap;
-/// use tsugite::protocol::form::FormSchema;
+/// use tsugite::protocol::{FormSchema, OrderedMap};
 /// use tsugite::server::{FieldValue, Form, FormField};
 ///
 /// struct Confirm {
@@ -30,6 +29,7 @@ use tsugite_core::protocol::form::{ChoiceOptions, Field, FieldKind, FormSchema};
     message = "`{Self}` is no form",
     note = "derive `Form` for it: a struct whose fields are text, numbers, `bool`, or enums that derive `Form`"
 )]
+#[doc(alias("ElicitationSchema", "requestedSchema"))]
 pub trait Form: Sized + Send + 'static {
     /// The schema of the form.
     fn schema() -> FormSchema;

@@ -5,6 +5,7 @@ use tsugite_core::protocol::elicitation::FieldValue;
 use tsugite_core::protocol::form::{Field, FieldKind, TextFormat};
 
 use super::form::{FormChoice, FormField};
+use crate::shared::log;
 
 /// A default value for a field of type `Of`.
 #[diagnostic::on_unimplemented(
@@ -226,5 +227,5 @@ pub fn max_items<T: ChoicesField>(mut field: Field, value: u64) -> Field {
 
 /// Only an infinity or NaN reaches this point: all other types were checked at compile time.
 fn log_non_finite(setting: &str, value: &dyn std::fmt::Debug) {
-    tracing::error!("`{setting}` of a form is not a finite number: {value:?}");
+    log::error!("`{setting}` of a form is not a finite number: {value:?}");
 }

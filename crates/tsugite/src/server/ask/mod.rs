@@ -1,23 +1,20 @@
 //! Questions of a handler to the client: to its user, to its model, and for its roots.
 //!
 //! A handler writes `cx.ask(…).await` in both eras. Up to 2025-11-25 a request is sent and its response awaited
-//! (`outgoing_requests`). On 2026-07-28 the question is recorded (`round`), the handler is dropped when only questions keep
+//! (`server/outgoing_requests.rs`). On 2026-07-28 the question is recorded (`server/round`), the handler is dropped when only questions keep
 //! it pending (`driver`), and the answers so far are sealed and sent to the client, which returns them with its next request
 //! (`request_state`).
 
-mod ask_error;
 mod driver;
 mod form;
 pub mod form_settings;
-mod outgoing_requests;
 mod request_state;
-mod round;
 mod sampling;
 mod url_elicitation;
-mod wake_signal;
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{self, Poll};
 use std::time::Duration;
 
@@ -36,22 +33,17 @@ use tsugite_core::protocol::tasks::MaybeTask;
 use tsugite_core::protocol::{ClientCapabilities, EmptyParams, Method, Object, OrderedMap};
 use tsugite_core::revision::{InferResultType, Revision, Translate};
 
-pub use ask_error::AskError;
 pub(crate) use driver::{DriveOutcome, HandlerDriver};
 pub use form::{Form, FormChoice, FormField, choice, read_choice};
-pub(super) use outgoing_requests::send_request;
-pub(crate) use outgoing_requests::{OutgoingRequests, send_raw_request};
 pub(crate) use request_state::{StateBinding, build_input_required, resume_round, seal_state, unseal_state};
-pub(crate) use round::Round;
-pub(super) use round::request_input;
 pub use url_elicitation::UrlElicitation;
-pub(crate) use wake_signal::WakeSignal;
 
+use super::ask_error::AskError;
+use super::call_state::CallState;
 use super::context::Context;
-use super::era::Question;
 use super::handler_error::HandlerError;
+use super::round::{OnceFuture, OnceLookup, is_in_once};
 use crate::era::Era;
-use round::{OnceFuture, OnceLookup};
 
 impl Context {
     /// Asks the user to fill in a form.
@@ -75,11 +67,13 @@ impl Context {
     /// }
     /// # let _ = greet;
     /// ```
+    #[doc(alias("elicit", "elicitation", "elicitation/create", "elicitInput", "create_elicitation"))]
     pub fn ask<F: Form>(&self, message: impl Into<String>) -> Ask<F> {
         self.ask_form(F::schema(), message).and_then(read_form::<F>)
     }
 
     /// Asks the user to fill in a form that is defined at run time.
+    #[doc(alias("elicit", "elicitation"))]
     pub fn ask_form(&self, form: FormSchema, message: impl Into<String>) -> Ask<OrderedMap<FieldValue>> {
         let params = FormParams::new(message, form);
         Ask::new(self, InputRequest::Elicit(ElicitParams::Form(params)), read_content)
@@ -88,6 +82,7 @@ impl Context {
     /// Asks the client's model.
     ///
     /// Fails with [`AskError::Unavailable`] if the client does not support sampling, or not with tools.
+    #[doc(alias("sampling", "create_message", "createMessage", "sampling/createMessage"))]
     pub fn sample(&self, params: CreateMessageParams) -> Ask<CreateMessageResult> {
         Ask::new(self, InputRequest::Sample(params), |raw, question| {
             require_complete(decode_answer::<CreateMessage>(raw, question.revision)?)
@@ -95,6 +90,7 @@ impl Context {
     }
 
     /// Asks the client for its roots: the directories the server may work in.
+    #[doc(alias("list_roots", "roots/list", "listRoots"))]
     pub fn roots(&self) -> Ask<Vec<Root>> {
         Ask::new(self, InputRequest::Roots(EmptyParams::new()), read_roots)
     }
@@ -114,8 +110,8 @@ impl Context {
         E: Into<HandlerError>,
     {
         let key = key.into();
-        let round = self.state().round();
-        let guard = match round.once(self.state(), &key)? {
+        let round = self.call_state().round();
+        let (_wake, guard) = match round.once(&key)? {
             OnceLookup::Stored(json) => {
                 return json.read().map_err(|error| {
                     AskError::misused(format!(
@@ -124,7 +120,9 @@ impl Context {
                     .into()
                 });
             }
-            OnceLookup::Run(guard) => guard,
+            // The wake is dropped after the guard: the driver may be waiting only for the end of `work`, which a
+            // spawned task may run.
+            OnceLookup::Run(guard) => (WakeOnDrop(self.call_state()), guard),
         };
         let value = OnceFuture::new(work).await.map_err(Into::into)?;
         if Era::from(self.revision()).repeats_handlers() {
@@ -137,10 +135,20 @@ impl Context {
     }
 }
 
+/// Wakes the driver of a call when it is dropped.
+struct WakeOnDrop<'a>(&'a CallState);
+
+impl Drop for WakeOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.driver().wake();
+    }
+}
+
 pub use tsugite_core::protocol::elicitation::FieldValue;
 
 /// A question to the client. It is sent when first polled; dropping it cancels it.
 #[must_use = "a question is asked when it is awaited"]
+#[doc(alias("Elicitation", "ElicitRequest"))]
 pub struct Ask<T> {
     request: Option<AskRequest>,
     reader: AnswerReader<T>,
@@ -156,13 +164,26 @@ struct AskRequest {
     context: Context,
     request: InputRequest,
     key: Option<String>,
+    reuses_answer: bool,
     timeout: Option<Duration>,
+}
+
+/// A question of a handler, as an era puts it to the client.
+pub(super) struct Question {
+    pub(super) request: InputRequest,
+    /// The key the handler chose for it.
+    pub(super) key: Option<String>,
+    /// Whether an answer under its key counts although the question has changed.
+    pub(super) reuses_answer: bool,
+    /// How long to wait for the answer, if the handler says so.
+    pub(super) timeout: Option<Duration>,
 }
 
 /// The parts of a question that are needed to decode its answer.
 pub(crate) struct AnswerContext {
     pub(crate) revision: Revision,
     pub(crate) form: Option<FormSchema>,
+    call: Arc<CallState>,
 }
 
 impl<T> Ask<T> {
@@ -171,14 +192,28 @@ impl<T> Ask<T> {
         request: InputRequest,
         read: impl Fn(&RawJson, &AnswerContext) -> Result<T, AskError> + Send + Sync + 'static,
     ) -> Self {
-        let request = AskRequest { context: context.clone(), request, key: None, timeout: None };
+        let context = context.clone();
+        let request = AskRequest { context, request, key: None, reuses_answer: false, timeout: None };
         Self { request: Some(request), reader: Box::new(read), future: None }
     }
 
-    /// Sets the key of the question in `inputRequests`. It stays the same when the message changes from round to round.
+    /// Sets the key of the question in `inputRequests`, in place of one that is made of its text.
+    ///
+    /// On 2026-07-28 the handler runs again when the answer arrives. If the message or the form under this key is another
+    /// one then, the answer belongs to a question that the user was not shown: it is dropped, and the new question is
+    /// asked; see [`Ask::reuse_answer`].
     pub fn key(mut self, key: impl Into<String>) -> Self {
         if let Some(request) = &mut self.request {
             request.key = Some(key.into());
+        }
+        self
+    }
+
+    /// Takes the answer that was given under this key also if the message or the form has changed since, for example
+    /// because the message contains the time. Default: no. Only matters with [`Ask::key`].
+    pub fn reuse_answer(mut self, yes: bool) -> Self {
+        if let Some(request) = &mut self.request {
+            request.reuses_answer = yes;
         }
         self
     }
@@ -211,7 +246,7 @@ impl<T> Future for Ask<T> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {
         if let Some(request) = self.request.take() {
-            if round::is_in_once() {
+            if is_in_once() {
                 return Poll::Ready(Err(AskError::misused("a question was asked inside `once`")));
             }
             self.future = Some(Box::pin(request.ask()));
@@ -219,7 +254,11 @@ impl<T> Future for Ask<T> {
         let Some(future) = &mut self.future else { return Poll::Pending };
         let Poll::Ready((answer, question)) = future.as_mut().poll(cx) else { return Poll::Pending };
         self.future = None;
-        Poll::Ready(answer.and_then(|raw| (self.reader)(&raw, &question)))
+        let answer = answer.and_then(|raw| (self.reader)(&raw, &question));
+        if let Err(error) = &answer {
+            question.call.record_ask_error(error);
+        }
+        Poll::Ready(answer)
     }
 }
 
@@ -236,12 +275,13 @@ impl AskRequest {
             InputRequest::Elicit(ElicitParams::Form(form)) => Some(form.requested_schema.clone()),
             _ => None,
         };
-        let question = AnswerContext { revision, form };
+        let question = AnswerContext { revision, form, call: self.context.call_state().clone() };
         if let Err(error) = self.check() {
             return (Err(error), question);
         }
-        let AskRequest { context, request, key, timeout } = self;
-        let answer = Era::from(revision).ask(&context, Question { request, key, timeout }, &question).await;
+        let AskRequest { context, request, key, reuses_answer, timeout } = self;
+        let asked = Question { request, key, reuses_answer, timeout };
+        let answer = Era::from(revision).ask(&context, asked, &question).await;
         (answer, question)
     }
 
@@ -251,7 +291,12 @@ impl AskRequest {
         if !context.may_ask() {
             return Err(AskError::misused("a handler of this method cannot ask the client"));
         }
-        let declared = context.client_capabilities();
+        // A client that takes nothing but the result gets no request before it.
+        let nothing = ClientCapabilities::new();
+        let declared = match Era::from(revision).sends_questions() && context.outbox().is_discarding() {
+            true => &nothing,
+            false => context.client_capabilities(),
+        };
         let elicitation = declared.elicitation.as_ref();
         let missing = match &self.request {
             InputRequest::Elicit(ElicitParams::Form(form)) => {

@@ -8,13 +8,17 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tsugite_core::jsonrpc::{Raw, RawJson};
+use tsugite_core::protocol::Method;
 use tsugite_core::protocol::mrtr::{self, InputRequests, InputRequired, REQUEST_STATE};
 use tsugite_core::revision::RpcError;
 
-use super::round::{Round, RoundHistory};
 use crate::server::Config;
+use crate::server::duplicate_names::{duplicate_name_text, find_duplicate_name};
+use crate::server::incoming_request::IncomingRequest;
 use crate::server::principal::Principal;
+use crate::server::round::{Round, RoundHistory};
 use crate::server::seal::SealError;
+use crate::shared::log;
 
 /// The request that a sealed state is bound to. It cannot be opened for another one.
 pub(crate) struct StateBinding {
@@ -23,12 +27,24 @@ pub(crate) struct StateBinding {
     pub(crate) arguments: String,
 }
 
+impl StateBinding {
+    /// The binding of a call's sealed state, so that the state cannot be used for another call.
+    pub(crate) fn for_request<M: Method>(request: &IncomingRequest<'_>) -> Self {
+        let name = request.meta.mcp_name(M::NAME).flatten().unwrap_or_default().to_owned();
+        let arguments = request.meta.arguments().map(|raw| raw.text().to_owned()).unwrap_or_default();
+        StateBinding { method: M::NAME.into(), name, arguments }
+    }
+}
+
 #[derive(Serialize, Deserialize)]
 struct RequestState {
     rounds: u32,
     /// The keys of the open questions; answers with other keys are ignored.
     asked: Vec<String>,
     answers: HashMap<String, RawJson>,
+    /// Fingerprints of the questions that were asked under keys of the handler.
+    #[serde(default)]
+    questions: HashMap<String, String>,
     once: HashMap<String, RawJson>,
 }
 
@@ -41,7 +57,7 @@ pub(crate) fn build_input_required(
     history: RoundHistory,
 ) -> Result<InputRequired, RpcError> {
     if history.rounds >= config.max_rounds {
-        tracing::error!(
+        log::error!(
             name = binding.name,
             rounds = history.rounds,
             "a call has reached the limit of rounds; raise `Server::max_rounds` if it needs more"
@@ -52,6 +68,7 @@ pub(crate) fn build_input_required(
         rounds: history.rounds + 1,
         asked: requests.iter().map(|(key, _)| key.to_owned()).collect(),
         answers: history.answers,
+        questions: history.questions,
         once: history.once_results,
     };
     let sealed = RawJson::from_value(&state)
@@ -63,8 +80,8 @@ pub(crate) fn build_input_required(
         }
         Some(sealed) => {
             let (bytes, max_bytes) = (sealed.len(), config.max_state_bytes);
-            tracing::error!(
-                tool = binding.name,
+            log::error!(
+                name = binding.name,
                 bytes,
                 max_bytes,
                 "the sealed state of a call is too large; store less in `once`, or raise `Server::max_state_bytes`"
@@ -101,6 +118,7 @@ pub(crate) fn resume_round(
     let mut history = RoundHistory {
         rounds: state.rounds,
         answers: state.answers,
+        questions: state.questions,
         new_answers: HashSet::new(),
         once_results: state.once,
     };
@@ -125,16 +143,22 @@ pub(crate) fn seal_state(
     let expires = SystemTime::now() + ttl.min(Duration::from_secs(1 << 33));
     let parts = binding.parts(principal);
     let sealed = config.key_ring.ring().and_then(|ring| ring.seal(plain, &slices(&parts), expires));
-    sealed.inspect_err(|error| tracing::error!(%error, "a state could not be sealed")).ok()
+    sealed.inspect_err(|error| log::error!(name = binding.name, %error, "a state could not be sealed")).ok()
 }
 
 /// Opens a sealed state. The error is for the client.
+///
+/// Arguments that hold a name twice are refused: their digest would be that of other arguments.
 pub(crate) fn unseal_state(
     config: &Config,
     principal: Option<&Principal>,
     binding: &StateBinding,
     state: &str,
 ) -> Result<Vec<u8>, RpcError> {
+    if let Some(name) = find_duplicate_name(&binding.arguments) {
+        let text = format!("Invalid params: `arguments`: {}", duplicate_name_text(&name));
+        return Err(RpcError::InvalidParams(text.into()));
+    }
     let parts = binding.parts(principal);
     let ring = config.key_ring.ring();
     let plain =

@@ -8,10 +8,11 @@ use tsugite_core::protocol::mrtr::InputRequest;
 use tsugite_core::protocol::{ClientCapabilities, Object};
 use tsugite_core::revision::{UnsupportedByRevisionError, write_notification};
 
+use super::super::ask_error::AskError;
 use super::super::context::Context;
 use super::super::handler_error::HandlerError;
 use super::super::seal;
-use super::{Ask, AskError, into_accepted_content, read_elicit_result};
+use super::{Ask, into_accepted_content, read_elicit_result};
 use crate::era::Era;
 
 /// A web page the user is asked to open. Cheap to clone; keep it until the user is done there.
@@ -33,6 +34,7 @@ impl Context {
     ///
     /// Fails if the URL is malformed, names a user, or is not `https` (`http` is accepted on the loopback, for
     /// development). The URL must not hold a secret.
+    #[doc(alias("elicit_url", "elicitation"))]
     pub fn url_elicitation(&self, url: impl Into<String>) -> Result<UrlElicitation, AskError> {
         let url = url.into();
         check_url(&url)?;
@@ -62,6 +64,7 @@ impl UrlElicitation {
     ///
     /// On 2025-11-25 it is the error of the protocol for this, otherwise an error text for the model. A client that cannot
     /// open pages gets an error that names the missing capability.
+    #[doc(alias = "UrlElicitationRequiredError")]
     pub fn required_error(&self) -> HandlerError {
         let context = &self.0.context;
         let declared = context.client_capabilities().elicitation.as_ref();
@@ -77,6 +80,7 @@ impl UrlElicitation {
 
     /// Notifies the client that the user is done on the page, and returns whether a notification was sent. Only 2025-11-25
     /// has one; clients of other revisions find out when they call again.
+    #[doc(alias = "notifications/elicitation/complete")]
     pub fn complete(&self) -> bool {
         let (context, revision) = (&self.0.context, self.0.context.revision());
         let outbox = match context.has_ended() {

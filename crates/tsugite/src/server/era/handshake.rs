@@ -4,15 +4,18 @@ use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::elicitation::UrlParams;
 use tsugite_core::revision::RpcError;
 
-use super::Question;
-use crate::server::ask::{AskError, send_request};
+use crate::server::ask::Question;
+use crate::server::ask_error::AskError;
 use crate::server::context::Context;
 use crate::server::handler_error::HandlerError;
+use crate::server::outgoing_requests::send_request;
 
 /// Sends the question as a request and waits for the response. The timeout of the call pauses meanwhile.
 pub(super) async fn ask(context: &Context, question: Question) -> Result<RawJson, AskError> {
-    let paused = context.state().pause_timeout();
-    let answer = send_request(context, question.request, question.timeout).await;
+    let paused = context.call_state().pause_timeout();
+    let (requests, outbox) = (context.outgoing_requests(), context.outbox());
+    let timeout = question.timeout.unwrap_or_else(|| context.ask_timeout());
+    let answer = send_request(requests, outbox, context.revision(), question.request, timeout).await;
     drop(paused);
     answer
 }

@@ -7,29 +7,18 @@
 mod handshake;
 mod stateless;
 
-use std::time::Duration;
-
 use tsugite_core::jsonrpc::{JsonError, Raw, RawJson};
 use tsugite_core::protocol::Method;
 use tsugite_core::protocol::elicitation::UrlParams;
-use tsugite_core::protocol::mrtr::InputRequest;
 use tsugite_core::revision::{InferResultType, Revision, Translate, read_input_response, read_result};
 use tsugite_core::session::RequestMeta;
 use tsugite_core::session::request_meta::DeclaredClient;
 
-use super::ask::{AnswerContext, AskError};
+use super::ask::{AnswerContext, Question};
+use super::ask_error::AskError;
 use super::context::Context;
 use super::handler_error::HandlerError;
 use crate::era::Era;
-
-/// A question of a handler.
-pub(super) struct Question {
-    pub(super) request: InputRequest,
-    /// The key the handler chose for it.
-    pub(super) key: Option<String>,
-    /// How long to wait for the answer, if the handler says so.
-    pub(super) timeout: Option<Duration>,
-}
 
 impl Era {
     /// Puts a question to the client, and returns the answer.
@@ -65,6 +54,14 @@ impl Era {
         match self {
             Era::Handshake => false,
             Era::Stateless => true,
+        }
+    }
+
+    /// Whether a question is sent to the client before the result.
+    pub(super) fn sends_questions(self) -> bool {
+        match self {
+            Era::Handshake => true,
+            Era::Stateless => false,
         }
     }
 

@@ -3,10 +3,11 @@
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::elicitation::UrlParams;
 
-use super::Question;
-use crate::server::ask::{AnswerContext, AskError, answer_validator, request_input};
+use crate::server::ask::{AnswerContext, Question, answer_validator};
+use crate::server::ask_error::AskError;
 use crate::server::context::Context;
 use crate::server::handler_error::HandlerError;
+use crate::server::round::{QuestionKey, request_input};
 
 /// Takes the answer from an earlier round, or ends this round with the question. An answer of the wrong shape is a mistake
 /// of the client and fails the request.
@@ -16,11 +17,13 @@ pub(super) async fn ask(
     answer_context: &AnswerContext,
 ) -> Result<RawJson, AskError> {
     let validate = answer_validator(&question.request);
-    let round = context.state().round();
-    let (key, answer) = request_input(context.state(), &round, question.key, question.request).await?;
+    let round = context.call_state().round();
+    let reuses_answer = question.reuses_answer;
+    let key = question.key.map(|key| QuestionKey { key, reuses_answer });
+    let (key, answer) = request_input(context.call_state().driver(), &round, key, question.request).await?;
     match validate(&answer, answer_context) {
         Ok(()) => Ok(answer),
-        Err(text) => round.fail_invalid_answer(context.state(), &key, &text).await,
+        Err(text) => round.fail_invalid_answer(context.call_state().driver(), &key, &text).await,
     }
 }
 

@@ -23,6 +23,7 @@ type LimitFuture = Pin<Box<dyn Future<Output = Result<LayerResponse, BoxError>> 
 /// Ends requests that take too long with an error. Time spent waiting for the user counts too;
 /// [`Tool::timeout`](crate::server::Tool::timeout) leaves it out.
 #[derive(Debug, Clone, Copy)]
+#[doc(alias("TimeoutMiddleware", "time_limit"))]
 pub struct Timeout(Duration);
 
 impl Timeout {
@@ -45,6 +46,7 @@ impl ConcurrencyLimit {
 
 /// Rejects requests above a rate: a burst of `requests`, refilled over the period.
 #[derive(Debug, Clone)]
+#[doc(alias("rate_limit", "RateLimitingMiddleware", "throttle"))]
 pub struct RateLimit {
     requests: u32,
     period: Duration,

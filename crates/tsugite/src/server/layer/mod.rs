@@ -26,127 +26,31 @@ use std::task::{Context, Poll, Waker};
 
 use tower_layer::Layer;
 use tower_service::Service;
-use tsugite_core::jsonrpc::{self, Id, Raw, RawJson};
-use tsugite_core::protocol::{Method, subscriptions};
+use tsugite_core::jsonrpc::{self, Id, Raw};
 use tsugite_core::revision::{Revision, RpcError, canonical_method};
-use tsugite_core::session::{ClientMetaPresence, RequestMeta};
+use tsugite_core::session::RequestMeta;
 
+pub(crate) use super::layer_service::{DynService, LayerFuture, NotificationHandler, RequestParts};
+pub use super::layer_service::{LayerRequest, LayerResponse};
 pub use limits::{ConcurrencyLimit, ConcurrencyLimited, RateLimit, RateLimited, Timeout, TimeoutService};
 
 use super::Server;
-use super::connection::{Caller, ConnectionId, ServerConnection};
-use super::context::CancellationToken;
-use super::dispatch::{IncomingRequest, Tracking};
-use super::lifecycle::DeclaredCapabilities;
+use super::cancellation::CancellationToken;
+use super::connection::ServerConnection;
+use super::incoming_request::{IncomingRequest, Tracking};
 use super::pending::PendingRequest;
-use super::principal::{Headers, Principal};
 use super::response_writer::ResponseWriter;
+use super::subject::Subject;
 use crate::error::Chain;
-use crate::shared::outbound_queue::OutboundQueue;
+use crate::shared::log;
 use crate::shared::panic::{CatchPanic, PanicError};
-
-/// A request as layers see it.
-pub struct LayerRequest {
-    method: String,
-    parts: RequestParts,
-}
-
-/// The owned parts of a request.
-pub(crate) struct RequestParts {
-    pub(crate) connection: Arc<ServerConnection>,
-    pub(crate) id: Id<'static>,
-    pub(crate) params: RawJson,
-    pub(crate) name: Option<String>,
-    /// The client information in `_meta`.
-    pub(crate) sender_meta: ClientMetaPresence,
-    /// The progress token.
-    pub(crate) progress_token: Option<Id<'static>>,
-    pub(crate) revision: Revision,
-    pub(crate) outbox: Arc<OutboundQueue>,
-    pub(crate) caller: Caller,
-    declared: DeclaredCapabilities,
-    cancellation: CancellationToken,
-}
-
-impl LayerRequest {
-    /// The method.
-    pub fn method(&self) -> &str {
-        &self.method
-    }
-
-    /// The name of the tool or prompt, or the URI of the resource.
-    pub fn name(&self) -> Option<&str> {
-        self.parts.name.as_deref()
-    }
-
-    /// The caller, if the transport authenticated one.
-    pub fn principal(&self) -> Option<&Principal> {
-        self.parts.caller.principal.as_ref()
-    }
-
-    /// The HTTP headers; empty for other transports.
-    pub fn headers(&self) -> &Headers {
-        &self.parts.caller.headers
-    }
-
-    /// The client's revision.
-    pub fn revision(&self) -> Revision {
-        self.parts.revision
-    }
-
-    /// The raw params.
-    pub fn params(&self) -> &RawJson {
-        &self.parts.params
-    }
-
-    /// The parts needed to answer the request in place of the server.
-    pub(crate) fn into_parts(self) -> (String, RequestParts) {
-        (self.method, self.parts)
-    }
-
-    /// Whether the request opens a change stream, which stays open until the client ends it.
-    pub fn is_listen(&self) -> bool {
-        self.method == subscriptions::Listen::NAME
-    }
-}
-
-impl fmt::Debug for LayerRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Request")
-            .field("method", &self.method)
-            .field("name", &self.parts.name)
-            .finish_non_exhaustive()
-    }
-}
-
-/// A result as layers see it, in the form it is sent.
-#[derive(Debug, Clone)]
-pub struct LayerResponse {
-    /// The result.
-    pub result: RawJson,
-}
 
 /// The error of a layer. A [`RpcError`] is sent to the client; any other error is only logged.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-pub(crate) type LayerFuture = Pin<Box<dyn Future<Output = Result<LayerResponse, RpcError>> + Send>>;
-
-/// A type-erased service that answers requests.
-pub(crate) trait DynService: Send + Sync {
-    fn call(&self, request: LayerRequest) -> LayerFuture;
-}
-
-/// Receives the notifications of clients, except `notifications/cancelled` and `notifications/initialized`, in place of
-/// the server.
-pub(crate) trait NotificationHandler: Send + Sync {
-    fn handle_notification(&self, connection: &Arc<ServerConnection>, method: &str, params: Option<Raw<'_>>);
-
-    /// Called when a connection is dropped, so that data kept under its id can be dropped too.
-    fn connection_dropped(&self, id: ConnectionId);
-}
-
 /// The service that a layer wraps.
 #[derive(Clone)]
+#[doc(alias = "call_next")]
 pub struct Next(Arc<dyn DynService>);
 
 impl fmt::Debug for Next {
@@ -172,6 +76,7 @@ impl Service<LayerRequest> for Next {
 impl Server {
     /// Wraps every request, and the layers added before, in a layer.
     #[must_use]
+    #[doc(alias("middleware", "add_middleware"))]
     pub fn layer<L>(self, layer: L) -> Self
     where
         L: Layer<Next>,
@@ -196,18 +101,23 @@ where
 {
     fn call(&self, request: LayerRequest) -> LayerFuture {
         let mut service = self.0.clone();
+        let (subject, id) = (request.parts.subject.clone(), request.parts.id.clone());
         Box::pin(async move {
-            poll_fn(|cx| service.poll_ready(cx)).await.map_err(into_rpc_error)?;
-            service.call(request).await.map_err(into_rpc_error)
+            let answer = async {
+                poll_fn(|cx| service.poll_ready(cx)).await?;
+                service.call(request).await
+            };
+            answer.await.map_err(|error| into_rpc_error(error, &subject, &id))
         })
     }
 }
 
-fn into_rpc_error(error: impl Into<BoxError>) -> RpcError {
+fn into_rpc_error(error: impl Into<BoxError>, subject: &Subject<'_>, id: &Id<'_>) -> RpcError {
     match error.into().downcast::<RpcError>() {
         Ok(error) => *error,
         Err(error) => {
-            tracing::error!(error = %Chain(&*error), "a layer failed");
+            let (kind, name) = (subject.kind, &*subject.name);
+            log::error!(kind, name, %id, error = %Chain(&*error), "a layer failed");
             RpcError::Internal
         }
     }
@@ -257,13 +167,14 @@ pub(crate) fn serve(
 ) -> Option<PendingRequest> {
     let method = canonical_method(&incoming.request.method);
     let cancellation = CancellationToken::default();
+    let subject = Arc::new(incoming.subject().into_owned());
     let request = LayerRequest {
         method: method.to_owned(),
         parts: RequestParts {
             connection: connection.clone(),
             id: incoming.request.id.clone().into_owned(),
             params: incoming.request.params().to_owned(),
-            name: incoming.meta.mcp_name(method).flatten().map(str::to_owned),
+            subject: subject.clone(),
             sender_meta: incoming.meta.client_meta_presence(),
             progress_token: incoming.meta.progress_token(),
             revision: incoming.revision,
@@ -275,28 +186,30 @@ pub(crate) fn serve(
     };
     let mut answer = CatchPanic::new(layers.call(request));
     if let Poll::Ready(outcome) = Pin::new(&mut answer).poll(&mut Context::from_waker(Waker::noop())) {
-        send_response(incoming.writer, &incoming.request.id, incoming.revision, outcome);
+        send_response(incoming.writer, &incoming.request.id, &subject, incoming.revision, outcome);
         return None;
     }
     let (id, revision, writer) =
         (incoming.request.id.clone().into_owned(), incoming.revision, incoming.writer.clone());
     connection.register_pending(incoming, cancellation, async move {
         let outcome = answer.await;
-        move || send_response(&writer, &id, revision, outcome)
+        move || send_response(&writer, &id, &subject, revision, outcome)
     })
 }
 
 fn send_response(
     writer: &ResponseWriter,
     id: &Id<'_>,
+    subject: &Subject<'_>,
     revision: Revision,
     outcome: Result<Result<LayerResponse, RpcError>, PanicError>,
 ) {
     match outcome {
         Ok(Ok(response)) => writer.send_raw_result(id, &response.result, revision),
         Ok(Err(error)) => writer.send_error(Some(id), &error, revision),
-        Err(PanicError) => {
-            tracing::error!(%id, "a layer panicked");
+        Err(PanicError { message }) => {
+            let (kind, name) = (subject.kind, &*subject.name);
+            log::error!(kind, name, %id, error = message, "a layer panicked");
             writer.send_error(Some(id), &RpcError::Internal, revision);
         }
     }

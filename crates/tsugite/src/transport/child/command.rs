@@ -26,6 +26,7 @@ use std::time::Duration;
 ///
 /// `Debug` and errors show no arguments and no values of variables, because they may be secrets.
 #[derive(Clone)]
+#[doc(alias("StdioClientTransport", "StdioServerParameters", "TokioChildProcess"))]
 pub struct Command {
     pub(super) program: OsString,
     pub(super) args: Vec<OsString>,

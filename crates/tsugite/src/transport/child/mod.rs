@@ -1,7 +1,6 @@
-//! A server that is a child process: how it is started, watched and ended.
-//!
-//! [`Command`] says what to start. A platform supplies `Child`, `SpawnedChild` and
-//! `Command::spawn`.
+//! Child processes: a [`Command`] describes the program that [`Client::spawn`](crate::Client::spawn) starts as a server.
+
+// A platform supplies `Child`, `SpawnedChild` and `Command::spawn`.
 
 mod command;
 #[cfg(unix)]

@@ -16,7 +16,8 @@ use crate::lock::lock;
 /// All connections of a listener.
 ///
 /// One timer enforces the idle timeout of all of them. A request only marks its connection as busy and then as
-/// responded; the timer reads the clock.
+/// responded; the timer reads the clock. With hyper's timer for each request head a small call costs 1.03 times the CPU
+/// and 1.05 times the instructions.
 pub(super) struct Connections {
     state: Arc<HttpState>,
     all: Mutex<Vec<Arc<ConnState>>>,

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use crate::error::Chain;
+use crate::shared::log;
 use crate::store::{EventBatch, LogLimits, Store, StoreFuture};
 
 /// The streams of a session that can be resumed.
@@ -249,7 +250,7 @@ impl EventStream {
 
 fn log_append_error(appended: Result<(), crate::store::StoreError>) {
     if let Err(error) = appended {
-        tracing::error!(error = %Chain(&*error), "an event could not be stored");
+        log::error!(error = %Chain(&*error), "an event could not be stored");
     }
 }
 

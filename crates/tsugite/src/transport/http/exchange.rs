@@ -15,7 +15,6 @@ use tokio::time::Instant;
 use super::event_stream::{AppendFuture, EventStream, encode_events, poll_append};
 use super::http_state::HttpState;
 use super::sessions::SessionGuard;
-use super::sse_body::PostSseBody;
 use crate::server::response_writer::{ResponseSlot, WrittenResponse};
 use crate::shared::outbound_queue::OutboundQueue;
 
@@ -105,7 +104,7 @@ impl Resumable {
         Self { state, session, stream: None, pending_append: None }
     }
 
-    fn stream(&mut self) -> Arc<EventStream> {
+    pub(super) fn stream(&mut self) -> Arc<EventStream> {
         let session = &self.session;
         self.stream.get_or_insert_with(|| session.with_streams(|streams, id| streams.create(id))).clone()
     }
@@ -158,22 +157,6 @@ impl Exchange {
             None => encode_events(lines),
             Some(resumable) => resumable.append_messages(lines),
         }
-    }
-
-    /// Continues as the body of a response.
-    pub(super) fn into_sse_body(mut self, primes: bool, state: &Arc<HttpState>) -> PostSseBody {
-        let (mut first, mut reader) = (None, 0);
-        if let Some(resumable) = &mut self.resumable {
-            let stream = resumable.stream();
-            reader = stream.attach_reader();
-            if primes {
-                let (event, append) =
-                    stream.prime(state.http.retry_interval, &state.store, state.log_limits());
-                resumable.pending_append = append;
-                first = Some(event);
-            }
-        }
-        PostSseBody::new(self, first, reader, state)
     }
 
     /// Polls the handler and returns the messages to send now, one per line. Empty if there are none.
@@ -295,7 +278,11 @@ impl Future for DetachedRequest {
 }
 
 /// How long messages are held back at most.
-const COALESCE_WINDOW: Duration = Duration::from_micros(50);
+///
+/// 100 notifications of a handler that yields after each one, on 4 connections, cost 4.0 times the CPU of a bare hyper
+/// stream in a session and 3.2 times without one; with a window of 50 µs 5.1 and 3.8 times, without a window 39 and 34
+/// times.
+const COALESCE_WINDOW: Duration = Duration::from_micros(200);
 
 #[cfg(test)]
 mod tests {

@@ -10,7 +10,8 @@ use tsugite_core::session::http::{
 
 use super::event_stream::{log_key, parse_event_id};
 use super::http_state::HttpState;
-use super::request_head::{NamedSession, RequestHead};
+use super::named_session::NamedSession;
+use super::request_head::RequestHead;
 use super::response_body::HttpBody;
 use super::responses::{empty, http_error, sse, status_error};
 use super::sessions::SessionGuard;

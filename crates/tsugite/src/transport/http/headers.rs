@@ -84,9 +84,9 @@ impl AcceptHeader {
         self.events || !self.is_present
     }
 
-    /// Whether the response may be JSON or an event stream, as the server chooses.
-    pub(super) fn allows_both(self) -> bool {
-        self.json && self.events || !self.is_present
+    /// Whether the response may be JSON.
+    pub(super) fn allows_json(self) -> bool {
+        self.json || !self.is_present
     }
 }
 

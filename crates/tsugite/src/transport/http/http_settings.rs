@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::access::WebOrigin;
+use super::web_origin::WebOrigin;
 
 /// Settings of the HTTP transport, for [`Server::http`](crate::Server::http). The defaults are safe on a developer's
 /// machine: only loopback hosts and origins are allowed.
@@ -169,6 +169,7 @@ impl Http {
     /// Allows requests whose `Host` header is this host, with any port. `localhost`, `127.0.0.1` and `[::1]` are always
     /// allowed. The check protects against DNS rebinding: a web page that reaches the server by its own host name.
     #[must_use]
+    #[doc(alias("allowed_hosts", "dns_rebinding"))]
     pub fn allow_host(mut self, host: impl Into<String>) -> Self {
         self.allowed_hosts.push(host.into().to_ascii_lowercase());
         self
@@ -183,6 +184,7 @@ impl Http {
 
     /// Allows requests from web pages of this origin, such as `https://app.example`. Loopback origins are always allowed.
     #[must_use]
+    #[doc(alias = "allowed_origins")]
     pub fn allow_origin(mut self, origin: impl AsRef<str>) -> Self {
         match WebOrigin::parse(origin.as_ref()) {
             Some(origin) => self.allowed_origins.push(origin),
@@ -211,6 +213,7 @@ impl Http {
     /// Sets whether clients up to 2025-11-25 get sessions; on unless set. Without sessions each of their requests is
     /// independent: handlers cannot ask the client, and there are no subscriptions and no resumable streams.
     #[must_use]
+    #[doc(alias("session", "stateless_http", "Mcp-Session-Id", "stateful_mode"))]
     pub fn sessions(mut self, enabled: bool) -> Self {
         self.sessions = enabled;
         self
@@ -225,6 +228,7 @@ impl Http {
 
     /// Serves the HTTP+SSE transport of 2024-11-05 as well, at `/sse` and `/messages`.
     #[must_use]
+    #[doc(alias("SseServer", "SSEServerTransport"))]
     pub fn http_sse(self) -> Self {
         self.http_sse_at(HttpSsePaths::default())
     }
@@ -239,6 +243,7 @@ impl Http {
     /// Sets how long an unused session is kept; 30 minutes unless set. A session with a running call or an open stream is in
     /// use.
     #[must_use]
+    #[doc(alias("session", "session_ttl"))]
     pub fn session_idle_timeout(mut self, timeout: Duration) -> Self {
         self.session_idle_timeout = timeout;
         self

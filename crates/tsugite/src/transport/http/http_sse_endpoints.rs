@@ -1,7 +1,6 @@
 //! HTTP+SSE, the transport of 2024-11-05: one stream for all messages of the server and a path to POST to.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -16,29 +15,10 @@ use super::request_head::RequestHead;
 use super::response_body::HttpBody;
 use super::responses::{StatusError, empty, http_error, parse_error, sse, status_error};
 use super::sse_body::{KeepAlive, SseBody};
-use crate::lock::lock;
-use crate::server::Principal;
 use crate::server::connection::ServerConnection;
 use crate::server::handler_limits::StreamPermit;
-
-/// The sessions of this transport. Each lives as long as its stream.
-#[derive(Default)]
-pub(super) struct HttpSseSessions(Mutex<HashMap<String, Arc<ServerConnection>>>);
-
-impl HttpSseSessions {
-    fn find(&self, id: &str, principal: Option<&Principal>) -> Option<Arc<ServerConnection>> {
-        let connection = lock(&self.0).get(id).cloned()?;
-        (connection.caller.principal.as_ref() == principal).then_some(connection)
-    }
-
-    pub(super) fn close(&self) {
-        let connections: Vec<_> = lock(&self.0).values().cloned().collect();
-        for connection in connections {
-            connection.close();
-            connection.wake_push_stream();
-        }
-    }
-}
+use crate::server::principal::Caller;
+use crate::server::{Headers, Principal};
 
 /// Opens a stream: its first event says where to post, all messages of the server follow.
 pub(super) fn open_stream(state: &Arc<HttpState>, head: &RequestHead) -> Response<HttpBody> {
@@ -67,7 +47,7 @@ pub(super) fn open_stream(state: &Arc<HttpState>, head: &RequestHead) -> Respons
         &state.handler_limits,
     );
     connection.outbox();
-    lock(&state.http_sse_sessions.0).insert(id.clone(), connection.clone());
+    state.http_sse_sessions.insert(id.clone(), connection.clone());
     let first = Some(Bytes::from(format!("event: endpoint\ndata: {messages}?sessionId={id}\n\n")));
     sse(HttpBody::sse(HttpSseBody {
         keep_alive: KeepAlive::new(state),
@@ -90,10 +70,11 @@ pub(super) fn find_connection(
     found.ok_or(StatusError(StatusCode::NOT_FOUND, "Session not found"))
 }
 
-/// Handles a message. The response is sent on the stream.
+/// Handles a message of `principal`. The response is sent on the stream.
 pub(super) async fn handle_message(
     state: &HttpState,
     connection: &Arc<ServerConnection>,
+    principal: Option<Principal>,
     bytes: &[u8],
 ) -> Response<HttpBody> {
     if let Err(wrong) = parse(bytes, &state.config.limits) {
@@ -101,7 +82,8 @@ pub(super) async fn handle_message(
     }
     // A client that does not read its responses cannot send more requests.
     connection.outbox().wait_for_capacity().await;
-    connection.spawn(connection.receive(bytes));
+    let caller = Caller { principal, headers: Headers::default() };
+    connection.spawn(connection.receive_from(&caller, bytes));
     empty(StatusCode::ACCEPTED)
 }
 
@@ -143,7 +125,7 @@ impl SseBody for HttpSseBody {
 
 impl Drop for HttpSseBody {
     fn drop(&mut self) {
-        lock(&self.state.http_sse_sessions.0).remove(&self.id);
+        self.state.http_sse_sessions.remove(&self.id);
         self.connection.abort_all();
     }
 }

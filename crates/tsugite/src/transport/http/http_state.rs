@@ -18,15 +18,17 @@ use tsugite_core::session::http::HttpPolicy;
 use super::HttpSettings;
 use super::event_stream::EventStream;
 use super::http_settings::Http;
-use super::http_sse_endpoints::HttpSseSessions;
+use super::http_sse_sessions::HttpSseSessions;
 use super::maybe_ready::MaybeReady;
-use super::request_head::{NamedSession, RequestHead, SessionIdHeader};
+use super::named_session::{NamedSession, SessionIdHeader};
 use super::sessions::{HttpSession, SessionId, Sessions};
 use crate::bus::BusEvent;
 use crate::error::Chain;
 use crate::server::connection::{ConnectionScope, ServerConnection};
 use crate::server::handler_limits::{HandlerLimits, StreamPermit};
 use crate::server::{Config, Principal, ResponseWriter, Server};
+use crate::shared::log;
+use crate::shared::principal::is_same_caller;
 use crate::store::{LogLimits, Precondition, Store, StoreError, StoreFuture};
 
 /// The state of a server that is served over HTTP.
@@ -147,7 +149,7 @@ impl HttpState {
         let age = self.http.session_idle_timeout.saturating_mul(2);
         let log_error = |stored: Result<Option<u64>, StoreError>| {
             if let Err(error) = stored {
-                tracing::error!(error = %Chain(&*error), "a session could not be stored");
+                log::error!(error = %Chain(&*error), "a session could not be stored");
             }
         };
         match self.store.put(
@@ -167,13 +169,16 @@ impl HttpState {
     }
 
     /// Finds the session that a request names. A shared store is asked only if this replica does not have the session.
-    pub(super) fn find_session(self: &Arc<Self>, head: &RequestHead) -> MaybeReady<NamedSession> {
-        let id = match head.mcp.session_id {
+    pub(super) fn find_session(
+        self: &Arc<Self>,
+        named: SessionIdHeader,
+        caller: Option<&Principal>,
+    ) -> MaybeReady<NamedSession> {
+        let id = match named {
             SessionIdHeader::Absent => return MaybeReady::Ready(NamedSession::Absent),
             SessionIdHeader::Invalid => return MaybeReady::Ready(NamedSession::Unknown),
             SessionIdHeader::Id(id) => id,
         };
-        let caller = head.principal.as_ref();
         if !self.store.is_shared() || self.sessions.contains(&id) {
             return MaybeReady::Ready(self.find_local_session(&id, caller));
         }
@@ -198,19 +203,14 @@ impl HttpState {
                 .and_then(|text| serde_json::from_str::<SessionRecord>(text).ok()),
             Ok(None) => None,
             Err(error) => {
-                tracing::error!(error = %Chain(&*error), "a session could not be looked up");
+                log::error!(error = %Chain(&*error), "a session could not be looked up");
                 None
             }
         };
         let Some(record) = record else { return };
-        let is_same_caller = match (&record.principal, caller) {
-            (None, None) => true,
-            (Some((issuer, subject)), Some(caller)) => {
-                caller.issuer() == issuer && caller.subject() == subject
-            }
-            (None, Some(_)) | (Some(_), None) => false,
-        };
-        let (Ok(revision), true) = (record.revision.parse(), is_same_caller) else { return };
+        let opener = record.principal.map(|(issuer, subject)| Principal::new(subject).with_issuer(issuer));
+        let belongs = is_same_caller(opener.as_ref(), caller);
+        let (Ok(revision), true) = (record.revision.parse(), belongs) else { return };
         let connection = ServerConnection::with_limits(
             &self.server,
             self.config.clone(),
@@ -220,7 +220,7 @@ impl HttpState {
         connection.restore(revision, record.initialize_params, record.level);
         match self.sessions.insert_restored(id, connection, self.http.max_sessions) {
             true => self.start_sweeper(),
-            false => tracing::warn!("a session of another replica was not taken over: session limit reached"),
+            false => log::warn!("a session of another replica was not taken over: session limit reached"),
         }
     }
 

@@ -16,21 +16,23 @@ use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Sleep;
 
+use super::super::signal;
 use super::connections::{ConnGuard, ConnState, Connections, RequestGuard};
 use super::http_state::HttpState;
 use super::hyper_connection::{ALPN_PROTOCOLS, HyperConnection};
 use super::service::{HttpResponseFuture, HttpService, RequestSource};
 use super::tls;
 use crate::server::Server;
+use crate::shared::log;
 
 impl Server {
     /// Serves over HTTP, in every revision, until the process receives SIGINT or SIGTERM.
     ///
-    /// The endpoint is at `/mcp`; [`Server::http`] sets that and everything else. Requests in progress have five seconds to
+    /// The endpoint is at `/mcp`; [`Server::http`] sets that and everything else. The address is logged. Requests in progress have five seconds to
     /// finish after the signal, or the time set by [`Server::shutdown_grace`]. Fails if something was registered that cannot be
     /// offered, or if the address cannot be bound.
+    #[doc(alias("StreamableHttpService", "streamable_http", "StreamableHTTPServerTransport"))]
     pub async fn serve_http(self, address: impl ToSocketAddrs) -> crate::Result<()> {
-        super::super::stderr_log::fall_back_to_stderr();
         self.bind_http(address).await?.serve().await
     }
 
@@ -50,6 +52,7 @@ impl Server {
     }
 
     /// The server as a `tower` service, for another listener or router.
+    #[doc(alias("StreamableHttpService", "streamable_http_app", "tower", "axum"))]
     pub fn http_service(&self) -> crate::Result<HttpService> {
         self.check_registrations()?;
         let state = HttpState::new(self);
@@ -83,15 +86,23 @@ impl HttpListener {
         self.local_addr
     }
 
-    /// Serves until the process receives SIGINT or SIGTERM.
+    /// Serves until the process receives SIGINT or SIGTERM. Requests in progress then have the time of
+    /// [`Server::shutdown_grace`](crate::Server::shutdown_grace); a second signal ends them at once.
     pub async fn serve(self) -> crate::Result<()> {
-        self.serve_until(super::super::signal::shutdown_signal()).await
+        let (stop, stop_now) = (signal::shutdown_signal(), signal::second_shutdown_signal());
+        tokio::select! {
+            biased;
+            served = self.serve_until(stop) => served,
+            () = stop_now => Ok(()),
+        }
     }
 
-    /// Serves until `stop` completes. Then it accepts no more connections, ends the streams that only carry notifications,
+    /// Logs the address and serves until `stop` completes. Then it accepts no more connections, ends the streams that only carry notifications,
     /// and waits for requests in progress for the time of grace.
     pub async fn serve_until(self, stop: impl Future<Output = ()>) -> crate::Result<()> {
-        let Self { state, listener, tls, .. } = self;
+        let Self { state, listener, tls, local_addr } = self;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        log::info!("listening on {scheme}://{local_addr}{}", state.http.path);
         let connections = AbortConnectionsOnDrop(Connections::new(state.clone()));
         let permits = Arc::new(Semaphore::new(state.http.max_connections.min(Semaphore::MAX_PERMITS)));
         let mut stop = std::pin::pin!(stop);
@@ -113,7 +124,7 @@ impl HttpListener {
                 Ok((socket, _)) => socket,
                 Err(error) => {
                     // Most likely too many open files: wait until some are closed.
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    log::warn!(%error, "a connection could not be accepted");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                     continue;
                 }
@@ -130,7 +141,7 @@ impl HttpListener {
         tokio::select! {
             never = idle_timeout => match never {},
             finished = tokio::time::timeout(state.config.shutdown_grace, finish) => if finished.is_err() {
-                tracing::warn!("requests that outlasted the shutdown grace were aborted");
+                log::warn!("requests that outlasted the shutdown grace were aborted");
             },
         }
         connections.0.abort();

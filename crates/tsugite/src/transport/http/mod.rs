@@ -1,13 +1,16 @@
 //! Streamable HTTP: one endpoint for every revision; and HTTP+SSE, the transport of 2024-11-05, on two paths of its own.
 //!
-//! - Public: [`Http`] (settings), [`HttpService`] (the server as a `tower` service), [`HttpListener`] (with a socket).
-//! - `service`: the stages of a request, one function per method. Start reading here.
-//! - `request_head`, `headers`, `access`, `request_body`: the parts of a request and their checks.
-//! - `post`, `get`, `http_sse_endpoints`: decide and dispatch. `post_response`, `responses`: the response.
-//! - `exchange`: a request whose handler is running. `sse_body`: event streams. `event_stream`: events that can be resumed.
-//! - `sessions`: the table of sessions. `http_state`: the state that all connections share.
-//! - `listener`, `connections`: sockets and their timeouts. `only_http1` or `with_http2`, `tls` or `no_tls`: protocols of a
-//!   connection, by cargo feature.
+//! [`Http`] holds the settings, [`HttpService`] is a server as a `tower` service, and [`HttpListener`] is a server with a
+//! socket. The guide [HTTP](crate::guide::http) explains them with examples.
+
+// - `service`: the stages of a request, one function per method. Start reading here.
+// - `request_head`, `headers`, `named_session`, `access`, `web_origin`, `request_body`: the parts of a request and
+//   their checks.
+// - `post`, `get`, `http_sse_endpoints`: decide and dispatch. `post_response`, `responses`: the response.
+// - `exchange`: a request whose handler is running. `sse_body`: event streams. `event_stream`: events that can be resumed.
+// - `sessions`, `http_sse_sessions`: the tables of sessions. `http_state`: the state that all connections share.
+// - `listener`, `connections`: sockets and their timeouts. `only_http1` or `with_http2`, `tls` or `no_tls`: protocols of a
+//   connection, by cargo feature.
 
 mod access;
 mod connections;
@@ -17,9 +20,11 @@ mod get;
 mod headers;
 mod http_settings;
 mod http_sse_endpoints;
+mod http_sse_sessions;
 mod http_state;
 mod listener;
 mod maybe_ready;
+mod named_session;
 #[cfg(not(feature = "tls"))]
 mod no_tls;
 #[cfg(not(feature = "http2"))]
@@ -35,6 +40,7 @@ mod sessions;
 mod sse_body;
 #[cfg(feature = "tls")]
 mod tls;
+mod web_origin;
 #[cfg(feature = "http2")]
 mod with_http2;
 
@@ -79,6 +85,7 @@ impl Server {
 
     /// Sets where sessions and the events of streams are stored; in memory by default.
     #[must_use]
+    #[doc(alias("SessionManager", "EventStore", "session"))]
     pub fn store(self, store: impl Store) -> Self {
         self.configure(|config| {
             config.http.update(|settings: &mut HttpSettings| settings.store = Arc::new(store))

@@ -6,6 +6,8 @@ use std::task::Poll;
 
 use http::StatusCode;
 use tsugite_core::jsonrpc::{Incoming, Message, ParseError, Request};
+use tsugite_core::protocol::Method;
+use tsugite_core::protocol::subscriptions::Listen;
 use tsugite_core::revision::{Revision, RpcError};
 use tsugite_core::session::http::{
     HttpError, MirrorHeaders, PostDecision, RequestHeaders, check_stateless_headers, decide_post,
@@ -15,14 +17,17 @@ use tsugite_core::session::request_meta::{RequestMeta, parse_with_meta};
 
 use super::exchange::{Exchange, HttpHandlerFuture, Output, Resumable};
 use super::http_state::HttpState;
+use super::named_session::NamedSession;
 use super::post_response::{Dispatched, ResponseMode};
-use super::request_head::{NamedSession, RequestHead};
-use super::responses::{empty, http_error, parse_error};
+use super::request_head::RequestHead;
+use super::responses::{empty, http_error, parse_error, status_error};
 use super::sessions::SessionGuard;
 use crate::bus::BusEvent;
-use crate::server::connection::{Caller, ConnectionScope, ServerConnection};
-use crate::server::dispatch::{IncomingRequest, ReceivedRequest, Tracking};
+use crate::server::connection::{ConnectionScope, ServerConnection};
+use crate::server::dispatch::ReceivedRequest;
+use crate::server::incoming_request::{IncomingRequest, Tracking};
 use crate::server::pending::PendingRequest;
+use crate::server::principal::Caller;
 use crate::server::{DeclaredCapabilities, Headers, ResponseWriter};
 use crate::shared::outbound_queue::OutboundQueue;
 
@@ -38,6 +43,7 @@ pub(super) fn dispatch(
         Caller { principal: head.principal.clone(), headers: Headers::from_source(head.headers.clone()) };
     let mut post = IncomingPost {
         state,
+        accepts_events: head.accepts_events(),
         headers: head.mcp.with_session(&session),
         mirrors: head.mcp.mirrors(),
         session: session.into_guard(),
@@ -67,6 +73,8 @@ pub(super) fn dispatch(
 /// A POST whose body was read.
 struct IncomingPost<'a> {
     state: &'a Arc<HttpState>,
+    /// Whether the response may be an event stream. If not, only results are sent.
+    accepts_events: bool,
     headers: RequestHeaders<'a>,
     mirrors: MirrorHeaders<'a>,
     session: Option<SessionGuard>,
@@ -83,6 +91,16 @@ impl IncomingPost<'_> {
                 {
                     return reject(&error);
                 }
+                if !self.accepts_events && request.method == Listen::NAME {
+                    let text = "Not acceptable: `subscriptions/listen` is an event stream, and `Accept` must take one";
+                    return Dispatched::Response(status_error(StatusCode::NOT_ACCEPTABLE, text));
+                }
+                let (output, writer) = self.new_output(false);
+                let incoming = self.received_request(request, meta, revision, &writer, None);
+                let pending = self.state.stateless.handle_request(incoming);
+                self.exchange(output, pending, None, ResponseMode::Stateless)
+            }
+            PostDecision::BareDiscover(revision) => {
                 let (output, writer) = self.new_output(false);
                 let incoming = self.received_request(request, meta, revision, &writer, None);
                 let pending = self.state.stateless.handle_request(incoming);
@@ -90,7 +108,7 @@ impl IncomingPost<'_> {
             }
             PostDecision::Initialize(revision) => {
                 let connection = self.new_connection(match self.state.http.sessions {
-                    true => ConnectionScope::Session,
+                    true => ConnectionScope::UnorderedSession,
                     false => ConnectionScope::SingleRequest,
                 });
                 let (output, writer) = self.new_output(false);
@@ -125,9 +143,10 @@ impl IncomingPost<'_> {
     /// A queue and a slot for the messages of one request.
     fn new_output(&self, can_close_stream: bool) -> (Output, ResponseWriter) {
         let max_bytes = self.state.config.max_write_buffer_bytes;
-        let output = Output::new(match can_close_stream {
-            true => OutboundQueue::with_closable_stream(max_bytes),
-            false => OutboundQueue::new(max_bytes),
+        let output = Output::new(match (self.accepts_events, can_close_stream) {
+            (true, true) => OutboundQueue::with_closable_stream(max_bytes),
+            (true, false) => OutboundQueue::new(max_bytes),
+            (false, _) => OutboundQueue::discarding(),
         });
         let writer = ResponseWriter::with_slot(output.queue.clone(), output.response.clone());
         (output, writer)
@@ -203,7 +222,7 @@ impl IncomingPost<'_> {
             }
             (PostDecision::Reject(error), _) => Dispatched::Response(http_error(&error, None, "POST")),
             // Decisions for requests, or for another kind of body.
-            (PostDecision::Stateless(_) | PostDecision::Initialize(_), _)
+            (PostDecision::Stateless(_) | PostDecision::BareDiscover(_) | PostDecision::Initialize(_), _)
             | (PostDecision::DeliverResponse | PostDecision::InSession(_), _)
             | (PostDecision::Batch { .. }, Incoming::Single(_)) => {
                 Dispatched::Response(empty(StatusCode::BAD_REQUEST))

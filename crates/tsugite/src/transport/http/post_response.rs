@@ -14,7 +14,9 @@ use super::request_head::SESSION_ID;
 use super::response_body::HttpBody;
 use super::responses::{json, sse, status_error};
 use super::sessions::{HttpSession, OpenSessionError};
+use super::sse_body::PostSseBody;
 use crate::server::connection::ServerConnection;
+use crate::shared::log;
 
 /// A POST that was dispatched.
 pub(super) enum Dispatched {
@@ -89,7 +91,7 @@ fn build_response(
             mode => json(mode.status(response.error_code), response.body),
         },
         Outcome::Events(lines) => sse(HttpBody::full(exchange.make_events(&lines))),
-        Outcome::Stream => sse(HttpBody::sse(exchange.into_sse_body(mode.primes_streams(), state))),
+        Outcome::Stream => sse(HttpBody::sse(PostSseBody::new(exchange, mode.primes_streams(), state))),
         Outcome::Empty => sse(HttpBody::empty()),
     };
     (response, None)
@@ -126,7 +128,7 @@ fn open_session(
     let session = match state.sessions.open(connection, http.max_sessions, http.max_sessions_per_caller) {
         Ok(session) => session,
         Err(OpenSessionError::NoRandomness) => {
-            tracing::error!("the operating system gave no random bytes for a session");
+            log::error!("the operating system gave no random bytes for a session");
             return (status_error(StatusCode::INTERNAL_SERVER_ERROR, "No session could be opened"), None);
         }
         Err(OpenSessionError::LimitReached) => {

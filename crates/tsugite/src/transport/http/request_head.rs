@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
-use tsugite_core::revision::Revision;
-use tsugite_core::session::http::{MirrorHeaders, RequestHeaders, SessionHeader};
+use tsugite_core::session::http::{MirrorHeaders, RequestHeaders};
 
 use super::access;
 use super::headers::{AcceptHeader, SingleHeader, is_json};
 use super::http_settings::Http;
+use super::named_session::{NamedSession, SessionIdHeader};
 use super::responses::StatusError;
-use super::sessions::{SessionGuard, SessionId};
 use crate::server::Principal;
 
 /// The head of a request.
@@ -38,16 +37,6 @@ pub(super) struct McpHeaders {
     protocol_version: SingleHeader,
     method: SingleHeader,
     name: SingleHeader,
-}
-
-/// The header `Mcp-Session-Id`.
-#[derive(Clone, Copy, Default)]
-pub(super) enum SessionIdHeader {
-    #[default]
-    Absent,
-    Id(SessionId),
-    /// It is repeated or no id of this server.
-    Invalid,
 }
 
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -130,10 +119,12 @@ impl RequestHead {
     /// Checks `Content-Type` and `Accept` of a POST to the endpoint.
     pub(super) fn check_post(&self) -> Result<(), StatusError> {
         self.check_content_type()?;
-        match self.accept.allows_both() {
+        // Without `text/event-stream` a call can be answered, but nothing can be sent before the result.
+        match self.accept.allows_json() {
             true => Ok(()),
             false => {
-                let text = "Not acceptable: `Accept` must take `application/json` and `text/event-stream`";
+                let text = "Not acceptable: `Accept` must take `application/json`, and `text/event-stream` for messages \
+                            before the result";
                 Err(StatusError(StatusCode::NOT_ACCEPTABLE, text))
             }
         }
@@ -154,50 +145,6 @@ impl McpHeaders {
     /// The headers that repeat the method and the name of the body.
     pub(super) fn mirrors(&self) -> MirrorHeaders<'_> {
         MirrorHeaders { method: self.method.to_text(), name: self.name.to_text() }
-    }
-}
-
-impl SessionIdHeader {
-    fn add(&mut self, value: &HeaderValue) {
-        *self = match self {
-            SessionIdHeader::Absent => SessionId::parse(value.as_bytes().trim_ascii())
-                .map_or(SessionIdHeader::Invalid, SessionIdHeader::Id),
-            SessionIdHeader::Id(_) | SessionIdHeader::Invalid => SessionIdHeader::Invalid,
-        };
-    }
-}
-
-/// The session that a request names.
-pub(super) enum NamedSession {
-    /// It names none.
-    Absent,
-    /// The session has expired, belongs to another caller or never existed.
-    Unknown,
-    Found(SessionGuard, Revision),
-}
-
-impl NamedSession {
-    /// The session as decisions see it.
-    pub(super) fn header(&self) -> SessionHeader {
-        match self {
-            NamedSession::Absent => SessionHeader::Absent,
-            NamedSession::Unknown => SessionHeader::Unknown,
-            NamedSession::Found(_, revision) => SessionHeader::Known(*revision),
-        }
-    }
-
-    pub(super) fn revision(&self) -> Option<Revision> {
-        match self {
-            NamedSession::Absent | NamedSession::Unknown => None,
-            NamedSession::Found(_, revision) => Some(*revision),
-        }
-    }
-
-    pub(super) fn into_guard(self) -> Option<SessionGuard> {
-        match self {
-            NamedSession::Absent | NamedSession::Unknown => None,
-            NamedSession::Found(session, _) => Some(session),
-        }
     }
 }
 

@@ -79,7 +79,7 @@ pub(super) fn empty_with_headers(
 /// 405, with the methods that are served.
 pub(super) fn method_not_allowed(allow: &'static str) -> Response<HttpBody> {
     let mut response =
-        status_error(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed: only those of `Allow` are");
+        status_error(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed: use one of the `Allow` header");
     response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     response
 }

@@ -17,6 +17,7 @@ use super::connections::RequestGuard;
 use super::http_settings::Page;
 use super::http_state::HttpState;
 use super::maybe_ready::MaybeReady;
+use super::named_session::NamedSession;
 use super::request_body::read_body;
 use super::request_head::RequestHead;
 use super::response_body::HttpBody;
@@ -207,18 +208,23 @@ where
     read_body(body, &state, cx).then(cx, move |body, cx| match body {
         Err(error) => MaybeReady::Ready(error.into()),
         // After the body: a session may end while the body arrives.
-        Ok(body) => state.find_session(&head).then(cx, move |session, _| {
+        Ok(body) => find_session(&state, &head).then(cx, move |session, _| {
             let dispatched = post::dispatch(&state, &head, session, &body);
             dispatched.respond(&state)
         }),
     })
 }
 
+/// Finds the session that a request names, if it belongs to the caller.
+fn find_session(state: &Arc<HttpState>, head: &RequestHead) -> MaybeReady<NamedSession> {
+    state.find_session(head.mcp.session_id, head.principal.as_ref())
+}
+
 /// GET: head, session, then decide and open or resume a stream.
 fn endpoint_get(state: &Arc<HttpState>, head: RequestHead) -> MaybeReady<Response<HttpBody>> {
     let state = state.clone();
     MaybeReady::pending(async move {
-        let session = state.find_session(&head).wait().await;
+        let session = find_session(&state, &head).wait().await;
         get::get(&state, &head, session).await
     })
 }
@@ -227,7 +233,7 @@ fn endpoint_get(state: &Arc<HttpState>, head: RequestHead) -> MaybeReady<Respons
 fn endpoint_delete(state: &Arc<HttpState>, head: RequestHead) -> MaybeReady<Response<HttpBody>> {
     let state = state.clone();
     MaybeReady::pending(async move {
-        let session = state.find_session(&head).wait().await;
+        let session = find_session(&state, &head).wait().await;
         get::delete(&state, &head, session).await
     })
 }
@@ -253,11 +259,11 @@ where
         Ok(connection) => connection,
         Err(error) => return MaybeReady::Ready(error.into()),
     };
-    let state = state.clone();
+    let (state, principal) = (state.clone(), head.principal.clone());
     read_body(body, &state, cx).then(cx, move |body, _| match body {
         Err(error) => MaybeReady::Ready(error.into()),
         Ok(body) => MaybeReady::pending(async move {
-            http_sse_endpoints::handle_message(&state, &connection, &body).await
+            http_sse_endpoints::handle_message(&state, &connection, principal, &body).await
         }),
     })
 }

@@ -19,6 +19,7 @@ use super::event_stream::{EventStream, SessionStreams};
 use crate::lock::lock;
 use crate::server::Principal;
 use crate::server::connection::ServerConnection;
+use crate::shared::principal::is_same_caller;
 
 /// A session id: 192 random bits from the operating system, written as 32 characters of base64url.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,7 +67,7 @@ impl HttpSession {
 
     /// Whether this caller opened the session.
     fn belongs_to(&self, principal: Option<&Principal>) -> bool {
-        is_same_principal(self.connection.caller.principal.as_ref(), principal)
+        is_same_caller(self.connection.caller.principal.as_ref(), principal)
     }
 
     /// How long no request or stream has used the session.
@@ -88,14 +89,6 @@ impl HttpSession {
 
     fn with_existing_streams<T>(&self, look: impl FnOnce(&mut SessionStreams) -> Vec<T>) -> Vec<T> {
         lock(&self.streams).as_deref_mut().map_or_else(Vec::new, look)
-    }
-}
-
-fn is_same_principal(one: Option<&Principal>, other: Option<&Principal>) -> bool {
-    match (one, other) {
-        (Some(one), Some(other)) => one.issuer() == other.issuer() && one.subject() == other.subject(),
-        (None, None) => true,
-        _ => false,
     }
 }
 
@@ -205,12 +198,16 @@ impl Sessions {
         })
     }
 
-    /// Finds a session of this caller. It does not expire while the guard lives.
+    /// Finds a session of this caller, and notes the scopes of its token. The session does not expire while the guard
+    /// lives.
     pub(super) fn acquire(&self, id: &SessionId, principal: Option<&Principal>) -> Option<SessionGuard> {
         // The guard is made before the shard is unlocked, so that `remove_idle` sees it.
         let sessions = self.shard(id);
         let session = sessions.get(id).filter(|session| session.belongs_to(principal))?;
-        Some(SessionGuard::new(session.clone()))
+        let guard = SessionGuard::new(session.clone());
+        drop(sessions);
+        guard.connection.note_principal(principal);
+        Some(guard)
     }
 
     /// Ends a session, if it is still here. Returns its event streams, whose logs can be deleted.

@@ -36,12 +36,20 @@ pub(super) struct PostSseBody {
 }
 
 impl PostSseBody {
-    pub(super) fn new(
-        exchange: Exchange,
-        buffered: Option<Bytes>,
-        reader_id: u64,
-        state: &HttpState,
-    ) -> Self {
+    /// Continues an exchange as the body of its response. With `primes`, a stream that can be resumed begins with an event
+    /// that has nothing but an id.
+    pub(super) fn new(mut exchange: Exchange, primes: bool, state: &HttpState) -> Self {
+        let (mut buffered, mut reader_id) = (None, 0);
+        if let Some(resumable) = &mut exchange.resumable {
+            let stream = resumable.stream();
+            reader_id = stream.attach_reader();
+            if primes {
+                let (event, append) =
+                    stream.prime(state.http.retry_interval, &state.store, state.log_limits());
+                resumable.pending_append = append;
+                buffered = Some(event);
+            }
+        }
         Self { exchange, buffered, reader_id, keep_alive: KeepAlive::new(state) }
     }
 }

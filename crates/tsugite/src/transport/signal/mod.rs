@@ -4,4 +4,4 @@
 mod unix;
 
 #[cfg(unix)]
-pub(super) use unix::shutdown_signal;
+pub(super) use unix::{second_shutdown_signal, shutdown_signal};

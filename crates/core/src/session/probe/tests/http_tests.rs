@@ -255,7 +255,7 @@ fn any_other_error_in_a_200_leads_to_initialize_but_never_to_http_sse() {
 
 #[test]
 fn unreadable_4xx_leads_to_initialize_then_http_sse() {
-    // HTTP-093, HSSE-009, HSSE-010
+    // HTTP-093, HSSE-009, HSSE-010, HSSE-008
     for status in [400, 402, 404, 405, 406, 410, 415, 418, 499] {
         HttpScript::new(auto_policy()).status(status).expect_request(INITIALIZE);
         HttpScript::new(auto_policy()).error(status, &error(-32000)).expect_request(INITIALIZE);

@@ -189,7 +189,7 @@ fn interpreter(program: &Path) -> Option<String> {
 }
 
 /// How many directories of `PATH` an error lists.
-const MAX_LISTED_DIRS: usize = 16;
+const MAX_LISTED_DIRS: usize = 3;
 
 /// How many bytes of the first line Linux reads.
 const MAX_SHEBANG_BYTES: u64 = 256;

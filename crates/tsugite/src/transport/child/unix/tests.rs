@@ -17,6 +17,7 @@ use super::*;
 
 #[tokio::test]
 async fn child_that_ends_with_its_stdin_is_reaped_without_signal() {
+    // LIFE-019, STDIO-018
     // Slow, but within the grace period.
     let script = "trap 'exit 9' TERM; echo ready; read line; sleep 0.2; exit 7";
     let SpawnedChild { child, stdin, stdout } = spawn(sh(script));
@@ -33,6 +34,7 @@ async fn child_that_ends_with_its_stdin_is_reaped_without_signal() {
 
 #[tokio::test]
 async fn child_that_ignores_end_of_stdin_gets_sigterm() {
+    // LIFE-019, STDIO-018
     let script = "trap 'sleep 0.2; echo asked; exit 7' TERM; echo ready; sleep 300 & wait";
     // The default grace period, because a shell may take long to start.
     let SpawnedChild { child, stdin, stdout } = spawn(Command::from(["/bin/sh", "-c", script]));
@@ -45,6 +47,7 @@ async fn child_that_ignores_end_of_stdin_gets_sigterm() {
 
 #[tokio::test]
 async fn child_that_ignores_sigterm_is_killed_with_its_descendants() {
+    // LIFE-019, STDIO-018, L-08
     let SpawnedChild { child, stdin, stdout } = spawn(sh(IGNORES_SIGTERM).shutdown_grace(Duration::ZERO));
     let mut output = ChildStdout::new(stdout);
     let processes = output.read_processes(4).await;
@@ -156,6 +159,7 @@ async fn descendants_of_an_ended_child_get_sigterm_first() {
 
 #[tokio::test]
 async fn descendants_outside_the_group_are_ended_too() {
+    // L-08
     let SpawnedChild { child, stdin, stdout } = spawn(sh("setsid sleep 300 & echo $!; read line; exit 0"));
     let mut output = ChildStdout::new(stdout);
     let left = output.read_processes(1).await;
@@ -177,6 +181,7 @@ async fn stderr_is_complete_once_the_exit_is_known() {
 
 #[tokio::test]
 async fn child_that_logs_much_is_not_blocked() {
+    // STDIO-007, L-05
     let script = "head -c 10000000 /dev/zero | tr '\\0' x >&2; echo last >&2; echo done; read line";
     let SpawnedChild { child, stdin: _stdin, stdout } = spawn(sh(script));
     assert_eq!(ChildStdout::new(stdout).read_line().await, "done");
@@ -202,6 +207,7 @@ async fn child_that_closes_stdout_keeps_running_and_logging() {
 
 #[tokio::test]
 async fn discarded_stderr_is_empty() {
+    // STDIO-007
     let started = spawn(sh("echo noise >&2").stderr(Stderr::Discard));
     with_timeout(started.child.wait()).await;
     assert_eq!(started.child.stderr(), "");
@@ -209,6 +215,7 @@ async fn discarded_stderr_is_empty() {
 
 #[tokio::test]
 async fn child_inherits_only_allowed_variables() {
+    // L-04
     // Set by cargo, and not inherited by default.
     let name = "CARGO_PKG_NAME";
     assert!(std::env::var_os(name).is_some());
@@ -244,6 +251,7 @@ fn exported_shell_functions_are_not_inherited() {
 
 #[tokio::test]
 async fn command_is_made_from_strings_arrays_and_slices() {
+    // L-02
     let words = ["printf", "%s|", "a b", "$HOME"];
     let commands = [
         Command::from(words),
@@ -277,7 +285,7 @@ async fn spawn_error_names_the_cause() {
         (Command::from("npxx").env("PATH", "/usr/bin:/bin"), "not found in PATH (/usr/bin, /bin)".into()),
         (
             Command::from("npxx").env("PATH", "/a:".repeat(17) + "/b"),
-            format!("not found in PATH ({} and 2 more)", ["/a"; 16].join(", ")),
+            "not found in PATH (/a, /a, /a and 15 more)".into(),
         ),
         (Command::from("plain").env("PATH", &here), format!("the one in {here:?} is not executable")),
         (Command::from(&*missing), "no such file".into()),

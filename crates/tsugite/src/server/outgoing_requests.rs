@@ -1,0 +1,209 @@
+//! Requests sent to a client of the handshake era that have no response yet.
+//!
+//! A response is accepted only if its id is in this table, and only once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tsugite_core::jsonrpc::{ErrorObject, Id, RawJson, Response, write};
+use tsugite_core::protocol::cancellation::{Cancelled, CancelledParams};
+use tsugite_core::protocol::elicitation::Create;
+use tsugite_core::protocol::mrtr::InputRequest;
+use tsugite_core::protocol::roots;
+use tsugite_core::protocol::sampling::CreateMessage;
+use tsugite_core::revision::{Revision, write_notification, write_request};
+
+use super::ask_error::AskError;
+use crate::lock::lock;
+use crate::shared::cancel_reason::CancelReason;
+use crate::shared::outbound_queue::OutboundQueue;
+
+/// The requests sent to one client. Ids are never reused.
+#[derive(Default)]
+pub(crate) struct OutgoingRequests(Mutex<RequestTable>);
+
+type ResponseResult = Result<RawJson, ErrorObject>;
+
+#[derive(Default)]
+struct RequestTable {
+    last_id: i64,
+    waiters: HashMap<i64, oneshot::Sender<ResponseResult>>,
+    closed: bool,
+}
+
+impl OutgoingRequests {
+    /// Hands a response to the request that waits for it. Returns false and drops the response if none does: it is
+    /// late, a duplicate, or a mistake of the client.
+    pub(crate) fn receive_response(&self, response: Response<'_>) -> bool {
+        let waiter = response.id.and_then(|id| id.as_i64()).and_then(|id| self.lock().waiters.remove(&id));
+        let Some(waiter) = waiter else { return false };
+        // The receiver may be gone already.
+        drop(waiter.send(response.outcome.map(|raw| raw.to_owned())));
+        true
+    }
+
+    /// Ends every request: no response will come any more.
+    pub(crate) fn close(&self) {
+        let mut table = self.lock();
+        table.closed = true;
+        table.waiters.clear();
+    }
+
+    /// Registers a request. `None` if the table is closed. The caller keeps the time limit.
+    fn begin(&self) -> Option<(i64, oneshot::Receiver<ResponseResult>)> {
+        let (sender, receiver) = oneshot::channel();
+        let mut table = self.lock();
+        if table.closed {
+            return None;
+        }
+        table.last_id += 1;
+        let id = table.last_id;
+        table.waiters.insert(id, sender);
+        Some((id, receiver))
+    }
+
+    /// Removes a request. Returns false if it has its response, or the table was closed: there is nothing to cancel.
+    fn cancel(&self, id: i64) -> bool {
+        self.lock().waiters.remove(&id).is_some()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, RequestTable> {
+        lock(&self.0)
+    }
+}
+
+/// Sends a request whose params are already JSON and waits for the response. `None` if the client is gone. Dropping the
+/// future sends `notifications/cancelled`, with the reason if there is one.
+pub(crate) async fn send_raw_request(
+    requests: &Arc<OutgoingRequests>,
+    outbox: &Arc<OutboundQueue>,
+    revision: Revision,
+    (method, params): (&str, &RawJson),
+    cancel_reason: &CancelReason,
+) -> Option<Result<RawJson, ErrorObject>> {
+    let (id, response) = requests.begin()?;
+    let mut guard = OutgoingRequestGuard {
+        requests: requests.clone(),
+        outbox: outbox.clone(),
+        revision,
+        id,
+        sent: false,
+        reason: cancel_reason.clone(),
+    };
+    outbox.wait_for_capacity().await;
+    outbox.push(|out| drop(write::request(out, &Id::from(guard.id), method, Some(params))));
+    guard.sent = true;
+    response.await.ok()
+}
+
+/// Sends a request on the stream of a call and waits for the response. Dropping the future sends
+/// `notifications/cancelled`.
+pub(super) async fn send_request(
+    requests: &Arc<OutgoingRequests>,
+    outbox: &Arc<OutboundQueue>,
+    revision: Revision,
+    request: InputRequest,
+    timeout: Duration,
+) -> Result<RawJson, AskError> {
+    let (id, response) = requests.begin().ok_or(AskError::Closed)?;
+    let mut guard = OutgoingRequestGuard {
+        requests: requests.clone(),
+        outbox: outbox.clone(),
+        revision,
+        id,
+        sent: false,
+        reason: CancelReason::default(),
+    };
+    outbox.wait_for_capacity().await;
+    let mut written = Ok(());
+    let id = Id::from(guard.id);
+    outbox.push(|out| {
+        written = match request {
+            InputRequest::Elicit(params) => write_request::<Create>(out, &id, params, revision),
+            InputRequest::Sample(params) => write_request::<CreateMessage>(out, &id, params, revision),
+            InputRequest::Roots(params) => write_request::<roots::List>(out, &id, params, revision),
+            _ => Ok(()),
+        };
+    });
+    written?;
+    guard.sent = true;
+    match tokio::time::timeout(timeout, response).await {
+        Err(_) => Err(AskError::TimedOut),
+        Ok(Err(_)) => Err(AskError::Closed),
+        Ok(Ok(Err(error))) => Err(AskError::ErrorResponse(error)),
+        Ok(Ok(Ok(result))) => Ok(result),
+    }
+}
+
+/// A request without a response yet; dropping it cancels the request.
+struct OutgoingRequestGuard {
+    requests: Arc<OutgoingRequests>,
+    outbox: Arc<OutboundQueue>,
+    revision: Revision,
+    id: i64,
+    sent: bool,
+    /// The reason for which it is cancelled.
+    reason: CancelReason,
+}
+
+impl Drop for OutgoingRequestGuard {
+    fn drop(&mut self) {
+        if self.requests.cancel(self.id) && self.sent {
+            let mut params = CancelledParams::default().request_id(Id::from(self.id));
+            params.reason = self.reason.get().map(str::to_owned);
+            self.outbox.push(|out| drop(write_notification::<Cancelled>(out, params, self.revision)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tsugite_core::jsonrpc::Raw;
+
+    use super::*;
+
+    fn response(id: impl Into<Id<'static>>) -> Response<'static> {
+        Response { id: Some(id.into()), outcome: Ok(Raw::empty_object()) }
+    }
+
+    #[test]
+    fn response_is_accepted_once_and_ids_are_not_reused() {
+        // JRPC-004. JRPC-047: responses come in any order.
+        let requests = OutgoingRequests::default();
+        let (first, _first_response) = requests.begin().unwrap();
+        let (second, mut second_response) = requests.begin().unwrap();
+        assert_ne!(first, second);
+        assert!(requests.receive_response(response(second)));
+        assert!(second_response.try_recv().unwrap().is_ok());
+        assert!(!requests.receive_response(response(second)));
+        assert!(!requests.receive_response(response("1")));
+        assert!(requests.receive_response(response(first)));
+        let (third, _third_response) = requests.begin().unwrap();
+        assert!(third != first && third != second);
+    }
+
+    #[test]
+    fn only_a_request_without_response_is_cancelled() {
+        // CANC-003. CANC-010: a response after the cancellation is dropped.
+        let requests = OutgoingRequests::default();
+        let (answered, _answered_response) = requests.begin().unwrap();
+        let (open, _open_response) = requests.begin().unwrap();
+        assert!(requests.receive_response(response(answered)));
+        assert!(!requests.cancel(answered));
+        assert!(requests.cancel(open));
+        assert!(!requests.cancel(open));
+        assert!(!requests.receive_response(response(open)));
+    }
+
+    #[test]
+    fn closed_table_takes_no_requests() {
+        let requests = OutgoingRequests::default();
+        let (open, mut open_response) = requests.begin().unwrap();
+        requests.close();
+        assert!(open_response.try_recv().is_err());
+        assert!(!requests.cancel(open));
+        assert!(requests.begin().is_none());
+    }
+}
