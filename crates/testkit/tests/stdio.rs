@@ -143,7 +143,37 @@ async fn signal_ends_the_server_cleanly() {
 }
 
 #[tokio::test(flavor = "current_thread")]
+async fn second_signal_ends_the_server_at_once() {
+    for (first, second) in [("TERM", "INT"), ("INT", "INT")] {
+        // Calls have ten minutes to finish.
+        let mut peer = Peer::start_with(&["600000"]);
+        peer.say(&format!("{}{}", call(1, "slow"), listen(2, "{}"))).await;
+        let acknowledged = peer.hear().await;
+        assert!(acknowledged.get("method").is_some(), "{acknowledged}");
+        let signal = async |name: &str, id: u32| {
+            let kill = format!("kill -{name} {id}");
+            assert!(Command::new("sh").args(["-c", &kill]).status().await.unwrap().success());
+        };
+        let id = peer.child.id().unwrap();
+        signal(first, id).await;
+        // The subscription ends with the first signal, the call does not.
+        assert_eq!(peer.hear().await["id"], 2, "{first}");
+        signal(second, id).await;
+        let ended = tokio::time::timeout(std::time::Duration::from_secs(20), peer.child.wait()).await;
+        assert!(ended.expect("the server ends").unwrap().success(), "{first} {second}");
+    }
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn server_may_know_its_caller() {
+    let mut peer = Peer::start_with(&["--principal", "ann"]);
+    peer.say(&call(1, "who")).await;
+    assert_eq!(peer.hear().await["result"]["content"][0]["text"], "ann");
+}
+
+#[tokio::test(flavor = "current_thread")]
 async fn only_messages_reach_stdout() {
+    // L-07
     // STDIO-004, STDIO-006: the output of handlers and panics goes to stderr.
     let say = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": "say", "arguments": {"text": "hello"}, "_meta": {

@@ -25,6 +25,29 @@ fn changes_are_printed_in_both_eras() {
 }
 
 #[test]
+fn only_the_resources_asked_for_are_reported() {
+    let served = Served::start();
+    for (revision, json, expected) in [
+        ("2025-11-25", None, "resource demo://counter\nresource demo://counter\n"),
+        ("2026-07-28", None, "resource demo://counter\nresource demo://counter\n"),
+        ("2025-11-25", Some("--json"), RESOURCE_TWICE),
+        ("2026-07-28", Some("--json"), RESOURCE_TWICE),
+    ] {
+        let place = Place::new();
+        let words = ["listen", &served.url, "demo://counter", "-n", "2", "--rev", revision];
+        let listening = Running::start(place.command(words.into_iter().chain(json)));
+        listening.heard("listening");
+        // The change of the list comes between two changes of the resource.
+        for tool in ["touch", "toggle", "touch"] {
+            tsugite(&format!("call {} {tool}", served.url)).fine();
+        }
+        assert_eq!(listening.end().fine(), expected, "{revision}");
+    }
+}
+
+const RESOURCE_TWICE: &str = "{\"change\":\"resource\",\"uri\":\"demo://counter\"}\n{\"change\":\"resource\",\"uri\":\"demo://counter\"}\n";
+
+#[test]
 fn interrupt_ends_listen_and_leaves_no_child() {
     for signal in ["-INT", "-TERM"] {
         let place = Place::new();

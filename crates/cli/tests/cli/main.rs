@@ -10,6 +10,7 @@
 
 mod bridging;
 mod config;
+mod dev;
 mod help;
 mod installing;
 mod listening;

@@ -87,6 +87,29 @@ fn dead_server_does_not_affect_others() {
 }
 
 #[test]
+fn unreachable_server_is_reported_once() {
+    let place = Place::new();
+    listed(
+        &place,
+        json!({ "one": demo(&[]), "dead": { "command": "no-such-program" }, "nowhere": { "url": "http://127.0.0.1:1/mcp" } }),
+    );
+    let mut command = place.command(["serve", "--listen", "127.0.0.1:0", "--config", "many.json"]);
+    command.env("PATH", "/a:/b:/c:/d:/e");
+    let running = Running::start(command);
+    let url = running.line().trim().to_owned();
+    for rev in ["2025-11-25", "2026-07-28", "2025-11-25", "2024-11-05"] {
+        place.run(["list", &url, "--rev", rev]).fine();
+        place.run(["call", &url, "one_add", "a=1", "b=2", "--rev", rev]).fine();
+    }
+    running.signal("-TERM");
+    let err = running.end().err;
+    for server in ["dead", "nowhere"] {
+        assert_eq!(err.matches(&format!("the server `{server}`")).count(), 1, "{err}");
+    }
+    assert!(err.contains("not found in PATH (/a, /b, /c and 2 more)"), "{err}");
+}
+
+#[test]
 fn ended_server_is_restarted_and_others_continue() {
     let place = Place::new();
     let script = format!("echo $$ > \"$0\"; exec {TSUGITE} serve --stdio");

@@ -1,5 +1,7 @@
 //! Answers to server requests from options, the same in every revision.
 
+use serde_json::Value;
+
 use crate::support::{Place, tsugite};
 
 #[test]
@@ -29,5 +31,57 @@ fn options_answer_sampling_and_roots() {
         assert_eq!(run(&["summarize", "text=long", "--sample", "short"]).fine(), "short\n", "{revision}");
         let roots = run(&["places", "--root", "."]).fine();
         assert!(roots.starts_with("[\"file:///"), "{revision}: {roots}");
+    }
+}
+
+/// A server that offers a tool only to clients with the capability it needs.
+const PICKY: &str = r#"
+reply() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" "$2"; }
+while read -r line; do
+  case "$line" in
+  *'"initialize"'*)
+    for capability in sampling elicitation roots; do
+      case "$line" in *"\"$capability\""*)
+        tools="$tools${tools:+,}{\"name\":\"needs_$capability\",\"inputSchema\":{\"type\":\"object\"}}";;
+      esac
+    done
+    reply 1 '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"picky","version":"1"}}';;
+  *'"tools/list"'*) reply 2 "{\"tools\":[$tools]}";;
+  *'"tools/call"'*) reply 3 '{"content":[{"type":"text","text":"called"}]}';;
+  esac
+done
+"#;
+
+#[test]
+fn list_shows_tools_that_need_a_capability() {
+    let place = Place::new();
+    place.file("picky.sh", PICKY);
+    let run = |words: &str| {
+        let words = format!("{words} --rev 2025-11-25 -- sh picky.sh");
+        place.run(words.split(' ')).fine()
+    };
+    assert_eq!(run("list"), "tools\n  needs_sampling()\n  needs_elicitation()\n  needs_roots()\n");
+    assert_eq!(run("call needs_sampling"), "called\n");
+    let listed: Value = serde_json::from_str(&run("list --json")).unwrap();
+    assert_eq!(listed["tools"].as_array().unwrap().len(), 3, "{listed}");
+}
+
+#[test]
+fn every_verb_declares_the_same_capabilities() {
+    let place = Place::new();
+    let declared = |words: &str| {
+        let trace = place.path.join("trace.jsonl");
+        let words = format!("{words} --rev 2025-11-25 --trace {}", trace.display());
+        place.run(words.split(' ')).fine();
+        let first = std::fs::read_to_string(trace).unwrap().lines().next().unwrap().to_owned();
+        let first: Value = serde_json::from_str(&first).unwrap();
+        first["message"]["params"]["capabilities"].clone()
+    };
+    let all = declared("call demo add a=1 b=2");
+    assert!(all["sampling"].is_object() && all["roots"].is_object(), "{all}");
+    assert!(all["elicitation"]["url"].is_object() && all["elicitation"]["form"].is_object(), "{all}");
+    let with_options = "call demo summarize text=x --sample y --root .";
+    for words in [with_options, "list demo", "info demo", "ping demo", "complete demo review language r"] {
+        assert_eq!(declared(words), all, "{words}");
     }
 }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Instant;
 
-use crate::support::{LONG, Place, Running, Served};
+use crate::support::{LONG, Place, Running, Served, always, tsugite};
 
 fn get(address: &str, host: &str) -> String {
     let mut socket = TcpStream::connect(address).unwrap();
@@ -60,10 +60,75 @@ fn allowed_host_is_served() {
     assert!(page.starts_with("HTTP/1.1 200") && page.contains("http://workshop.example/mcp"), "{page}");
 }
 
+fn post(address: &str, path: &str, headers: &str, message: &str) -> String {
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
+    let length = message.len();
+    write!(
+        socket,
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\n{headers}Content-Length: {length}\r\n\r\n{message}"
+    )
+    .unwrap();
+    let mut text = String::new();
+    socket.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn http_options_apply_to_serve_and_bridge() {
+    let place = Place::new();
+    let options = ["--path", "/tools", "--allow-origin", "https://app.example", "--no-sessions", "--no-sse"];
+    for verb in [&["serve", "--listen", "127.0.0.1:0"][..], &["bridge", "demo", "--listen", "127.0.0.1:0"]] {
+        let running = Running::start(place.command(verb.iter().chain(&options)));
+        let url = running.line();
+        let address =
+            url.trim().strip_prefix("http://").and_then(|rest| rest.strip_suffix("/tools")).unwrap();
+        let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+        let origin = "Origin: https://app.example\r\n";
+        // Without a session there is nothing to begin first.
+        let answer = post(address, "/tools", origin, list);
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("\"add\""), "{answer}");
+        let foreign = post(address, "/tools", "Origin: https://evil.example\r\n", list);
+        assert!(foreign.starts_with("HTTP/1.1 403"), "{foreign}");
+        assert!(post(address, "/mcp", origin, list).starts_with("HTTP/1.1 404"));
+        assert!(post(address, "/messages", origin, list).starts_with("HTTP/1.1 404"));
+    }
+    let page = Running::start(place.command(["serve", "--listen", "127.0.0.1:0"].iter().chain(&options)));
+    let url = page.line();
+    let address = url.trim().strip_prefix("http://").and_then(|rest| rest.strip_suffix("/tools")).unwrap();
+    let page = get(address, address);
+    assert!(page.contains(&format!("http://{address}/tools")) && !page.contains("/sse"), "{page}");
+}
+
+#[test]
+fn verbose_log_does_not_repeat_the_address() {
+    let running = Running::start(Place::new().command(["serve", "-v", "--listen", "127.0.0.1:0"]));
+    running.heard("the demo server");
+    running.signal("-INT");
+    let ran = running.end();
+    assert_eq!((ran.code, ran.err.as_str()), (0, ""), "the rest of stderr");
+}
+
 #[test]
 fn signal_shuts_down_gracefully() {
     let Served { running, .. } = Served::start();
     running.heard("the demo server");
     running.signal("-INT");
     assert_eq!(running.end().code, 0);
+}
+
+#[test]
+fn rejected_host_is_not_reported_as_missing_credentials() {
+    let served = Served::start();
+    let response = get(served.address(), "evil.example");
+    let (_, body) = response.split_once("\r\n\r\n").unwrap();
+    // A name that resolves to the server and is not allowed differs from machine to machine: repeat its response.
+    let address = always("403 Forbidden\r\nContent-Type: application/json", body);
+    let err = tsugite(&format!("list http://{address}/mcp")).failed(2);
+    assert!(err.contains("step  http") && err.contains("does not serve the host"), "{err}");
+    assert!(err.contains("--allow-host 127.0.0.1"), "{err}");
+    assert!(!err.contains("Bearer") && !err.contains("authorization"), "{err}");
+    let json = tsugite(&format!("list http://{address}/mcp --json")).failed(2);
+    assert!(json.contains(r#""exit":2,"step":"http""#) && json.contains("--allow-host"), "{json}");
 }

@@ -141,7 +141,7 @@ fn next_command_restarts_a_lost_server() {
         let first = std::fs::read_to_string(place.path.join("server.pid")).unwrap();
         assert!(Command::new("kill").args(["-9", first.trim()]).status().unwrap().success());
         if revision == "2025-11-25" {
-            running.heard("note: the connection was lost; the next command reconnects");
+            running.heard("note: the server exited and was started again");
         }
         running.say("add a=2 b=2");
         assert_eq!(running.line(), "4\n", "{revision}");

@@ -128,6 +128,23 @@ fn results_as_json_are_one_line_each() {
 }
 
 #[test]
+fn json_object_gives_all_arguments() {
+    let place = Place::new();
+    assert_eq!(place.run(["call", "demo", "add", r#"{"a":1,"b":2}"#]).fine(), "3\n");
+    assert_eq!(place.run(["call", "demo", "add", r#"{"a":1,"b":2}"#, "b=5"]).fine(), "6\n");
+    let words = ["prompt", "demo", "review", r#"{"code":"x"}"#];
+    assert_eq!(place.run(words).fine(), "user: Review this code: x\n");
+    let err = place.run(["call", "demo", "add", r#"{"a":1,b:2}"#]).failed(1);
+    assert!(err.starts_with(r#"error: {"a":1,b:2} is not a JSON object: "#), "{err}");
+    assert!(err.contains("step  arguments") && err.contains("single quotes"), "{err}");
+    let err = place.run(["call", "demo", "add", "{", "--json"]).failed(1);
+    assert!(
+        err.starts_with(r#"{"error":{"exit":1,"step":"arguments","message":"{ is not a JSON object"#),
+        "{err}"
+    );
+}
+
+#[test]
 fn info_as_json_is_the_same_in_every_revision() {
     for revision in &REVISIONS[1..] {
         let info: Value =

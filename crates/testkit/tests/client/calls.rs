@@ -8,7 +8,8 @@ use tsugite::client::{
     Caching, Change, ChangeFilter, Client, Command, Direction, ErrorKind, FormResponse, ProbeRecord,
 };
 use tsugite::prelude::*;
-use tsugite::protocol::caching::CacheScope;
+use tsugite::protocol::{CacheScope, PromptArgument, Reference};
+use tsugite::server::CompletionRequest;
 use tsugite_testkit::fixture;
 use tsugite_testkit::http::TestServer;
 
@@ -34,6 +35,7 @@ async fn calls_work_in_memory_on_every_revision() {
 
 #[tokio::test]
 async fn calls_work_over_http_on_every_revision() {
+    // LIFE-034
     let serving = TestServer::start(&fixture::server()).await;
     let url = format!("http://{}/mcp", serving.address);
     for revision in Revision::ALL {
@@ -52,6 +54,7 @@ fn fixture_command() -> Command {
 
 #[tokio::test]
 async fn calls_work_over_stdio_on_every_revision() {
+    // LIFE-034, STDIO-001, STDIO-002
     for revision in Revision::ALL {
         let client = Client::spawn(fixture_command()).revision(revision).await.unwrap();
         tour(&client, revision).await.unwrap();
@@ -187,6 +190,58 @@ async fn total_time_of_all_rounds_is_limited() {
     assert!(start.elapsed() <= std::time::Duration::from_secs(51), "{:?}", start.elapsed());
 }
 
+#[tokio::test]
+async fn client_names_itself_with_a_pair() {
+    async fn caller(cx: Context) -> String {
+        cx.client().map(|client| format!("{} {}", client.name, client.version)).unwrap_or_default()
+    }
+
+    let server = Server::new("names", "1").tool(Tool::new("caller").handler(caller));
+    for revision in Revision::ALL {
+        let client =
+            Client::in_process(&server).revision(revision).client_info(("my-app", "2.0")).await.unwrap();
+        assert_eq!(client.call::<String>("caller", ()).await.unwrap(), "my-app 2.0", "{revision}");
+    }
+}
+
+#[tokio::test]
+async fn completion_takes_a_value_and_its_context() {
+    async fn titles(typing: CompletionRequest) -> Vec<String> {
+        vec![format!("{} on {}", typing.value, typing.argument("day").unwrap_or("any day"))]
+    }
+
+    let plan = Prompt::new("plan")
+        .argument(PromptArgument::new("day"))
+        .argument(PromptArgument::new("title"))
+        .complete("title", titles)
+        .handler(async || "Make a plan.");
+    let server = Server::new("plans", "1").prompt(plan);
+    for revision in Revision::ALL {
+        let client = Client::in_process(&server).revision(revision).await.unwrap();
+        let complete = || client.complete(Reference::prompt("plan"), "title", "n");
+        assert_eq!(complete().await.unwrap().completion.values, ["n on any day"], "{revision}");
+        let knows_context = revision >= Revision::V2025_06_18;
+        let expected = if knows_context { "n on Monday" } else { "n on any day" };
+        let completed = complete().context([("day", "Monday")]).await.unwrap();
+        assert_eq!(completed.completion.values, [expected], "{revision}");
+    }
+}
+
+#[tokio::test]
+async fn content_that_fits_no_form_fails_the_request() {
+    async fn ask(cx: Context) -> Result<String, AskError> {
+        cx.ask::<Sure>("Go on?").await.map(|Sure { sure }| sure.to_string())
+    }
+
+    let server = Server::new("asks", "1").tool(Tool::new("ask").handler(ask));
+    for revision in [Revision::V2025_06_18, Revision::V2025_11_25, Revision::V2026_07_28] {
+        let client = Client::in_process(&server).revision(revision);
+        let client = client.on_elicit_form(async |_| FormResponse::accept("yes")).await.unwrap();
+        let error = client.call::<String>("ask", ()).await.unwrap_err().to_string();
+        assert!(error.contains("not an object of form fields"), "{revision}: {error}");
+    }
+}
+
 #[derive(Form)]
 struct Sure {
     /// Are you?
@@ -236,6 +291,7 @@ fn promising(promise: &Value, gives: &Value) -> Command {
 
 #[tokio::test]
 async fn output_validation_is_optional_and_fetches_nothing() {
+    // TOOL-024, TOOL-035, F-08
     let number =
         json!({"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "required": ["n"]});
     for (promise, gives, fits) in [
@@ -312,4 +368,18 @@ async fn call_has_its_own_headers_and_meta() {
         assert_eq!(*notes.lock().unwrap(), [Value::Null, json!("hi")]);
     }
     serving.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn panic_of_the_wire_callback_does_not_end_the_connection() {
+    let server = fixture::server();
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let client = Client::in_process(&server)
+            .revision(revision)
+            .on_wire(|_, message| assert!(!message.contains("\"add\""), "a mistake in the callback"))
+            .await
+            .unwrap();
+        let sum: i64 = client.call("add", json!({"a": 1, "b": 2})).await.unwrap();
+        assert_eq!(sum, 3);
+    }
 }

@@ -1,7 +1,8 @@
 //! Our client as seen on the wire: the messages it sends, and how it handles those of a server.
 //!
 //! `transcripts` runs the conversations in `transcripts/*.txt` with a scripted server, `calls` uses our own server,
-//! and the servers of `faults` are broken or hostile.
+//! `outputs` reads the results of its tools, `failure_sources` its failures, and the servers of `faults` are broken or
+//! hostile.
 
 #![allow(
     clippy::unwrap_used,
@@ -12,5 +13,8 @@
 )]
 
 mod calls;
+mod failure_sources;
 mod faults;
+mod outputs;
+mod streams;
 mod transcripts;

@@ -100,7 +100,7 @@ async fn calls_return_their_results() {
 
 #[tokio::test]
 async fn progress_and_stray_messages_are_matched_by_id() {
-    // PROG-002, PROG-003, JRPC-041, STDIO-011
+    // PROG-002, PROG-003, PROG-010, JRPC-041, STDIO-011
     play(&[
         "progress_is_matched_by_its_token",
         "unmatched_messages_are_ignored",

@@ -10,6 +10,7 @@
 )]
 
 mod by_hand;
+mod tutorials;
 
 #[path = "../../../tsugite/examples/axum.rs"]
 mod axum_application;
@@ -35,6 +36,8 @@ mod resources;
 mod sampling;
 #[path = "../../../tsugite/examples/tools.rs"]
 mod tools;
+#[path = "../../../tsugite/examples/weather.rs"]
+mod weather;
 
 use serde_json::{Value, json};
 use tokio::net::TcpListener;

@@ -36,6 +36,7 @@ fn listen() -> Request {
 
 #[tokio::test]
 async fn non_text_param_header_is_refused() {
+    // HTTP-055
     // T-12, HTTP-076.
     let serving = TestServer::start(&server()).await;
     let absent = Request::stateless(call("place", json!({}))).header("Mcp-Param-Region", "\u{e9}");

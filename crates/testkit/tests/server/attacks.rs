@@ -31,7 +31,7 @@ fn raw(schema: Value) -> Tool {
 
 #[test]
 fn expensive_or_remote_schemas_are_refused_at_registration() {
-    // SCHM-012, SCHM-013, SCHM-015, SCHM-016, F-06, F-07
+    // SCHM-012, SCHM-013, SCHM-015, SCHM-016, F-06, F-07, SCHM-014
     let mut deep = json!({"type": "string"});
     for _ in 0..200 {
         deep = json!({"anyOf": [deep]});
@@ -90,12 +90,12 @@ async fn result_that_breaks_its_schema_is_an_internal_error() {
             async move { result }
         })
     };
-    let structured = |value: Value| CallResult::text("x").structured_content(value);
+    let structured = |value: Value| CallResult::from_text("x").structured_content(value);
     let server = Server::new("s", "1")
         .validate_output(true)
         .tool(tool("good", structured(json!({"n": 1}))))
         .tool(tool("bad", structured(json!({"n": "one"}))))
-        .tool(tool("none", CallResult::text("x")))
+        .tool(tool("none", CallResult::from_text("x")))
         .tool(tool("failed", CallResult::error("x")));
     let mut peer = RawClient::connect(&server, STATELESS, json!({})).await;
     for (name, fine) in [("good", true), ("bad", false), ("none", false), ("failed", true)] {

@@ -259,7 +259,7 @@ async fn repeated_handshake_starts_a_new_session() {
 
 #[tokio::test(start_paused = true)]
 async fn client_name_changes_nothing() {
-    // VER-008, ELIC-043
+    // VER-008, ELIC-043, F-37
     let who = Tool::new("who").handler(|who: Option<Principal>| async move { format!("{who:?}") });
     let server = everything().tool(who).visible(|who, item| item.name != "t" || who.is_some());
     for revision in revisions() {
@@ -481,4 +481,44 @@ async fn server_sends_no_request_before_initialized() {
         let call = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "places"}});
         assert_eq!(exchange(&mut wire, &call).await["method"], "roots/list");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn experimental_capabilities_are_declared() {
+    let settings = json!({"depth": 2});
+    let server = Server::new("s", "1").experimental("search", &settings).experimental("plain", &7);
+    for revision in Revisions::ALL.newest_first() {
+        let mut peer = RawClient::connect(&server, revision, json!({})).await;
+        let answer = match revision.is_stateless() {
+            true => peer.request("server/discover", json!({})).await,
+            false => {
+                let client = json!({"name": "peer", "version": "1"});
+                let params =
+                    json!({"protocolVersion": revision.as_str(), "capabilities": {}, "clientInfo": client});
+                peer.request("initialize", params).await
+            }
+        };
+        let declared = &answer["result"]["capabilities"]["experimental"];
+        assert_eq!(*declared, json!({"search": settings, "plain": {}}), "{revision}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn bare_discover_is_answered_at_any_time() {
+    let server = everything();
+    let bridge = tsugite::bridge::Bridge::to(Client::in_process(&server));
+    for server in [server.clone(), bridge.server()] {
+        let mut wire = memory::connect(&server).unwrap();
+        let full =
+            exchange(&mut wire, &stateless(json!("full"), "server/discover", json!({}), json!({}))).await;
+        assert!(full["result"]["supportedVersions"].is_array(), "{full}");
+        let bare = json!({"jsonrpc": "2.0", "method": "mcp/discover", "id": 1});
+        assert_eq!(exchange(&mut wire, &bare).await["result"], full["result"]);
+        exchange(&mut wire, &initialize(2, "2025-11-25", json!({}))).await;
+        assert_eq!(exchange(&mut wire, &bare).await["result"], full["result"]);
+        let strict =
+            exchange(&mut wire, &json!({"jsonrpc": "2.0", "method": "server/discover", "id": 3})).await;
+        assert_eq!(strict["error"]["code"], -32601, "{strict}");
+    }
+    bridge.close().await;
 }

@@ -15,6 +15,8 @@ mod attacks;
 mod elicitation;
 mod features;
 mod lifecycle;
+mod logging;
+mod notification_limit;
 mod notifications;
 mod regressions;
 mod transcripts;

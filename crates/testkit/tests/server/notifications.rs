@@ -163,7 +163,7 @@ async fn server_cancels_its_questions_only_in_handshake_revisions() {
 
 #[tokio::test(start_paused = true)]
 async fn progress_uses_the_token_and_ends_with_the_request() {
-    // PROG-004, PROG-007, PROG-008
+    // PROG-004, PROG-007, PROG-008, PROG-009, PROG-006
     let steps = Tool::new("steps").handler(|cx: Context| async move {
         cx.progress(1).total(3).message("one third").await;
         cx.progress(2.5).await;

@@ -47,9 +47,21 @@ fn no_untagged_messages() {
 }
 
 #[test]
+fn warnings_reach_stderr_without_a_subscriber() {
+    let mut found = Vec::new();
+    for source in tree::sources("crates/tsugite/src") {
+        for word in ["tracing::error!", "tracing::warn!"] {
+            let used = source.words(word).into_iter();
+            found.extend(used.map(|at| format!("{}: use `shared::log`", source.place(at))));
+        }
+    }
+    assert_none(found);
+}
+
+#[test]
 fn no_todos_and_no_skipped_tests() {
     let mut found = Vec::new();
-    for source in ["crates", "xtask", "bench", "fuzz"].into_iter().flat_map(tree::sources) {
+    for source in ["crates", "examples", "xtask", "bench", "fuzz"].into_iter().flat_map(tree::sources) {
         for word in ["todo!", "unimplemented!", "#[ignore"] {
             found.extend(source.words(word).into_iter().map(|at| format!("{}: {word}", source.place(at))));
         }
@@ -59,7 +71,7 @@ fn no_todos_and_no_skipped_tests() {
 
 #[test]
 fn every_file_opens_with_a_module_comment() {
-    let sources = ["crates", "xtask", "bench"].into_iter().flat_map(tree::sources);
+    let sources = ["crates", "examples", "xtask", "bench"].into_iter().flat_map(tree::sources);
     let bare = sources.filter(|source| !source.text.starts_with("//! "));
     assert_none(bare.map(|source| source.path).collect());
 }

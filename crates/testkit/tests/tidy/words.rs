@@ -1,4 +1,5 @@
-//! Plain words: sentences name their subject, and a doc summary says what the item is or does.
+//! Plain words: sentences name their subject, and a doc summary says what the item is or does. The words of the
+//! specification are found in rustdoc and in the pages.
 
 use crate::source::Source;
 use crate::{assert_none, tree};
@@ -32,6 +33,81 @@ fn doc_summaries_do_not_begin_with_what_or_who() {
             let first = sentence.text.split_whitespace().next();
             if matches!(first, Some("What" | "Who")) && !is_allowed(&source, sentence.text) {
                 found.push(format!("{}: {}", source.place(sentence.at), sentence.text.trim()));
+            }
+        }
+    }
+    assert_none(found);
+}
+
+/// Words of the specification and of other SDKs that rustdoc must find, where the name here is another one.
+const ALIASES: [&str; 26] = [
+    "AuthInfo",
+    "CallToolResult",
+    "ClientSession",
+    "FastMCP",
+    "GetPromptResult",
+    "McpError",
+    "ReadResourceResult",
+    "ServerHandler",
+    "ToolError",
+    "call_tool",
+    "create_message",
+    "elicit",
+    "elicitation",
+    "in_memory",
+    "list_changed",
+    "listTools",
+    "logging",
+    "middleware",
+    "notifications",
+    "protocol_version",
+    "proxy",
+    "rate_limit",
+    "readResource",
+    "report_progress",
+    "sampling",
+    "structured_output",
+];
+
+#[test]
+fn words_of_the_specification_are_doc_aliases() {
+    let mut aliases = std::collections::HashSet::new();
+    for source in tree::live_sources() {
+        for range in &source.strings {
+            let line = source.text[..range.start].rsplit_once("doc(alias").map_or("", |(_, line)| line);
+            if !line.is_empty() && !line.contains(']') {
+                aliases.insert(source.text[range.clone()].to_owned());
+            }
+        }
+    }
+    assert_none(ALIASES.iter().filter(|word| !aliases.contains(**word)).map(ToString::to_string).collect());
+}
+
+/// Words of the specification, each with the pages on which a reader searches for it.
+const PAGE_WORDS: [(&str, &[&str]); 8] = [
+    ("elicitation", &["asking", "bridge", "cli", "client", "settings", "testing", "tools"]),
+    ("sampling", &["asking", "bridge", "cli", "client", "settings", "testing", "tools"]),
+    ("structured output", &["client", "testing", "tools"]),
+    (
+        "protocol version",
+        &["asking", "bridge", "cli", "client", "composing", "host", "http", "testing", "tools"],
+    ),
+    ("middleware", &["composing", "http", "testing", "tools"]),
+    ("rate limit", &["composing", "http", "tools"]),
+    ("logging", &["client", "tools"]),
+    ("notification", &["changing", "client", "composing", "http", "stdio"]),
+];
+
+#[test]
+fn pages_use_the_words_of_the_specification() {
+    let mut found = Vec::new();
+    for (word, pages) in PAGE_WORDS {
+        for page in pages {
+            let path = format!("docs/{page}.md");
+            let text =
+                tree::text(&path).unwrap().to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ");
+            if !text.contains(word) {
+                found.push(format!("{path}: {word}"));
             }
         }
     }

@@ -69,13 +69,8 @@ impl Calculator {
 #[derive(Deserialize, JsonSchema)]
 struct Add {
     /// How much.
-    #[serde(default = "one", skip_serializing_if = "unsaid")]
+    #[serde(default = "one")]
     n: i64,
-}
-
-/// Keeps a default out of the schema.
-fn unsaid(_: &i64) -> bool {
-    true
 }
 
 fn one() -> i64 {

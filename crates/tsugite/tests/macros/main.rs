@@ -7,10 +7,12 @@
     reason = "a test fails by panicking, and so do its helpers"
 )]
 
+mod errors;
 mod forms;
 mod handlers;
 mod prompts;
 mod resources;
+mod state;
 mod tools;
 
 use serde_json::{Value, json};

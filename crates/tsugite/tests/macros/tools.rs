@@ -50,6 +50,27 @@ async fn function_becomes_a_tool() {
     assert_eq!(add::call(1, 2).await, 3);
 }
 
+/// Doubles a count.
+#[tool]
+async fn count(add: i64) -> i64 {
+    let count = add * 2;
+    count + add - add
+}
+
+#[tokio::test]
+async fn names_of_tools_can_be_used_for_variables() {
+    let add = add::call(1, 2).await;
+    let count = match count::call(add).await {
+        count if count < 0 => 0,
+        count => count,
+    };
+    assert_eq!((add, count), (3, 6));
+    // What the macro makes is an ordinary builder.
+    let renamed = self::add().title("Addition");
+    let server = Server::new("test", "1").tool(renamed).tool(self::count);
+    assert_eq!(answer(&server, call("count", json!({"add": 4}))).await["result"]["structuredContent"], 8);
+}
+
 #[tokio::test]
 async fn missing_argument_is_named() {
     let missing = answer(&Server::new("test", "1").tool(add), call("add", json!({"a": 1}))).await;
@@ -154,7 +175,7 @@ struct Parameters {
     drink: String,
     #[serde(default = "half")]
     factor: f64,
-    #[serde(default, skip_serializing_if = "unsaid")]
+    #[serde(default)]
     loud: bool,
     /// Who asks.
     who: Option<String>,
@@ -163,11 +184,6 @@ struct Parameters {
     r#type: Option<i64>,
     count: Option<i64>,
     always: Option<bool>,
-}
-
-/// Keeps a default out of the schema.
-fn unsaid(_: &bool) -> bool {
-    true
 }
 
 fn five() -> u32 {
@@ -207,6 +223,142 @@ async fn parameter_attributes_appear_in_the_schema() {
         ],
     )
     .await;
+}
+
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Priority {
+    Low,
+    #[default]
+    Normal,
+}
+
+/// Can be read, but not written.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Order {
+    NewestFirst,
+    /// With a doc comment, which moves it to a schema of its own.
+    OldestFirst,
+}
+
+fn first_page() -> u32 {
+    1
+}
+
+#[tool]
+async fn defaults(
+    #[arg(default = Priority::Normal)] chosen: Priority,
+    #[arg(default)] of_type: Priority,
+    #[arg(default = Order::OldestFirst)] order: Order,
+    #[arg(default = vec![1, 2])] list: Vec<i64>,
+    #[arg(default = [3])] array: Vec<i64>,
+    #[arg(default = first_page())] page: u32,
+    #[arg(default = Some(Order::NewestFirst))] nested: Option<Order>,
+    #[arg(default)] nothing: Option<String>,
+) -> String {
+    format!("{chosen:?} {of_type:?} {order:?} {list:?} {array:?} {page} {nested:?} {nothing:?}")
+}
+
+#[tokio::test]
+async fn defaults_of_any_expression_are_in_the_schema() {
+    let server = Server::new("test", "1").tool(defaults);
+    let list = answer(&server, ("tools/list", json!({}))).await;
+    let schema = &list["result"]["tools"][0]["inputSchema"];
+    let default = |name: &str| schema["properties"][name].get("default").cloned();
+    assert_eq!(default("chosen"), Some(json!("normal")), "{schema}");
+    assert_eq!(default("of_type"), Some(json!("normal")));
+    assert_eq!(default("order"), Some(json!("oldest-first")));
+    assert_eq!(default("list"), Some(json!([1, 2])));
+    assert_eq!(default("array"), Some(json!([3])));
+    assert_eq!(default("page"), Some(json!(1)));
+    // Neither can be told from the type.
+    assert_eq!((default("nested"), default("nothing")), (None, None));
+    assert_eq!(schema.get("required"), None);
+    let called = answer(&server, call("defaults", json!({}))).await;
+    assert_eq!(
+        called["result"]["content"][0]["text"],
+        r#"Normal Normal OldestFirst [1, 2] [3] 1 Some(NewestFirst) None"#
+    );
+}
+
+#[tool]
+async fn rules(
+    /// Not empty.
+    #[schemars(length(min = 1, max = 9))]
+    title: String,
+    #[arg(default = 3)]
+    #[schemars(range(min = 1, max = 10))]
+    count: u32,
+    #[schemars(inner(length(max = 2)))] tags: Option<Vec<String>>,
+) -> String {
+    format!("{title} {count} {tags:?}")
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Rules {
+    /// Not empty.
+    #[schemars(length(min = 1, max = 9))]
+    title: String,
+    #[serde(default = "three")]
+    #[schemars(range(min = 1, max = 10))]
+    count: u32,
+    #[schemars(inner(length(max = 2)))]
+    tags: Option<Vec<String>>,
+}
+
+fn three() -> u32 {
+    3
+}
+
+#[tokio::test]
+async fn rules_of_a_parameter_are_enforced() {
+    let by_hand = Tool::new("rules")
+        .handler(|Args(it): Args<Rules>| async move { rules::call(it.title, it.count, it.tags).await });
+    let server = Server::new("test", "1").tool(rules);
+    let refused = answer(&server, call("rules", json!({"title": "", "count": 11, "tags": ["abc"]}))).await;
+    let text = refused["result"]["content"][0]["text"].as_str().unwrap();
+    for expected in ["title", "shorter than 1", "count", "greater than the maximum of 10", "tags[0]"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert_twins(
+        server,
+        Server::new("test", "1").tool(by_hand),
+        [call("rules", json!({"title": "a"})), call("rules", json!({"title": "", "count": 0}))],
+    )
+    .await;
+}
+
+/// Finds a book.
+#[tool]
+async fn find(
+    #[schemars(regex(pattern = r"^\d{13}$"))] isbn: String,
+    #[schemars(inner(regex(pattern = "^[a-z]+$")))] tags: Option<Vec<String>>,
+) -> String {
+    format!("{isbn}{}", tags.unwrap_or_default().join(""))
+}
+
+/// Tags a book.
+#[tool]
+async fn tag_book(#[schemars(inner(regex(pattern = "^[a-z]+$")))] tags: Vec<String>) -> String {
+    tags.join(" ")
+}
+
+#[tokio::test]
+async fn pattern_of_a_parameter_is_enforced() {
+    let server = Server::new("test", "1").tool(find);
+    let list = answer(&server, ("tools/list", json!({}))).await;
+    assert_eq!(
+        list["result"]["tools"][0]["inputSchema"]["properties"]["isbn"],
+        json!({"type": "string", "pattern": r"^\d{13}$"})
+    );
+    let refused = answer(&server, call("find", json!({"isbn": "12"}))).await;
+    assert_eq!(refused["result"]["isError"], true, "{refused}");
+    let found = answer(&server, call("find", json!({"isbn": "9780140449136"}))).await;
+    assert_eq!(found["result"]["content"][0]["text"], "9780140449136");
+    let server = Server::new("test", "1").tool(tag_book);
+    let refused = answer(&server, call("tag_book", json!({"tags": ["ok", "NO"]}))).await;
+    assert_eq!(refused["result"]["isError"], true, "{refused}");
 }
 
 #[derive(Clone)]
@@ -367,7 +519,7 @@ async fn gives_result_of_call() -> CallResult {
 
 #[derive(Deserialize, JsonSchema)]
 struct Fails {
-    #[serde(default, skip_serializing_if = "unsaid")]
+    #[serde(default)]
     fails: bool,
 }
 

@@ -42,6 +42,14 @@ async fn of_a_prompt() -> String {
     String::new()
 }
 
+#[prompt]
+async fn rules_of_a_prompt(#[schemars(length(min = 1))] topic: String) -> String {
+    topic
+}
+
+#[tool]
+async fn rules_of_a_part(#[schemars(length(min = 1))] cx: Context) {}
+
 fn main() {
     let _ = Server::new("test", "1").tool(unknown).tool(parameters).prompt(of_a_prompt);
 }

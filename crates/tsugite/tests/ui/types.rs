@@ -26,7 +26,7 @@ async fn gives_or_fails() -> Result<Opaque, HandlerError> {
 }
 
 #[tool]
-async fn fails_with_text() -> Result<i64, String> {
+async fn fails_with() -> Result<i64, Opaque> {
     Ok(1)
 }
 

@@ -1,7 +1,8 @@
-//! Tests at a terminal: the prompt of the shell, and questions during a verb.
+//! Tests at a terminal: the prompt of the shell, questions during a verb, and results.
 
 mod prompt;
 mod questions;
+mod results;
 mod tmux;
 
 use tmux::Terminal;

@@ -51,7 +51,7 @@ fn lines_are_edited_and_kept_in_history() {
     for _ in 0..4 {
         terminal.presses("Left");
     }
-    terminal.presses("BSpace").presses("BSpace").types("ex").presses("Enter").shows("\"letters\":2");
+    terminal.presses("BSpace").presses("BSpace").types("ex").presses("Enter").shows("\"letters\": 2");
     terminal.ends_with("demo>");
     terminal.presses("Up").presses("Up").presses("Up").ends_with("demo> add a=1 b=2");
     terminal.presses("C-w").types("b=3").presses("C-a").types("call ").presses("C-e").presses("Enter");
@@ -161,7 +161,7 @@ fn lost_server_is_noted_and_restarted() {
     let server = terminal.place.holds("server.pid", "\n");
     terminal.types("add a=").ends_with("sh> add a=");
     assert!(Command::new("kill").args(["-9", server.trim()]).status().unwrap().success());
-    let screen = terminal.shows("note: the connection was lost; the next command reconnects");
+    let screen = terminal.shows("note: the server exited and was started again");
     assert!(screen.trim_end().ends_with("sh> add a="), "{screen}");
     terminal.types("1 b=2").presses("Enter").shows("\n3\n");
     terminal.ends_with("sh>");
@@ -215,6 +215,22 @@ fn long_lines_wrap_on_narrow_terminals() {
     terminal.presses("C-a").types("call ").presses("C-e").types("!");
     once(&terminal.shows("demo> call measure text="));
     once(&terminal.ends_with(&format!("{}!", &letters[96..])));
-    once(&terminal.presses("Enter").shows("\"letters\":151"));
+    once(&terminal.presses("Enter").shows("\"letters\": 151"));
     terminal.ends_with("demo>");
+}
+
+#[test]
+fn prompt_survives_a_restart_of_the_server() {
+    let script = "\"$TSUGITE\" dev --rev 2025-11-25 --watch config.sh -- sh server.sh";
+    let terminal = Terminal::within(crate::dev::place("TOOL=one"), script);
+    terminal.shows("bench 1, revision 2025-11-25: 1 tool");
+    terminal.ends_with("sh>");
+    terminal.types("o").presses("Tab").presses("Enter").shows("called one");
+    terminal.types("half a line");
+    terminal.place.file("config.sh", "echo rebuilt >&2; TOOL=other");
+    terminal.shows("note: tools: + other, - one");
+    assert!(terminal.ends_with("sh> half a line").contains("\nrebuilt\n"));
+    terminal.presses("C-c").ends_with("sh>");
+    terminal.types("other").presses("Enter").shows("called other");
+    terminal.presses("C-d").ends_with("(ended with 0)");
 }

@@ -175,7 +175,7 @@ async fn disconnected_clients_leave_no_tasks() {
 async fn opening(near: Revision, far: Revision) -> (Bridge, RawClient) {
     let ask = if far.is_stateless() { "subscriptions/listen" } else { "resources/subscribe" };
     let server = Server::new("mute", "1")
-        .tool(Tool::new("one").handler(async || 1))
+        .tool(Tool::new("one").description("Counts to one.").handler(async || 1))
         .resource(Resource::new("file:///x").handler(async || "x"))
         .layer(Mute(ask));
     let (connecting, sent) = overheard(Client::in_process(&server).revision(far));

@@ -2,10 +2,14 @@
 //!
 //! No test sleeps: where time matters the clock is paused.
 
+mod cancellation;
+mod credentials;
 mod disconnects;
 mod hanging_servers;
 mod isolation;
 mod odd_clients;
+mod pauses;
+mod prefixes;
 mod request_state;
 mod shell;
 mod subscriptions;
@@ -59,6 +63,42 @@ fn overheard(server: ClientBuilder) -> (ClientBuilder, Arc<Mutex<Vec<Value>>>) {
         }
     });
     (server, heard)
+}
+
+/// A layer that ends the next `subscriptions/listen` with an error when notified.
+#[derive(Clone, Default)]
+struct EndListen(Arc<tokio::sync::Notify>);
+
+#[derive(Clone)]
+struct EndingListen(EndListen, Next);
+
+impl Layer<Next> for EndListen {
+    type Service = EndingListen;
+
+    fn layer(&self, inner: Next) -> EndingListen {
+        EndingListen(self.clone(), inner)
+    }
+}
+
+impl Service<LayerRequest> for EndingListen {
+    type Response = LayerResponse;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<LayerResponse, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: LayerRequest) -> Self::Future {
+        let listens = request.method() == "subscriptions/listen";
+        let (answer, end) = (self.1.call(request), self.0.0.clone());
+        Box::pin(async move {
+            tokio::select! {
+                answer = answer => answer.map_err(Into::into),
+                () = end.notified(), if listens => Err("restarting".into()),
+            }
+        })
+    }
 }
 
 /// A layer that never responds to one method.

@@ -50,6 +50,12 @@ impl Pipe {
         std::mem::forget(unblocked);
         heard
     }
+
+    /// Writes a line for a script that reads from it.
+    pub(crate) async fn say(&self, line: &str) {
+        let (path, line) = (self.0.clone(), format!("{line}\n"));
+        within(tokio::task::spawn_blocking(move || std::fs::write(path, line).unwrap())).await.unwrap();
+    }
 }
 
 struct Unblock<'a>(&'a std::path::Path);

@@ -8,7 +8,7 @@ use tsugite::prelude::*;
 use tsugite_testkit::raw_client::RawClient;
 
 use super::shell::{Pipe, spawn};
-use super::{HANDSHAKE, STATELESS, can_be_asked, within};
+use super::{EndListen, HANDSHAKE, STATELESS, can_be_asked, within};
 
 fn growing() -> Server {
     Server::new("growing", "1").tool(Tool::new("one").handler(async || 1))
@@ -175,5 +175,82 @@ async fn late_server_is_subscribed_to() {
         assert_eq!(asked["method"], "subscriptions/listen", "{near}: {asked}");
         assert_eq!(asked["params"]["notifications"]["toolsListChanged"], true, "{near}: {asked}");
         bridge.close().await;
+    }
+}
+
+fn changes(peer: &RawClient) -> usize {
+    peer.notifications.iter().filter(|told| told["method"] == "notifications/tools/list_changed").count()
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_listener_is_notified_once() {
+    for far in [HANDSHAKE, STATELESS] {
+        let (server, other) = (growing(), growing());
+        let bridge = Bridge::to_many()
+            .target("a", Client::in_process(&server).revision(far))
+            .target("b", Client::in_process(&other).revision(far));
+        let near = bridge.server();
+        let mut peers = Vec::new();
+        for revision in [STATELESS, STATELESS, HANDSHAKE] {
+            let mut peer = RawClient::connect(&near, revision, json!({})).await;
+            if revision == STATELESS {
+                peer.send_request(
+                    "subscriptions/listen",
+                    json!({"notifications": {"toolsListChanged": true}}),
+                );
+                assert_eq!(within(peer.next()).await["method"], "notifications/subscriptions/acknowledged");
+            }
+            peers.push(peer);
+        }
+        server.add(Tool::new("two").handler(async || 2)).unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        for mut peer in peers {
+            within(peer.request("tools/list", json!({}))).await;
+            assert_eq!(changes(&peer), 1, "{far}: {:?}", peer.notifications);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_resource_listener_is_notified_once() {
+    let server = Server::new("s", "1").resource(Resource::text("text://a", "a"));
+    let bridge = Bridge::to_many().target("a", Client::in_process(&server).revision(STATELESS));
+    let near = bridge.server();
+    let mut peers = Vec::new();
+    for _ in 0..2 {
+        let mut peer = RawClient::connect(&near, STATELESS, json!({})).await;
+        let wish = json!({"notifications": {"resourceSubscriptions": ["text://a/a"]}});
+        peer.send_request("subscriptions/listen", wish);
+        assert_eq!(within(peer.next()).await["method"], "notifications/subscriptions/acknowledged");
+        peers.push(peer);
+    }
+    server.notify_resource_updated("text://a");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    for mut peer in peers {
+        within(peer.request("tools/list", json!({}))).await;
+        assert_eq!(peer.notifications.len(), 1, "{:?}", peer.notifications);
+    }
+}
+
+/// The server ends the subscription with an error, as one that is away for long does.
+#[tokio::test(start_paused = true)]
+async fn ended_subscription_is_opened_again() {
+    for near in [HANDSHAKE, STATELESS] {
+        let (server, end) = (growing(), EndListen::default());
+        let server = server.layer(end.clone());
+        let bridge = Bridge::to_many().target("a", Client::in_process(&server).revision(STATELESS));
+        let mut peer = RawClient::connect(&bridge.server(), near, json!({})).await;
+        if near == STATELESS {
+            peer.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
+            assert_eq!(within(peer.next()).await["method"], "notifications/subscriptions/acknowledged");
+        }
+        end.0.notify_one();
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        within(peer.request("tools/list", json!({}))).await;
+        let before = changes(&peer);
+        server.add(Tool::new("two").handler(async || 2)).unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        within(peer.request("tools/list", json!({}))).await;
+        assert_eq!(changes(&peer), before + 1, "{near}: {:?}", peer.notifications);
     }
 }

@@ -85,7 +85,7 @@ async fn retries_of_safe_requests_are_limited() {
 }
 
 #[tokio::test]
-async fn only_read_only_or_idempotent_tools_are_retried() {
+async fn trusted_hints_let_tools_be_retried() {
     let list = json!({"tools": [
         {"name": "reads", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": true}},
         {"name": "repeats", "inputSchema": {"type": "object"}, "annotations": {"idempotentHint": true}},
@@ -106,7 +106,7 @@ async fn only_read_only_or_idempotent_tools_are_retried() {
         }
     });
     let of = |name: &'static str| move |asked: &Asked| asked.body["params"]["name"] == name;
-    let client = within(raw.client()).await.unwrap();
+    let client = within(raw.client().trust_tool_hints(true)).await.unwrap();
     within(client.list_tools()).await.unwrap();
     for name in ["reads", "repeats"] {
         assert_eq!(call(&client, name).await.unwrap(), "again");
@@ -283,6 +283,7 @@ async fn closed_idle_connection_is_replaced() {
 
 #[tokio::test]
 async fn unreachable_server_is_a_connect_error() {
+    // JRPC-038
     let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     for connecting in [
         Client::connect(format!("http://{gone}/mcp")),

@@ -1,6 +1,7 @@
 //! Child processes that exit unexpectedly.
 
-use tsugite::client::{ChangeFilter, Client, ConnectStep, ErrorKind};
+use tsugite::client::{Change, ChangeFilter, Client, ConnectStep, ErrorKind};
+use tsugite::prelude::Revision;
 use tsugite_testkit::log::Warnings;
 
 use super::shell::{Path, noted, sh, spawn, spawn_modern};
@@ -169,4 +170,86 @@ async fn closing_during_resubscription_logs_no_warning() {
     within(client.close()).await;
     assert!(opening.end().await.is_err());
     assert_eq!(warnings.take(), [""; 0]);
+}
+
+/// The result of `server/discover`, under the id 1.
+const DISCOVERED: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28","2025-11-25"],"capabilities":{"tools":{}},"ttlMs":0,"cacheScope":"private","resultType":"complete"}}"#;
+/// The result of `initialize`, under the id 2.
+const INITIALIZED: &str = r#"{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}"#;
+
+#[tokio::test]
+async fn late_result_of_the_probe_counts_before_initialize() {
+    // The child reads `initialize` too before it answers: it takes longer than the timeout of the probe to start.
+    let script = format!("hear; hear; say '{DISCOVERED}'; say '{INITIALIZED}'; hear; answer 3 yes; drain");
+    let builder = Client::spawn(sh(&script)).probe_timeout(std::time::Duration::from_millis(50));
+    let client = within(builder).await.unwrap();
+    assert_eq!(client.revision(), Revision::V2026_07_28);
+    assert_eq!(client.probe_record().map(|record| record.revision), Some(Revision::V2026_07_28));
+    assert_eq!(call(&client, "t").await.unwrap(), "yes");
+}
+
+#[tokio::test]
+async fn revision_guessed_after_a_timeout_is_not_recorded() {
+    let slow = |script: &str| {
+        Client::spawn(sh(&format!("hear; hear; {script}; drain")))
+            .probe_timeout(std::time::Duration::from_millis(50))
+    };
+    let client = within(slow(&format!("say '{INITIALIZED}'"))).await.unwrap();
+    assert_eq!((client.revision(), client.probe_record()), (Revision::V2025_11_25, None));
+    // An error is an answer, even a late one.
+    let refused = r#"say '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}'"#;
+    let client = within(slow(&format!("{refused}; say '{INITIALIZED}'"))).await.unwrap();
+    assert_eq!(client.probe_record().map(|record| record.revision), Some(Revision::V2025_11_25));
+}
+
+#[tokio::test]
+async fn calls_do_not_restart_a_child_that_always_exits() {
+    let file = Path::new();
+    let script = format!("echo started >> {}; hello; exit 3", file.0.display());
+    let client = within(spawn(&script)).await.unwrap();
+    let mut last = None;
+    for _ in 0..20 {
+        last = Some(kind(call(&client, "t").await));
+    }
+    match last {
+        Some(ErrorKind::Connect { step: ConnectStep::Spawn, reason }) => {
+            assert!(reason.contains("ended with code 3") && reason.contains("6 times"), "{reason}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(file.text().lines().count(), 6);
+}
+
+#[tokio::test]
+async fn exited_child_is_restarted_for_its_listeners() {
+    let first = Path::new();
+    let script = format!(
+        r#"if [ ! -e {0} ]; then
+            : > {0}; hello; hear; say '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'; exit
+        fi
+        hello; drain"#,
+        first.0.display()
+    );
+    let client = within(spawn(&script)).await.unwrap();
+    let mut changes = within(client.listen(ChangeFilter::new().tools())).await.unwrap();
+    within(client.ping()).await.unwrap();
+    assert_eq!(within(changes.next()).await.unwrap().unwrap(), Change::All);
+    assert!(client.is_connected());
+}
+
+#[tokio::test]
+async fn listeners_hear_that_a_child_is_gone() {
+    let file = Path::new();
+    let script = format!(
+        r#"echo started >> {0}; [ $(wc -l < {0}) -gt 1 ] && exit 5
+        hello; hear; say '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'"#,
+        file.0.display()
+    );
+    let client = within(spawn(&script)).await.unwrap();
+    let mut changes = within(client.listen(ChangeFilter::new().tools())).await.unwrap();
+    within(client.ping()).await.unwrap();
+    let error = within(changes.next()).await.unwrap().unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Connect { .. }), "{error}");
+    assert!(within(changes.next()).await.is_none());
+    assert_eq!(file.text().lines().count(), 6);
 }

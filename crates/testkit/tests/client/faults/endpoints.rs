@@ -16,6 +16,7 @@ const SECRET: &str = "hunter2-is-the-secret";
 
 #[tokio::test]
 async fn redirect_to_another_server_is_not_followed() {
+    // T-21
     let other = Raw::start(|asked, wire| {
         wire.json(&asked.answer("stolen"));
         Then::Keep
@@ -62,7 +63,8 @@ async fn redirect_on_the_same_server_keeps_message_and_credentials() {
             Then::Keep
         });
         let client = within(raw.client().bearer(SECRET)).await.unwrap();
-        assert_eq!(call(&client, "t").await.unwrap(), "yes");
+        let called = within(client.call::<String>("t", json!({})).idempotent()).await;
+        assert_eq!(called.unwrap(), "yes");
         let last = raw.seen().pop().unwrap();
         assert_eq!((last.verb.as_str(), last.path.as_str()), ("POST", "/elsewhere/mcp?x=1"));
         assert!(last.header("authorization").unwrap().ends_with(SECRET));
@@ -71,6 +73,7 @@ async fn redirect_on_the_same_server_keeps_message_and_credentials() {
 
 #[tokio::test]
 async fn endpoint_on_another_server_is_refused() {
+    // HSSE-013, T-22
     let other = Raw::start(|_, _| Then::Close);
     let address = other.address;
     for endpoint in [
@@ -120,6 +123,7 @@ async fn missing_endpoint_event_times_out() {
 
 #[tokio::test]
 async fn broken_http_sse_stream_fails_its_calls_and_reopens() {
+    // HSSE-003, HSSE-011
     let raw = Raw::start(|asked, wire| {
         if asked.verb == "POST" {
             let path = asked.path.clone();
@@ -273,9 +277,10 @@ async fn authorizer_is_called_and_its_token_is_sent() {
 
 #[tokio::test]
 async fn authorizer_is_called_at_most_twice_per_request() {
+    // C-24
     for status in [401, 403] {
         let raw = Raw::after_hello(move |_, wire| {
-            wire.status(status, "", "");
+            wire.status(status, "www-authenticate: Bearer\r\n", "");
             Then::Keep
         });
         let challenges = Arc::default();
@@ -338,6 +343,7 @@ async fn errors_contain_no_secrets() {
 
 #[tokio::test]
 async fn session_id_is_sent_unchanged_and_never_shown() {
+    // SESS-004
     let raw = Raw::start(|asked, wire| {
         if asked.method() == "initialize" {
             wire.json_with(&format!("mcp-session-id: {SECRET}\r\n"), &super::raw::welcome(asked));

@@ -44,6 +44,7 @@ async fn endless_response_head_is_refused() {
 
 #[tokio::test]
 async fn endless_response_body_is_too_large() {
+    // M-09
     let raw = Raw::after_hello(|_, wire| {
         wire.write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n[");
         wire.for_ever("[".repeat(1 << 16))
@@ -78,6 +79,7 @@ async fn endless_event_is_too_large() {
 
 #[tokio::test]
 async fn only_real_progress_extends_the_timeout() {
+    // F-31
     let pieces: [fn(&Asked) -> String; 5] = [
         |_| ": comment\n\n".into(),
         |_| "id: 1\ndata:\n\n".into(),
@@ -166,6 +168,7 @@ async fn endless_notifications_of_a_child_do_not_block_calls() {
 
 #[tokio::test]
 async fn endless_and_cyclic_pages_are_refused() {
+    // F-30
     let raw = Raw::after_hello(|asked, wire| {
         let cursor = asked.body["params"]["cursor"].as_str().unwrap_or("0").to_owned();
         let next = match asked.method() {
@@ -205,6 +208,7 @@ async fn endless_and_cyclic_pages_are_refused() {
 
 #[tokio::test]
 async fn endless_rounds_are_refused() {
+    // M-08
     let form = json!({"method": "elicitation/create", "params": {"mode": "form", "message": "again?", "requestedSchema": {"type": "object", "properties": {}}}});
     let raw = Raw::start(move |asked, wire| {
         let state = asked.body["params"]["requestState"].as_str().unwrap_or("0").parse::<u64>().unwrap() + 1;
@@ -264,9 +268,11 @@ async fn retries_of_a_busy_server_are_limited() {
     for status in [429, 503] {
         for after in ["0", "Thu, 01 Jan 1970 00:00:00 GMT"].iter().chain(&absurd) {
             let before = raw.calls();
-            let outcome = within(client.call::<String>("t", json!({"status": status, "after": after}))).await;
+            let outcome =
+                within(client.call::<String>("t", json!({"status": status, "after": after})).idempotent())
+                    .await;
             match kind(outcome) {
-                ErrorKind::Status { status: found, body } => {
+                ErrorKind::Status { status: found, body, .. } => {
                     assert_eq!((found, body.as_str()), (status, "later"))
                 }
                 other => panic!("{after}: {other:?}"),
@@ -278,14 +284,16 @@ async fn retries_of_a_busy_server_are_limited() {
     }
     // Without `Retry-After` the client retries with backoff, up to a limit.
     let (before, start) = (raw.calls(), Instant::now());
-    let outcome = within(client.call::<String>("t", json!({"status": 503}))).await;
+    let outcome = within(client.call::<String>("t", json!({"status": 503})).idempotent()).await;
     assert!(matches!(kind(outcome), ErrorKind::Status { status: 503, .. }));
     assert_eq!(raw.calls() - before, 4);
-    assert!(start.elapsed() >= Duration::from_millis(3_500));
+    // 0.5, 1 and 2 seconds, each with up to a half less.
+    assert!(start.elapsed() >= Duration::from_millis(1_750));
 }
 
 #[tokio::test]
 async fn get_stream_that_closes_at_once_reopens_with_backoff() {
+    // HTTP-032
     let raw = Raw::start(|asked, wire| {
         if asked.verb != "GET" {
             return hello(asked, wire).unwrap();
@@ -421,4 +429,90 @@ impl Slow for ErrorKind {
     fn is_slow(&self) -> bool {
         matches!(self, ErrorKind::TimedOut { .. } | ErrorKind::Connect { .. })
     }
+}
+
+#[tokio::test]
+async fn oversized_response_of_a_child_fails_its_call_at_once() {
+    let large = "x".repeat(70_000);
+    let file = super::shell::Path::new();
+    std::fs::write(&file.0, &large).unwrap();
+    let body = format!("$(cat {})", file.0.display());
+    let script = format!(
+        r#"hello; hear; say '{{"jsonrpc":"2.0","id":2,"result":{{"content":[{{"type":"text","text":"'"{body}"'"}}]}}}}'; hear; answer 3 yes; drain"#
+    );
+    let client = within(spawn(&script).max_message_bytes(50_000)).await.unwrap();
+    let ErrorKind::TooLarge(text) = kind(call(&client, "t").await) else { panic!("another error") };
+    assert!(text.contains("50000") && text.contains("max_message_bytes"), "{text}");
+    assert_eq!(call(&client, "t").await.unwrap(), "yes");
+}
+
+#[tokio::test]
+async fn oversized_message_that_is_no_response_fails_no_call() {
+    // A request or a notification with an id in its params, and a response whose id comes last.
+    let large = super::shell::Path::new();
+    std::fs::write(&large.0, "x".repeat(70_000)).unwrap();
+    let text = format!(r#""'"$(cat {})"'""#, large.0.display());
+    for line in [
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"id":2,"data":{text}}}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":2,"method":"roots/list","params":{{"data":{text}}}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","result":{{"id":2,"data":{text}}},"id":2}}"#),
+        format!(r#"[{{"jsonrpc":"2.0","id":2,"result":{{"data":{text}}}}}]"#),
+    ] {
+        let script = format!("hello; hear; say '{line}'; answer 2 yes; drain");
+        let client = within(spawn(&script).max_message_bytes(50_000)).await.unwrap();
+        assert_eq!(call(&client, "t").await.unwrap(), "yes", "{}", &line[..40]);
+    }
+}
+
+/// A server whose lists never end; each page has about 10 KB.
+fn endless_list() -> Raw {
+    Raw::after_hello(|asked, wire| {
+        let cursor = asked.body["params"]["cursor"].as_str().unwrap_or("0").parse::<u64>().unwrap();
+        let tool = json!({"name": "t", "description": "x".repeat(10_000), "inputSchema": {"type": "object"}});
+        let next = (cursor + 1).to_string();
+        wire.json(&asked.result(json!({"tools": [tool], "nextCursor": next, "resultType": "complete"})));
+        Then::Keep
+    })
+}
+
+#[tokio::test]
+async fn list_is_limited_in_bytes() {
+    let raw = endless_list();
+    for client in [raw.client(), raw.modern()] {
+        let client = within(client.max_list_bytes(100_000).max_pages(50)).await.unwrap();
+        let before = raw.count(|asked| asked.method() == "tools/list");
+        let ErrorKind::TooLarge(text) = kind(within(client.list_tools()).await) else { panic!("no limit") };
+        assert!(text.contains("100000") && text.contains("max_list_bytes"), "{text}");
+        assert!(raw.count(|asked| asked.method() == "tools/list") - before <= 10);
+    }
+}
+
+#[tokio::test]
+async fn list_is_limited_in_time() {
+    let raw = endless_list();
+    let client = raw.modern().total_timeout(SHORT).max_pages(usize::MAX).max_list_bytes(usize::MAX);
+    let client = within(client).await.unwrap();
+    match kind(within(client.list_tools()).await) {
+        ErrorKind::TimedOut { limit, kind: TimeoutKind::Total } => assert_eq!(limit, SHORT),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn large_request_state_is_not_sent_back() {
+    let raw = Raw::after_hello(|asked, wire| {
+        match asked.body["params"]["requestState"].as_str() {
+            Some(_) => wire.json(&asked.answer("done")),
+            None => wire.json(&asked.result(json!({
+                "resultType": "input_required", "requestState": "x".repeat(2_000),
+            }))),
+        }
+        Then::Keep
+    });
+    let client = within(raw.modern().max_request_state_bytes(1_999)).await.unwrap();
+    let ErrorKind::TooLarge(text) = kind(call(&client, "t").await) else { panic!("no limit") };
+    assert!(text.contains("2000") && text.contains("max_request_state_bytes"), "{text}");
+    assert_eq!(raw.calls(), 1);
+    let client = within(raw.modern().max_request_state_bytes(2_000)).await.unwrap();
+    assert_eq!(call(&client, "t").await.unwrap(), "done");
 }

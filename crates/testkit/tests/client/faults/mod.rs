@@ -4,6 +4,7 @@
 //! No test sleeps: timeouts that must expire are short, and the test waits for the effect.
 
 mod broken_connections;
+mod caching;
 mod cancellation;
 mod child_exit;
 mod endpoints;
@@ -11,6 +12,7 @@ mod limits;
 mod pipes;
 mod process_tree;
 mod raw;
+mod repeats;
 mod responses;
 mod server_requests;
 mod sessions;

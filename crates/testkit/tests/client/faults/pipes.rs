@@ -100,6 +100,7 @@ async fn child_that_closes_stdin_loses_its_connection() {
 
 #[tokio::test]
 async fn only_the_end_of_long_stderr_is_kept() {
+    // STDIO-008
     let script = r#"hello; hear; head -c 50000000 /dev/zero | tr '\0' 'e' >&2; echo >&2; echo the last >&2; answer 2 yes; drain"#;
     let client = within(spawn(script)).await.unwrap();
     assert_eq!(without_growing(call(&client, "t")).await.unwrap(), "yes");

@@ -23,6 +23,7 @@ async fn responses_are_matched_in_any_order() {
 
 #[tokio::test]
 async fn response_without_a_request_is_ignored() {
+    // F-41
     let script = |id: u32| {
         format!(
             r#"
@@ -41,6 +42,7 @@ async fn response_without_a_request_is_ignored() {
 
 #[tokio::test]
 async fn response_with_both_or_no_outcome_is_ignored() {
+    // F-41
     let script = r#"
         hello; hear
         say '{"jsonrpc":"2.0","id":2,"result":{"content":[]},"error":{"code":1,"message":"both"}}'

@@ -135,6 +135,7 @@ async fn server_request_before_the_handshake_does_not_disturb_it() {
 
 #[tokio::test]
 async fn requests_of_stateless_servers_are_ignored() {
+    // JRPC-040, HTTP-012, F-42
     let script = format!(
         r#"hear
         say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'
@@ -172,6 +173,7 @@ async fn requests_of_stateless_servers_are_ignored() {
 
 #[tokio::test]
 async fn invalid_input_requests_are_not_followed() {
+    // M-11
     let raw = Raw::start(|asked, wire| {
         let method = asked.body["params"]["arguments"]["method"].clone();
         let asked_for = json!({"q": {"method": method, "params": {"name": "x"}}});

@@ -7,6 +7,7 @@ use super::{call, within, without_growing};
 
 #[tokio::test]
 async fn noise_between_messages_is_skipped() {
+    // L-06
     let noise = [
         "echo 'Server running on stdio'",
         "echo; echo '   '; printf '\\r\\n'",
@@ -59,6 +60,7 @@ async fn endless_nesting_is_skipped() {
 
 #[tokio::test]
 async fn line_of_two_gibibytes_is_skipped_without_buffering() {
+    // L-05
     let script = r#"hello; hear; head -c 2147483648 /dev/zero | tr '\0' 'x'; echo; answer 2 yes; drain"#;
     let client = within(spawn(script).max_message_bytes(1 << 20)).await.unwrap();
     // A busy machine needs longer for this much than the default timeout.
@@ -70,13 +72,14 @@ async fn line_of_two_gibibytes_is_skipped_without_buffering() {
 async fn message_over_the_size_limit_is_skipped() {
     // Whitespace between tokens counts toward the limit.
     let script = r#"
-        hello; hear; printf '%-4097s\n' "$(answer 2 long)"; printf '%-4096s\n' "$(answer 2 fits)"; drain"#;
+        hello; hear; printf '%-4097s\n' "$(answer 9 long)"; printf '%-4096s\n' "$(answer 2 fits)"; drain"#;
     let client = within(spawn(script).max_message_bytes(4096)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "fits");
 }
 
 #[tokio::test]
 async fn endless_line_times_out() {
+    // L-05
     for hello in ["hello", ":"] {
         let script = format!("{hello}; hear; tr '\\0' 'x' < /dev/zero");
         let client = match hello {

@@ -39,6 +39,7 @@ fn server() -> Server {
 
 #[tokio::test(start_paused = true)]
 async fn call_times_out_after_thirty_seconds_of_silence() {
+    // JRPC-038
     for revision in REVISIONS {
         let client = Client::in_process(&server()).revision(revision).await.unwrap();
         let start = Instant::now();

@@ -28,13 +28,16 @@ async fn learn(Args(Learn { language, greeting }): Args<Learn>, cx: Context) -> 
     let schema = Schema::from(json!({
         "type": "object", "properties": {"name": {"type": "string", "minLength": 1}}, "required": ["name"],
     }));
-    let tool = Tool::new(&language).input_schema(schema).raw_handler(move |arguments, _| {
-        let greeting = greeting.clone();
-        async move {
-            let Greet { name } = arguments.read()?;
-            Ok::<_, HandlerError>(format!("{greeting}, {name}!"))
-        }
-    });
+    let tool = Tool::new(&language)
+        .description(format!("Greets a person in {language}."))
+        .input_schema(schema)
+        .raw_handler(move |arguments, _| {
+            let greeting = greeting.clone();
+            async move {
+                let Greet { name } = arguments.read()?;
+                Ok::<_, HandlerError>(format!("{greeting}, {name}!"))
+            }
+        });
     cx.server().add(tool).map_err(|error| HandlerError::new(error.to_string()))?;
     Ok(format!("learnt {language}"))
 }

@@ -186,7 +186,7 @@ async fn origin_is_compared_as_a_whole() {
 
 #[tokio::test]
 async fn host_is_checked_on_every_listen_address() {
-    // T-06, HTTP-006: an address is always chosen, and every one but loopback is a choice.
+    // T-06: an address is always chosen, and every one but loopback is a choice.
     let (server, count) = counted();
     let local = server.bind_http("localhost:0").await.unwrap().local_addr();
     assert!(local.ip().is_loopback());

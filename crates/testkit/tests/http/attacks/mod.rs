@@ -2,7 +2,8 @@
 
 mod access;
 mod bodies;
-mod guard;
+mod duplicate_names;
+pub(crate) mod guard;
 mod headers;
 mod request_state;
 mod sessions;

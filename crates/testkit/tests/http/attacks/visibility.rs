@@ -115,3 +115,72 @@ async fn each_request_is_authorized_by_its_own_token() {
     }
     assert_eq!(count.get(), OLD.len());
 }
+
+fn scoped_office() -> Server {
+    Server::new("s", "1")
+        .resource(Resource::text("text://open", "a"))
+        .resource(Resource::text("text://secret", "b").tag("admin"))
+        .visible(|who, item| !item.has_tag("admin") || who.is_some_and(|who| who.has_scope("admin")))
+}
+
+#[tokio::test]
+async fn changes_are_judged_by_the_newest_token_of_a_session() {
+    let server = scoped_office();
+    let guarded = Guarded::start(&server).await;
+    for revision in OLD {
+        let session = guarded.open("ada+admin", revision, json!({})).await;
+        for uri in ["text://secret", "text://open"] {
+            let subscribe = Request::post(&request(1, "resources/subscribe", json!({"uri": uri})));
+            assert_eq!(guarded.send(by("ada+admin", subscribe.session(&session))).await.status, 200);
+        }
+        let mut stream = guarded.connect().await;
+        let opened = stream.send(by("ada+admin", Request::get_stream(&session))).await;
+        assert_eq!(opened.status, 200, "{opened:?}");
+        let ping = Request::post(&request(2, "ping", json!({}))).session(&session);
+        for (token, heard) in [
+            ("ada", &["text://open"][..]),
+            ("ada+admin", &["text://secret", "text://open"]),
+            ("ada", &["text://open"]),
+        ] {
+            assert_eq!(guarded.send(by(token, ping.clone())).await.status, 200);
+            server.notify_resource_updated("text://secret");
+            server.notify_resource_updated("text://open");
+            for uri in heard {
+                let message = stream.next_message().await.unwrap();
+                assert_eq!(message["params"]["uri"], *uri, "{revision} {token}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn refreshed_token_keeps_its_http_sse_stream() {
+    let server = scoped_office().http(tsugite::transport::http::Http::new().http_sse());
+    let guarded = Guarded::start(&server).await;
+    let mut stream = guarded.connect().await;
+    let connect = Request::new("GET").path("/sse").header("Accept", "text/event-stream");
+    assert_eq!(stream.send(by("ada", connect)).await.status, 200);
+    let endpoint = stream.next_event().await.unwrap().data;
+    let post = |who: &str, message: Value| {
+        let post = Request::new("POST").path(&endpoint).header("Content-Type", "application/json");
+        by(who, post.body(message.to_string()))
+    };
+    let open = tsugite_testkit::http::initialize_request("2024-11-05", json!({}));
+    for other in ["eve", "ada@elsewhere"] {
+        assert_eq!(guarded.send(post(other, open.clone())).await.status, 404, "{other}");
+    }
+    assert_eq!(guarded.send(post("ada", open)).await.status, 202);
+    assert!(stream.next_message().await.unwrap()["result"].is_object());
+    let read = request(1, "resources/read", json!({"uri": "text://secret"}));
+    // Each message is authorized by its own token.
+    for (token, allowed) in [("ada", false), ("ada+admin", true), ("ada", false)] {
+        assert_eq!(guarded.send(post(token, read.clone())).await.status, 202, "{token}");
+        let answer = stream.next_message().await.unwrap();
+        assert_eq!(answer["result"].is_object(), allowed, "{token} {answer}");
+    }
+    let subscribe = request(2, "resources/subscribe", json!({"uri": "text://secret"}));
+    assert_eq!(guarded.send(post("ada+admin", subscribe)).await.status, 202);
+    assert!(stream.next_message().await.unwrap()["result"].is_object());
+    server.notify_resource_updated("text://secret");
+    assert_eq!(stream.next_message().await.unwrap()["params"]["uri"], "text://secret");
+}

@@ -116,6 +116,25 @@ async fn row_14_discovery_without_a_claim_is_invalid() {
 }
 
 #[tokio::test]
+async fn row_14_bare_discover_is_served() {
+    let counted = Counted::start().await;
+    let session = counted.open("2025-11-25").await;
+    let full = counted.send(Request::stateless(plain("server/discover"))).await.json();
+    let request = Request::post(&plain("mcp/discover"));
+    for request in [
+        request.clone(),
+        request.clone().session(&session),
+        request.clone().header("MCP-Protocol-Version", "2025-11-25"),
+    ] {
+        let found = counted.send(request).await;
+        assert_eq!((found.status, found.header("mcp-session-id")), (200, None));
+        assert_eq!(found.json()["result"], full["result"]);
+    }
+    let strict = counted.send(request.header("MCP-Protocol-Version", MODERN)).await;
+    assert_eq!(refused(&strict), (400, -32602));
+}
+
+#[tokio::test]
 async fn row_15_removed_methods_are_not_found() {
     // VER-034, PING-005
     let counted = Counted::start().await;

@@ -1,6 +1,8 @@
 //! Requirements of the specification for servers over HTTP, on real sockets.
 
+mod cancellation;
 mod http_sse;
+mod json_only;
 mod post;
 mod principals;
 mod resumption;

@@ -78,6 +78,7 @@ async fn lost_connection_does_not_cancel() {
 
 #[tokio::test]
 async fn unrelated_messages_use_one_of_the_get_streams() {
+    // HTTP-039
     // HTTP-035; HTTP-040: on exactly one of them. HTTP-037: responses never do.
     for revision in HANDSHAKES {
         let FeatureServer { server, gate, .. } = feature_server();

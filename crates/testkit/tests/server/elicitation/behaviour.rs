@@ -91,7 +91,7 @@ fn delete() -> (Server, Arc<AtomicUsize>) {
 
 #[tokio::test(start_paused = true)]
 async fn one_handler_asks_in_every_revision() {
-    // ELIC-001, ELIC-005, MRTR-001
+    // ELIC-005, MRTR-001, ELIC-007
     for revision in revisions() {
         for (sure, expected) in [(true, "deleted /tmp/x"), (false, "kept")] {
             let (server, counted) = delete();

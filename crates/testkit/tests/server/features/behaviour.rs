@@ -236,6 +236,7 @@ async fn repeated_updates_are_coalesced_for_slow_readers() {
 
 #[test]
 fn registration_error_names_its_cause() {
+    // TOOL-042
     let itself = Server::new("s", "1");
     let cases = [
         (Server::new("s", "1").tool(Tool::new("x")), "no handler"),
@@ -507,4 +508,29 @@ async fn tool_timeout_excludes_time_spent_on_questions() {
         &json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {}}}),
     );
     assert_eq!(peer.wait_for_response(id).await["result"]["content"][0]["text"], "answered");
+}
+
+#[tokio::test(start_paused = true)]
+async fn item_with_a_mistake_is_not_added_to_a_served_server() {
+    #[derive(Clone)]
+    struct Store;
+    let needs = |name: &str| Tool::new(name).handler(|_: tsugite::server::State<Store>| async { "stored" });
+    let server = Server::new("s", "1").tool(tool("first"));
+    let mut client = peer(&server, STATELESS).await;
+    // The builder cannot return the error: it is logged, and the item is not offered.
+    let _ = server.clone().tool(needs("late")).tool(Tool::new("empty")).tool(tool("second"));
+    assert!(server.add(needs("added")).is_err());
+    assert!(server.change(|changes| changes.add(needs("changed"))).is_err());
+    let listed = client.request("tools/list", json!({})).await;
+    let names: Vec<_> =
+        listed["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names, ["first", "second"]);
+    // Serving it again fails, with each mistake by name.
+    let error = memory::connect(&server).map(drop).unwrap_err().to_string();
+    assert!(error.contains("late") && error.contains("empty"), "{error}");
+    // With the state it can be added.
+    let server = Server::new("s", "1").tool(tool("first"));
+    let mut client = peer(&server, STATELESS).await;
+    let _ = server.clone().state(Store).tool(needs("late"));
+    assert_eq!(client.request("tools/list", json!({})).await["result"]["tools"][1]["name"], "late");
 }

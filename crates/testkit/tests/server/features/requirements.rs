@@ -251,7 +251,7 @@ async fn file_paths_cannot_leave_their_directory() {
 
 #[tokio::test(start_paused = true)]
 async fn completion_is_validated_authorized_and_rate_limited() {
-    // CMPL-009
+    // CMPL-009, F-29
     let secret = Prompt::new("secret")
         .tag("admin")
         .argument(PromptArgument::new("who"))

@@ -28,7 +28,7 @@ fn deep(n: usize) -> Value {
 #[tokio::test(start_paused = true)]
 async fn layers_do_not_lose_deep_results() {
     let deep_tool = Tool::new("deep").handler(|| async {
-        CallResult::text("x").structured_content(RawJson::from_value(&json!({"v": deep(130)})).unwrap())
+        CallResult::from_text("x").structured_content(RawJson::from_value(&json!({"v": deep(130)})).unwrap())
     });
     for layered in [false, true] {
         let mut server = Server::new("s", "1").tool(deep_tool.clone());
@@ -202,6 +202,7 @@ async fn a_mounted_handler_reaches_its_own_server() {
 
 #[tokio::test(start_paused = true)]
 async fn secrets_are_taken_out_of_logs_of_mounted_servers() {
+    // F-22
     let leaks = Tool::new("leaks").handler(|cx: Context| async move {
         cx.log(Level::Error, "hunter2").await;
         "ok"

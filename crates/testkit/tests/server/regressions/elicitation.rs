@@ -261,3 +261,43 @@ fn questions_are_asked_by_many_threads_at_once() {
         }
     });
 }
+
+#[tokio::test(start_paused = true)]
+async fn answer_is_not_taken_for_a_changed_question_of_its_key() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let deletes = Tool::new("deletes").handler(move |cx: Context| {
+        let file = if runs.fetch_add(1, Ordering::Relaxed) == 0 { "a.txt" } else { "everything" };
+        async move {
+            let sure = cx.ask::<Name>(format!("Delete {file}?")).key("sure").await?.name;
+            Ok::<_, HandlerError>(format!("{sure} {file}"))
+        }
+    });
+    let server = Server::new("s", "1").tool(deletes);
+    let mut peer = RawClient::connect(&server, STATELESS, elicits()).await;
+    let question = |asked: &Value| asked["result"]["inputRequests"]["sure"]["params"]["message"].clone();
+    let answer = |asked: &Value, name: &str| {
+        json!({"name": "deletes", "arguments": {}, "requestState": asked["result"]["requestState"],
+            "inputResponses": {"sure": {"action": "accept", "content": {"name": name}}}})
+    };
+    let first = peer.request_once("tools/call", json!({"name": "deletes", "arguments": {}})).await;
+    assert_eq!(question(&first), "Delete a.txt?", "{first}");
+    let again = peer.request_once("tools/call", answer(&first, "yes")).await;
+    assert_eq!(question(&again), "Delete everything?", "{again}");
+    let done = peer.request_once("tools/call", answer(&again, "never")).await;
+    assert_eq!(text(&done), "never everything");
+}
+
+#[tokio::test(start_paused = true)]
+async fn answer_to_a_changed_question_can_be_reused() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let asks = Tool::new("asks").handler(move |cx: Context| {
+        let run = runs.fetch_add(1, Ordering::Relaxed);
+        async move {
+            let question = cx.ask::<Name>(format!("Who? ({run})")).key("who").reuse_answer(true);
+            question.await.map(|name| name.name)
+        }
+    });
+    let server = Server::new("s", "1").tool(asks);
+    let mut peer = RawClient::connect(&server, STATELESS, elicits()).await.on_request(host);
+    assert_eq!(text(&peer.call("asks", json!({})).await), "Ada");
+}

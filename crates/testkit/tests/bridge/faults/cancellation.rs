@@ -1,0 +1,85 @@
+//! A call that its client gives up: the server hears of it, and keeps running.
+
+use serde_json::{Value, json};
+use tsugite::bridge::Bridge;
+use tsugite_testkit::http::{Request, TestServer};
+use tsugite_testkit::raw_client::RawClient;
+
+use super::shell::{Pipe, spawn};
+use super::{HANDSHAKE, STATELESS, can_be_asked, names, within};
+
+#[tokio::test]
+async fn reason_of_a_cancellation_is_forwarded() {
+    for near in [HANDSHAKE, STATELESS] {
+        let heard = Pipe::new();
+        let far = spawn(&format!(
+            r#"hello; hear; echo yes > {heard}; hear; printf '%s\n' "$line" > {heard}; drain"#
+        ));
+        let bridge = Bridge::to(far);
+        let mut peer = RawClient::connect(&bridge.server(), near, can_be_asked()).await;
+        let call = peer.send_request("tools/call", json!({"name": "slow"}));
+        heard.hear().await;
+        peer.notify("notifications/cancelled", json!({"requestId": call, "reason": "the user left"}));
+        let told: Value = serde_json::from_str(&heard.hear().await).unwrap();
+        assert_eq!(told["method"], "notifications/cancelled", "{near}: {told}");
+        assert_eq!(told["params"]["reason"], "the user left", "{near}: {told}");
+        bridge.close().await;
+    }
+}
+
+#[tokio::test]
+async fn reason_of_a_withdrawn_question_is_forwarded() {
+    let go = Pipe::new();
+    let far = spawn(&format!(
+        r#"hello; hear; ask 9; read said < {go}
+        say '{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":9,"reason":"too late"}}}}'
+        drain"#
+    ));
+    let bridge = Bridge::to(far);
+    let mut peer = RawClient::connect(&bridge.server(), HANDSHAKE, can_be_asked()).await;
+    peer.send_request("tools/call", json!({"name": "asks"}));
+    let question = within(peer.next()).await;
+    assert_eq!(question["method"], "elicitation/create", "{question}");
+    go.say("go").await;
+    let told = within(peer.next()).await;
+    assert_eq!(told["method"], "notifications/cancelled", "{told}");
+    assert_eq!(told["params"], json!({"requestId": question["id"], "reason": "too late"}));
+    bridge.close().await;
+}
+
+/// A second process of the server lists another tool.
+#[tokio::test]
+async fn abandoned_call_does_not_end_the_server() {
+    let (first, heard) = (Pipe::new(), Pipe::new());
+    let list = |id: u32, name: &str| {
+        format!(
+            r#"say '{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{{"name":"{name}","inputSchema":{{"type":"object"}}}}]}}}}'"#
+        )
+    };
+    let (old, new) = (list(3, "old"), list(2, "new"));
+    let far = spawn(&format!(
+        r#"if rm {first} 2>/dev/null; then
+            hello; hear; echo yes > {heard}; hear; printf '%s\n' "$line" > {heard}; hear; {old}; drain
+        else
+            hello; hear; {new}; drain
+        fi"#
+    ));
+    let bridge = Bridge::to(far);
+    let near = TestServer::start(&bridge.server()).await;
+    let request = |method: &str, mut params: Value| {
+        params["_meta"] = json!({"io.modelcontextprotocol/clientCapabilities": can_be_asked()});
+        Request::stateless(json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}))
+    };
+    let call = request("tools/call", json!({"name": "slow", "arguments": {}}));
+    let sending = tokio::spawn({
+        let mut connection = near.connect().await;
+        async move { connection.send(call).await }
+    });
+    heard.hear().await;
+    // Dropping the connection gives up the call.
+    sending.abort();
+    assert!(heard.hear().await.contains("notifications/cancelled"));
+    let list = within(near.send(request("tools/list", json!({})))).await.json();
+    assert_eq!(names(&list), ["old"]);
+    bridge.close().await;
+}
