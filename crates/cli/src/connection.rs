@@ -175,6 +175,7 @@ fn builder_for_target(target: Target, common: &CommonOptions) -> Result<ClientBu
             ));
         }
     };
+    let builder = builder.proxy_from_env();
     let builder = common.headers.iter().fold(builder, |builder, (name, value)| builder.header(name, value));
     let builder = match common.timeout {
         Some(limit) => builder.connect_timeout(limit),

@@ -304,6 +304,7 @@ fn step_name(step: ConnectStep) -> &'static str {
     match step {
         ConnectStep::Dns => "dns",
         ConnectStep::Tcp => "tcp",
+        ConnectStep::Proxy => "proxy",
         ConnectStep::Tls => "tls",
         ConnectStep::Http => "http",
         ConnectStep::Spawn => "start",

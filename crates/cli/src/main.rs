@@ -30,6 +30,7 @@ mod signals;
 mod suggest;
 mod targets;
 mod trace;
+mod unix_socket;
 mod url_hints;
 mod usage_tips;
 mod verbs;

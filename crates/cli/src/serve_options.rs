@@ -10,10 +10,11 @@ use crate::console::Console;
 use crate::error::{CliError, ExitStatus, Result};
 use crate::page::SharedStartPage;
 use crate::signals;
+use crate::unix_socket;
 
 /// The options for serving a server.
 pub(crate) struct ServeOptions {
-    /// The address; `None` is standard input and output.
+    /// `HOST:PORT` or `unix:PATH`; `None` is standard input and output.
     pub(crate) listen: Option<String>,
     pub(crate) http: HttpOptions,
 }
@@ -92,11 +93,25 @@ impl ServeOptions {
         // Before anything else, so that processes that were started end with this one.
         let stop = signals::shutdown_requested();
         let Some(listen) = self.listen else { return server.serve_stdio().await.map_err(serve_error) };
+        if let Some(socket) = listen.strip_prefix("unix:") {
+            let server = server.http(self.http.settings());
+            let listener = unix_socket::bind(&server, socket).map_err(|error| {
+                CliError::new(ExitStatus::Connect, format!("cannot listen on {listen}"))
+                    .at_step("listen")
+                    .detail(error.to_string())
+            })?;
+            let path = Some(&self.http.path).filter(|path| *path != "/mcp").map(|path| format!(":{path}"));
+            let console = Console::new(false);
+            let _ = console.print_line(&format!("{listen}{}", path.unwrap_or_default()));
+            console.note(&format!("serving {description} to this user only"));
+            raise_trim_threshold();
+            return listener.serve_until(stop).await.map_err(serve_error);
+        }
         let addresses: Vec<SocketAddr> = match tokio::net::lookup_host(&listen).await {
             Ok(addresses) => addresses.collect(),
             Err(error) => {
                 let failure = CliError::usage(format!("--listen {listen}: {error}"));
-                return Err(failure.hint("use HOST:PORT, such as 127.0.0.1:8808"));
+                return Err(failure.hint("use HOST:PORT, such as 127.0.0.1:8808, or unix:PATH"));
             }
         };
         let (mut http, path) = (self.http.settings(), self.http.path);

@@ -239,3 +239,62 @@ async fn client_connects_only_to_trusted_https_servers() {
     let plain = Client::connect(url.replace("https", "http")).await.unwrap_err();
     assert!(!plain.to_string().is_empty());
 }
+
+/// An HTTP proxy that opens tunnels to `server`, whatever name they are for, and reports the heads of requests.
+async fn tunnel_proxy(server: SocketAddr) -> (SocketAddr, tokio::sync::mpsc::UnboundedReceiver<String>) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (report, heads) = tokio::sync::mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let report = report.clone();
+            tokio::spawn(async move {
+                let mut head = Vec::new();
+                while !head.ends_with(b"\r\n\r\n") {
+                    head.push(client.read_u8().await.unwrap());
+                }
+                let head = String::from_utf8(head).unwrap();
+                let is_allowed = head.contains("Basic dTpw");
+                report.send(head).unwrap();
+                if !is_allowed {
+                    return client
+                        .write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n")
+                        .await
+                        .unwrap();
+                }
+                client.write_all(b"HTTP/1.1 200 Connection established\r\nVia: test\r\n\r\n").await.unwrap();
+                let mut server = TcpStream::connect(server).await.unwrap();
+                let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    (address, heads)
+}
+
+#[tokio::test]
+async fn https_goes_through_a_tunnel_of_the_proxy() {
+    let tls = Http::new().tls(format!("{FOLDER}/certificate.pem"), format!("{FOLDER}/key.pem"));
+    let (address, _stop) = start(server().http(tls.allow_host("secure.example"))).await;
+    let (proxy, mut heads) = tunnel_proxy(address).await;
+    let connect = |proxy: String| {
+        Client::connect("https://secure.example/mcp")
+            .add_root_certificate(format!("{FOLDER}/certificate.pem"))
+            .proxy(proxy)
+    };
+    let client = connect(format!("http://u:p@{proxy}")).await.unwrap();
+    assert_eq!(client.call::<String>("count", json!({})).await.unwrap(), "counted");
+    let head = heads.recv().await.unwrap();
+    assert!(
+        head.starts_with("CONNECT secure.example:443 HTTP/1.1\r\nHost: secure.example:443\r\n"),
+        "{head}"
+    );
+
+    let refused = connect(format!("http://{proxy}")).await.err().unwrap();
+    assert!(
+        matches!(refused.kind(), ErrorKind::Connect { step: ConnectStep::Proxy, .. })
+            && refused.to_string().contains("407"),
+        "{refused}"
+    );
+}

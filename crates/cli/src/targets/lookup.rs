@@ -158,7 +158,7 @@ pub(super) fn ensure_usable((listed, location): FoundServer) -> Result<Connectio
     };
     match listed.connection {
         Ok(ConnectionConfig::Url { ref url, .. }) if !is_url(url).unwrap_or_default() => {
-            let message = "the URL must begin with http:// or https://";
+            let message = "the URL must begin with http://, https:// or unix:";
             let wrong = opened.map(|opened| opened.url_error(&listed.name, message).to_string());
             Err(unusable(wrong.unwrap_or_else(|| message.to_owned())))
         }

@@ -93,6 +93,10 @@ pub(crate) fn resolve_file(
 
 /// Derives a short name from a target: the last part of a name, or the first distinctive label of a host name.
 fn short_name(word: &str) -> String {
+    if let Some(socket) = word.strip_prefix("unix:") {
+        let file = socket.split(":/").next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+        return sanitize_name(file.strip_suffix(".sock").unwrap_or(file));
+    }
     let name = match word.split_once("://") {
         Some((_, rest)) => {
             let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -154,16 +158,19 @@ pub(crate) fn look_up(word: &str, common: &CommonOptions) -> Result<lookup::Foun
     }
 }
 
-/// Whether a word is a URL. Fails for schemes other than http and https.
+/// Whether a word is a URL or `unix:PATH`. Fails for schemes other than http and https.
 pub(crate) fn is_url(word: &str) -> Result<bool> {
+    if word.starts_with("unix:") {
+        return Ok(true);
+    }
     let Some((scheme, _)) = word.split_once("://") else { return Ok(false) };
     match scheme.to_ascii_lowercase().as_str() {
         "http" | "https" => Ok(true),
         _ => Err(CliError::usage(format!("unsupported URL scheme `{scheme}`"))
             .at_step("name")
-            .hint("use http:// or https://")),
+            .hint("use http://, https:// or unix:PATH")),
     }
 }
 
 pub(crate) const TARGET_HINT: &str =
-    "a TARGET is a URL, NAME, FILE.json:NAME, HOST:NAME, `demo`, or `-- COMMAND` at the end";
+    "a TARGET is a URL, unix:SOCKET, NAME, FILE.json:NAME, HOST:NAME, `demo`, or `-- COMMAND` at the end";

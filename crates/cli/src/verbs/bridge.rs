@@ -24,7 +24,7 @@ use crate::targets;
 pub(crate) struct Bridge {
     #[arg(hide = true)]
     words: Vec<String>,
-    /// Serve over HTTP at this address; port 0 picks a free port
+    /// Serve over HTTP at this address, or at unix:PATH for a socket of this user; port 0 picks a free port
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
     #[command(flatten)]

@@ -37,7 +37,7 @@ pub(crate) struct Serve {
     /// Serve all servers of a configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The address to listen on; port 0 picks a free port
+    /// The address to listen on, or unix:PATH for a socket of this user; port 0 picks a free port
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8808", conflicts_with = "stdio")]
     listen: String,
     /// Serve one client on standard input and output

@@ -14,3 +14,4 @@ mod regressions;
 mod replicas;
 mod requirements;
 mod responses;
+mod unix_sockets;

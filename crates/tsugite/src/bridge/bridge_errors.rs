@@ -19,6 +19,7 @@ pub(super) fn public_reason(error: &ClientError) -> String {
         ErrorKind::Connect { step, .. } => match step {
             ConnectStep::Dns => "its name is not known",
             ConnectStep::Tcp => "nothing answers at its address",
+            ConnectStep::Proxy => "the proxy does not reach it",
             ConnectStep::Tls => "no encryption could be agreed on",
             ConnectStep::Http => "it does not speak HTTP",
             ConnectStep::Spawn => "it could not be started",

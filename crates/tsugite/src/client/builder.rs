@@ -21,7 +21,7 @@ use super::client_error::{ClientError, Result};
 use super::client_handler::{Change, ClientHandler, FormResponse, UrlResponse, request_callback};
 use super::client_settings::{ClientSettings, Direction};
 use super::client_state::ClientState;
-use super::http::Authorizer;
+use super::http::{Authorizer, ProxySetting};
 use super::restart_backoff::RestartBackoff;
 use super::upstream_observer::UpstreamObserver;
 use super::{Client, ClientInner, ConnectTarget};
@@ -292,6 +292,37 @@ impl ClientBuilder {
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         match &mut self.target {
             ConnectTarget::Http(config) => config.connect_timeout = limit,
+            _ => self.set_config_error(http_only_error),
+        }
+        self
+    }
+
+    /// Sets how many calls may use a connection to the server at the same time; 256 by default, at least 1. Further calls
+    /// wait. Each call in progress uses a connection. Notifications, and responses to requests of the server, have as many
+    /// connections of their own.
+    pub fn max_connections(mut self, connections: usize) -> Self {
+        match &mut self.target {
+            ConnectTarget::Http(config) => config.max_connections = connections,
+            _ => self.set_config_error(http_only_error),
+        }
+        self
+    }
+
+    /// Connects through an HTTP proxy, `http://[user:password@]host:port`, except to a server on the loopback interface.
+    pub fn proxy(mut self, url: impl Into<String>) -> Self {
+        match &mut self.target {
+            ConnectTarget::Http(config) => config.proxy = ProxySetting::Url(url.into()),
+            _ => self.set_config_error(http_only_error),
+        }
+        self
+    }
+
+    /// Connects through the HTTP proxy of the environment: `HTTP_PROXY` for `http`, `HTTPS_PROXY` for `https`, none for
+    /// the hosts, domains, addresses and networks in `NO_PROXY`, nor for the loopback interface.
+    #[doc(alias("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"))]
+    pub fn proxy_from_env(mut self) -> Self {
+        match &mut self.target {
+            ConnectTarget::Http(config) => config.proxy = ProxySetting::Environment,
             _ => self.set_config_error(http_only_error),
         }
         self

@@ -122,6 +122,8 @@ pub enum ConnectStep {
     Dns,
     /// Opening the TCP connection.
     Tcp,
+    /// Opening a tunnel through a proxy.
+    Proxy,
     /// The TLS handshake.
     Tls,
     /// Sending the request and reading the head of the response.
@@ -278,6 +280,7 @@ impl fmt::Display for ConnectStep {
         f.write_str(match self {
             ConnectStep::Dns => "DNS lookup",
             ConnectStep::Tcp => "TCP connect",
+            ConnectStep::Proxy => "proxy connect",
             ConnectStep::Tls => "TLS handshake",
             ConnectStep::Http => "HTTP request",
             ConnectStep::Spawn => "starting the command",

@@ -37,6 +37,8 @@ pub(super) struct HttpConfig {
     pub(super) authorizer: Option<Arc<dyn Authorizer>>,
     pub(super) root_certificates: Vec<PathBuf>,
     pub(super) connect_timeout: Duration,
+    pub(super) max_connections: usize,
+    pub(super) proxy: ProxySetting,
     pub(super) sse_only: bool,
     pub(super) streamable_only: bool,
 }
@@ -50,10 +52,21 @@ impl HttpConfig {
             authorizer: None,
             root_certificates: Vec::new(),
             connect_timeout,
+            max_connections: 0,
+            proxy: ProxySetting::None,
             sse_only: false,
             streamable_only: false,
         }
     }
+}
+
+/// Which proxy a client uses.
+#[derive(Clone)]
+#[allow(dead_code, reason = "the builder sets it, but no connection reads it")]
+pub(super) enum ProxySetting {
+    None,
+    Url(String),
+    Environment,
 }
 
 /// A Streamable HTTP connection, which cannot exist.

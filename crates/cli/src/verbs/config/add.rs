@@ -104,6 +104,10 @@ impl Add {
                 let args = vec!["serve".to_owned(), "--stdio".to_owned()];
                 command_entry(current_program()?, args)
             }
+            // Hosts know no Unix sockets.
+            (None, Some(word)) if word.starts_with("unix:") => {
+                command_entry(current_program()?, vec!["bridge".to_owned(), word.clone()])
+            }
             (None, Some(word)) if targets::is_url(word)? => ServerEntry::new(EntryKind::Url {
                 url: word.clone(),
                 headers: Map::new(),

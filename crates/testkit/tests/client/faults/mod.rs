@@ -11,6 +11,7 @@ mod endpoints;
 mod limits;
 mod pipes;
 mod process_tree;
+mod proxies;
 mod raw;
 mod repeats;
 mod responses;

@@ -1,11 +1,14 @@
-//! The URL of a server. Its path and query are sent byte for byte as they were given.
+//! The address of a server: an `http` or `https` URL, or `unix:PATH`. Path and query are sent byte for byte as they were
+//! given.
+
+use std::path::PathBuf;
 
 use http::Uri;
 use http::uri::Authority;
 
 use crate::client::client_error::ClientError;
 
-/// An `http` or `https` URL.
+/// An `http` or `https` URL, or a Unix socket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) origin: ServerOrigin,
@@ -20,14 +23,19 @@ pub(super) struct ServerOrigin {
     /// The host, without the brackets of an IPv6 address.
     pub(super) host: String,
     pub(super) port: u16,
+    /// The socket of a server that listens on no port.
+    pub(super) unix_socket: Option<PathBuf>,
 }
 
 impl Address {
     pub(super) fn parse(text: &str) -> Result<Self, ClientError> {
         let invalid =
             |reason: &str| ClientError::config(format!("invalid server URL {:?}: {reason}", redacted(text)));
+        if let Some(socket) = text.strip_prefix("unix:") {
+            return Self::parse_unix(socket).map_err(invalid);
+        }
         if !text.contains("://") {
-            return Err(invalid("it must begin with http:// or https://"));
+            return Err(invalid("it must begin with http://, https:// or unix:"));
         }
         let uri: Uri = text.trim().parse().map_err(|_| invalid("it is malformed"))?;
         let secure = match uri.scheme_str() {
@@ -52,7 +60,24 @@ impl Address {
         };
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         let path = if path.starts_with('/') { path.to_owned() } else { format!("/{path}") };
-        Ok(Self { origin: ServerOrigin { secure, host: host.to_owned(), port }, path })
+        Ok(Self { origin: ServerOrigin { secure, host: host.to_owned(), port, unix_socket: None }, path })
+    }
+
+    /// Parses `SOCKET` or `SOCKET:/PATH`, where the path of the endpoint is `/mcp` unless it is given.
+    fn parse_unix(text: &str) -> Result<Self, &'static str> {
+        let (socket, path) = match text.rfind(":/") {
+            Some(colon) => (text.get(..colon).unwrap_or_default(), text.get(colon + 1..).unwrap_or_default()),
+            None => (text, "/mcp"),
+        };
+        if socket.is_empty() {
+            return Err("it names no socket; write it as unix:/run/server.sock");
+        }
+        path.parse::<Uri>().map_err(|_| "the path after the socket is malformed")?;
+        let (host, unix_socket) = ("localhost".to_owned(), Some(socket.into()));
+        Ok(Self {
+            origin: ServerOrigin { secure: false, host, port: 80, unix_socket },
+            path: path.to_owned(),
+        })
     }
 
     /// Resolves `reference` against this address; `None` if it points to another server.
@@ -96,9 +121,12 @@ impl ServerOrigin {
 
 impl std::fmt::Display for Address {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let scheme = if self.origin.secure { "https" } else { "http" };
         // The query may contain a secret.
         let path = self.path.split('?').next().unwrap_or_default();
+        if let Some(socket) = &self.origin.unix_socket {
+            return write!(f, "unix:{}:{path}", socket.display());
+        }
+        let scheme = if self.origin.secure { "https" } else { "http" };
         write!(f, "{scheme}://{}{path}", self.origin.authority())
     }
 }
@@ -131,9 +159,26 @@ mod tests {
     }
 
     #[test]
+    fn unix_socket_may_be_followed_by_a_path() {
+        let socket = |text: &str| {
+            let address = Address::parse(text).unwrap();
+            (address.origin.unix_socket.unwrap().display().to_string(), address.path)
+        };
+        assert_eq!(socket("unix:/run/a.sock"), ("/run/a.sock".to_owned(), "/mcp".to_owned()));
+        assert_eq!(socket("unix:a.sock:/x?y=1"), ("a.sock".to_owned(), "/x?y=1".to_owned()));
+        assert_eq!(Address::parse("unix:/a:/x?key=1").unwrap().to_string(), "unix:/a:/x");
+        let base = Address::parse("unix:/run/a.sock:/sse").unwrap();
+        assert_eq!(base.join("/messages?s=1").unwrap().origin, base.origin);
+        assert_eq!(base.join("http://localhost/messages"), None);
+    }
+
+    #[test]
     fn error_of_an_invalid_url_shows_no_secret() {
         let all = [
             "",
+            "unix:",
+            "unix::/mcp",
+            "unix:/a:/b c?secret",
             "example.com/mcp",
             "ftp://h/",
             "http://",

@@ -1,18 +1,42 @@
-//! Opens a connection in steps, so that an error names the step that failed.
+//! Opens connections to one server, in steps, so that an error names the step that failed.
 
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use http::Request;
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::rt::{Read, Write};
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::address::ServerOrigin;
 use super::full_body::FullBody;
+use super::proxy::Proxy;
 use super::tls::Tls;
+use super::unix_socket;
 use crate::client::client_error::{ClientError, ConnectStep};
+
+/// Opens connections to one server.
+pub(super) struct Connector {
+    pub(super) origin: ServerOrigin,
+    pub(super) route: Route,
+    pub(super) tls: Option<Tls>,
+    /// The timeout of each step.
+    pub(super) timeout: Duration,
+}
+
+/// The way to a server.
+pub(super) enum Route {
+    /// A TCP connection to its host.
+    Direct,
+    /// A TCP connection to a proxy.
+    Proxy(Proxy),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
 
 /// A connection that was just opened.
 pub(super) struct NewConnection {
@@ -20,53 +44,100 @@ pub(super) struct NewConnection {
     pub(super) task: AbortHandle,
 }
 
-/// Resolves the host and opens a connection to the first address that accepts one. Each step has the timeout `limit`.
-pub(super) async fn connect(
-    origin: &ServerOrigin,
-    tls: Option<&Tls>,
-    limit: Duration,
-) -> Result<NewConnection, ClientError> {
-    let timeout_error = |step: ConnectStep| {
-        ClientError::connect(step, format!("no response within {} s", limit.as_secs_f64()))
-    };
-    let addresses = timeout(limit, lookup_host((origin.host.as_str(), origin.port))).await;
-    let addresses: Vec<_> = addresses
-        .map_err(|_| timeout_error(ConnectStep::Dns))?
-        .map_err(|error| ClientError::connect(ConnectStep::Dns, format!("{}: {error}", origin.host)))?
-        .collect();
-    let mut last_error = ClientError::connect(ConnectStep::Dns, format!("{}: no address found", origin.host));
-    for address in addresses {
-        match timeout(limit, TcpStream::connect(address)).await {
-            Err(_) => last_error = timeout_error(ConnectStep::Tcp),
-            Ok(Err(error)) => {
-                last_error = ClientError::connect(ConnectStep::Tcp, format!("{address}: {error}"))
+impl Connector {
+    /// Opens a connection.
+    pub(super) async fn connect(&self) -> Result<NewConnection, ClientError> {
+        match &self.route {
+            Route::Direct => {
+                let socket = self.connect_tcp(&self.origin.host, self.origin.port).await?;
+                self.start_http(socket).await
             }
-            Ok(Ok(socket)) => {
-                // Messages are small and the sender waits for the response, so Nagle's algorithm only adds latency.
-                let _ = socket.set_nodelay(true);
-                return match tls {
-                    None => http_handshake(TokioIo::new(socket)).await,
-                    Some(tls) => {
-                        let encrypted = timeout(limit, tls.connect(&origin.host, socket)).await;
-                        let encrypted =
-                            encrypted.map_err(|_| timeout_error(ConnectStep::Tls))?.map_err(|error| {
-                                ClientError::connect(ConnectStep::Tls, format!("{}: {error}", origin.host))
-                            })?;
-                        http_handshake(TokioIo::new(encrypted)).await
-                    }
-                };
+            Route::Unix(path) => {
+                let socket = self.limit(ConnectStep::Tcp, unix_socket::connect(path)).await?;
+                let shown = path.display();
+                let socket = socket
+                    .map_err(|error| ClientError::connect(ConnectStep::Tcp, format!("{shown}: {error}")))?;
+                http_handshake(socket).await
+            }
+            Route::Proxy(proxy) => {
+                let mut socket = self.connect_tcp(&proxy.host, proxy.port).await?;
+                if self.origin.secure {
+                    let tunnel = proxy.open_tunnel(&mut socket, &self.origin);
+                    self.limit(ConnectStep::Proxy, tunnel)
+                        .await?
+                        .map_err(|error| ClientError::connect(ConnectStep::Proxy, error))?;
+                }
+                self.start_http(socket).await
             }
         }
     }
-    Err(last_error)
+
+    /// Changes a request to what the route requires.
+    pub(super) fn prepare(&self, request: &mut Request<FullBody>) {
+        if let Route::Proxy(proxy) = &self.route
+            && !self.origin.secure
+        {
+            proxy.address_request(request, &self.origin);
+        }
+    }
+
+    /// Resolves a host and connects to the first of its addresses that accepts a connection.
+    async fn connect_tcp(&self, host: &str, port: u16) -> Result<TcpStream, ClientError> {
+        let dns_error = |reason: &dyn std::fmt::Display| {
+            ClientError::connect(ConnectStep::Dns, format!("{host}: {reason}"))
+        };
+        let addresses: Vec<_> = self
+            .limit(ConnectStep::Dns, lookup_host((host, port)))
+            .await?
+            .map_err(|error| dns_error(&error))?
+            .collect();
+        let mut last_error = dns_error(&"no address found");
+        for address in addresses {
+            match self.limit(ConnectStep::Tcp, TcpStream::connect(address)).await {
+                Err(error) => last_error = error,
+                Ok(Err(error)) => {
+                    last_error = ClientError::connect(ConnectStep::Tcp, format!("{address}: {error}"));
+                }
+                Ok(Ok(socket)) => {
+                    // Messages are small and the sender waits for the response, so Nagle's algorithm only adds latency.
+                    let _ = socket.set_nodelay(true);
+                    return Ok(socket);
+                }
+            }
+        }
+        Err(last_error)
+    }
+
+    /// Starts HTTP on a socket, over TLS for `https`.
+    async fn start_http(&self, socket: TcpStream) -> Result<NewConnection, ClientError> {
+        let Some(tls) = &self.tls else { return http_handshake(socket).await };
+        let host = &self.origin.host;
+        let encrypted = self
+            .limit(ConnectStep::Tls, tls.connect(host, socket))
+            .await?
+            .map_err(|error| ClientError::connect(ConnectStep::Tls, format!("{host}: {error}")))?;
+        http_handshake(encrypted).await
+    }
+
+    /// Fails if a step exceeds the timeout.
+    async fn limit<T>(
+        &self,
+        step: ConnectStep,
+        future: impl Future<Output = io::Result<T>>,
+    ) -> Result<io::Result<T>, ClientError> {
+        let limit = self.timeout;
+        timeout(limit, future)
+            .await
+            .map_err(|_| ClientError::connect(step, format!("no response within {} s", limit.as_secs_f64())))
+    }
 }
 
-async fn http_handshake<T: Read + Write + Unpin + Send + 'static>(
-    io: T,
+async fn http_handshake<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    socket: T,
 ) -> Result<NewConnection, ClientError> {
     let (sender, connection) = http1::Builder::new()
         .max_buf_size(MAX_HEAD_BYTES)
-        .handshake(io)
+        .handshake(TokioIo::new(socket))
         .await
         .map_err(|error| ClientError::connect(ConnectStep::Http, error))?;
     let task = tokio::spawn(async move {

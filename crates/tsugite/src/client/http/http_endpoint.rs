@@ -16,7 +16,7 @@ use http_body::Body;
 use hyper::body::Incoming;
 
 use super::address::Address;
-use super::pool::{ConnectionPool, PooledConnection};
+use super::pool::{ConnectionPool, PooledConnection, RequestKind};
 use super::{Authorizer, MAX_ERROR_BODY_BYTES};
 use crate::client::call_error::CallError;
 use crate::client::client_error::{Challenge, ClientError, ConnectStep, ErrorKind};
@@ -84,7 +84,7 @@ impl HttpEndpoint {
     /// request.
     pub(in crate::client) async fn send(
         &self,
-        method: Method,
+        kind: RequestKind,
         uri: &Uri,
         headers: &(dyn Fn() -> Result<HeaderMap, ClientError> + Sync),
         body: Bytes,
@@ -96,7 +96,7 @@ impl HttpEndpoint {
         };
         let (mut redirects, mut challenges, mut retries) = (0, 0, 0);
         loop {
-            let mut response = self.send_once(&method, &uri, headers()?, body.clone()).await?;
+            let mut response = self.send_once(kind, &uri, headers()?, body.clone()).await?;
             let path = || uri.path_and_query().map_or("/", |path| path.as_str());
             match response.status.as_u16() {
                 status @ (301 | 302 | 307 | 308)
@@ -148,13 +148,17 @@ impl HttpEndpoint {
 
     async fn send_once(
         &self,
-        method: &Method,
+        kind: RequestKind,
         uri: &Uri,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<ResponseReader, CallError> {
         let mut request = Request::new(body.into());
-        *request.method_mut() = method.clone();
+        *request.method_mut() = match kind {
+            RequestKind::Call | RequestKind::Message => Method::POST,
+            RequestKind::Stream => Method::GET,
+            RequestKind::EndSession => Method::DELETE,
+        };
         *request.uri_mut() = uri.clone();
         let all = request.headers_mut();
         *all = headers;
@@ -174,7 +178,7 @@ impl HttpEndpoint {
             value.set_sensitive(true);
             all.insert(AUTHORIZATION, value);
         }
-        let (response, connection) = self.pool.send(request).await?;
+        let (response, connection) = self.pool.send(request, kind).await?;
         Ok(ResponseReader::new(response, connection))
     }
 

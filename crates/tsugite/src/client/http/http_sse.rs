@@ -2,9 +2,10 @@
 
 use std::sync::Mutex;
 
-use http::{HeaderMap, Method, Uri};
+use http::{HeaderMap, Uri};
 
 use super::http_endpoint::{HttpEndpoint, Repeat, message_headers, user_header};
+use super::pool::RequestKind;
 use super::{MAX_ERROR_BODY_BYTES, excerpt};
 use crate::client::call_error::CallError;
 use crate::client::client_error::ClientError;
@@ -46,16 +47,17 @@ impl HttpSse {
             Ok(headers)
         };
         let repeat = if outgoing.harmless { Repeat::ALWAYS } else { Repeat::Never };
-        self.post(&headers, outgoing.bytes, repeat).await
+        self.post(RequestKind::Call, &headers, outgoing.bytes, repeat).await
     }
 
     /// Sends a notification or a response.
     pub(in crate::client) async fn send_message(&self, bytes: Vec<u8>) -> Result<(), CallError> {
-        self.post(&|| Ok(message_headers()), bytes, Repeat::ALWAYS).await
+        self.post(RequestKind::Message, &|| Ok(message_headers()), bytes, Repeat::ALWAYS).await
     }
 
     async fn post(
         &self,
+        kind: RequestKind,
         headers: &(dyn Fn() -> Result<HeaderMap, ClientError> + Sync),
         bytes: Vec<u8>,
         repeat: Repeat<'_>,
@@ -63,7 +65,7 @@ impl HttpSse {
         let Some(uri) = lock(&self.message_uri).clone() else {
             return Err(CallError::not_sent("the server has sent no `endpoint` event"));
         };
-        let response = self.endpoint.send(Method::POST, &uri, headers, bytes.into(), repeat).await?;
+        let response = self.endpoint.send(kind, &uri, headers, bytes.into(), repeat).await?;
         if response.status.is_success() {
             response.discard();
             return Ok(());

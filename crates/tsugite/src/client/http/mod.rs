@@ -1,7 +1,8 @@
 //! HTTP requests to a server: the settings and the state of the two transports, [`StreamableHttp`] and [`HttpSse`], the
 //! transport of 2024-11-05. The messages in requests and responses are read in `http_transport`.
 //!
-//! - `address`, `connector`, `tls`, `pool`: the URL of a server, and connections to it that are reused.
+//! - `address`, `connector`, `proxy`, `unix_socket`, `tls`, `pool`: the URL of a server, and connections to it that are
+//!   reused.
 //! - `http_endpoint`: one request and the head of its response, with credentials, redirects and busy servers.
 //! - `http_sse`: how HTTP+SSE sends messages.
 
@@ -12,12 +13,18 @@ mod full_body;
 mod http_endpoint;
 mod http_sse;
 mod pool;
+mod proxy;
 #[cfg(feature = "tls")]
 #[path = "tls_with.rs"]
 mod tls;
 #[cfg(not(feature = "tls"))]
 #[path = "tls_without.rs"]
 mod tls;
+#[cfg(unix)]
+mod unix_socket;
+#[cfg(not(unix))]
+#[path = "no_unix_socket.rs"]
+mod unix_socket;
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -31,10 +38,13 @@ pub(super) use http_endpoint::{
     HttpEndpoint, Repeat, ResponseReader, message_headers, stream_headers, user_header,
 };
 pub(super) use http_sse::HttpSse;
+pub(super) use pool::RequestKind;
+pub(super) use proxy::ProxySetting;
 pub(super) use tls::Tls;
 
 use super::client_error::{ClientError, truncate};
 use address::Address;
+use connector::{Connector, Route};
 use pool::ConnectionPool;
 
 /// The settings of an HTTP connection.
@@ -47,6 +57,9 @@ pub(super) struct HttpConfig {
     pub(super) root_certificates: Vec<PathBuf>,
     /// The timeout of each step of connecting.
     pub(super) connect_timeout: Duration,
+    /// The number of calls that may use a connection at the same time.
+    pub(super) max_connections: usize,
+    pub(super) proxy: ProxySetting,
     /// Whether to use only HTTP+SSE.
     pub(super) sse_only: bool,
     /// Whether to use only Streamable HTTP.
@@ -64,6 +77,8 @@ impl HttpConfig {
             authorizer: None,
             root_certificates: Vec::new(),
             connect_timeout,
+            max_connections: 256,
+            proxy: ProxySetting::None,
             sse_only: false,
             streamable_only: false,
             tls: Arc::default(),
@@ -94,7 +109,13 @@ impl HttpConfig {
             true => Some(self.tls()?),
             false => None,
         };
-        let pool = ConnectionPool::new(address.origin.clone(), tls, self.connect_timeout);
+        let route = match &address.origin.unix_socket {
+            Some(path) => Route::Unix(path.clone()),
+            None => self.proxy.proxy_for(&address.origin)?.map_or(Route::Direct, Route::Proxy),
+        };
+        let connector =
+            Connector { origin: address.origin.clone(), route, tls, timeout: self.connect_timeout };
+        let pool = ConnectionPool::new(connector, self.max_connections);
         HttpEndpoint::new(address, pool, headers, self.authorizer.clone(), idle_timeout)
     }
 }

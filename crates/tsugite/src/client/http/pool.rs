@@ -1,4 +1,4 @@
-//! A pool of connections to one server. Each carries one request at a time.
+//! A pool of connections to one server. Each carries one request at a time. The number of requests at a time is limited.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -6,21 +6,22 @@ use std::time::Duration;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::client::conn::http1::SendRequest;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-use super::address::ServerOrigin;
-use super::connector::{NewConnection, connect};
+use super::connector::{Connector, NewConnection};
 use super::full_body::FullBody;
-use super::tls::Tls;
 use crate::client::call_error::CallError;
 use crate::lock::lock;
 
 /// The connections to one server.
 pub(super) struct ConnectionPool {
-    origin: ServerOrigin,
-    tls: Option<Tls>,
-    connect_timeout: Duration,
+    connector: Connector,
+    /// Permits for requests that wait for the server: calls and their streams.
+    calls: Arc<Semaphore>,
+    /// Permits for notifications and responses. A call can wait for one of these, so they never wait for calls.
+    messages: Arc<Semaphore>,
     idle: Arc<Mutex<Vec<IdleConnection>>>,
 }
 
@@ -30,36 +31,67 @@ struct IdleConnection {
     since: Instant,
 }
 
+/// The purpose of a request, which decides how many there may be at a time.
+#[derive(Clone, Copy)]
+pub(in crate::client) enum RequestKind {
+    /// A POST with a request.
+    Call,
+    /// A POST with a notification or a response.
+    Message,
+    /// A GET that opens a stream. The client opens at most one for each call, and one more.
+    Stream,
+    /// The DELETE of a session.
+    EndSession,
+}
+
 /// A connection in use. Dropping it closes the connection, which on 2026-07-28 is how a call is cancelled.
 pub(super) struct PooledConnection {
     sender: Option<SendRequest<FullBody>>,
     task: AbortHandle,
     idle: Arc<Mutex<Vec<IdleConnection>>>,
+    /// Released when the connection is.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl ConnectionPool {
-    pub(super) fn new(origin: ServerOrigin, tls: Option<Tls>, connect_timeout: Duration) -> Self {
-        Self { origin, tls, connect_timeout, idle: Arc::default() }
+    pub(super) fn new(connector: Connector, max_connections: usize) -> Self {
+        let permits = || Arc::new(Semaphore::new(max_connections.clamp(1, Semaphore::MAX_PERMITS)));
+        Self { connector, calls: permits(), messages: permits(), idle: Arc::default() }
     }
 
-    /// Sends a request and waits for the head of its response.
+    /// Sends a request and waits for the head of its response. Waits first while too many connections are in use.
     ///
     /// If the server closed an idle connection, the request is sent on a new one.
     pub(super) async fn send(
         &self,
         request: Request<FullBody>,
+        kind: RequestKind,
     ) -> Result<(Response<Incoming>, PooledConnection), CallError> {
+        let limit = match kind {
+            RequestKind::Call => Some(&self.calls),
+            RequestKind::Message => Some(&self.messages),
+            RequestKind::Stream | RequestKind::EndSession => None,
+        };
+        let mut permit = match limit {
+            Some(limit) => Arc::clone(limit).acquire_owned().await.ok(),
+            None => None,
+        };
         let mut request = request;
+        self.connector.prepare(&mut request);
         while let Some(mut connection) = self.take_idle() {
+            connection.permit = permit.take();
             match connection.send(request).await {
                 Ok(response) => return Ok((response, connection)),
-                Err(RequestSendError::NotSent(unsent)) => request = *unsent,
+                Err(RequestSendError::NotSent(unsent)) => {
+                    request = *unsent;
+                    permit = connection.permit.take();
+                }
                 Err(RequestSendError::MaybeSent(error)) => return Err(connection_lost(&error)),
             }
         }
-        let opened = Box::pin(connect(&self.origin, self.tls.as_ref(), self.connect_timeout)).await?;
-        let NewConnection { sender, task } = opened;
-        let mut connection = PooledConnection { sender: Some(sender), task, idle: Arc::clone(&self.idle) };
+        let NewConnection { sender, task } = Box::pin(self.connector.connect()).await?;
+        let idle = Arc::clone(&self.idle);
+        let mut connection = PooledConnection { sender: Some(sender), task, idle, permit };
         match connection.send(request).await {
             Ok(response) => Ok((response, connection)),
             Err(RequestSendError::NotSent(_)) => Err(CallError::not_sent("the server closed the connection")),
@@ -82,6 +114,7 @@ impl ConnectionPool {
                     sender: Some(idle.sender),
                     task: idle.task,
                     idle: Arc::clone(&self.idle),
+                    permit: None,
                 };
                 return Some(connection);
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Method, StatusCode};
+use http::StatusCode;
 use tokio::sync::oneshot;
 use tsugite_core::sse::SseReader;
 
@@ -12,7 +12,7 @@ use crate::client::client_error::{ClientError, ConnectStep, ErrorKind, TimeoutKi
 use crate::client::client_state::ClientState;
 use crate::client::connection::ClientConnection;
 use crate::client::http::{
-    HttpConfig, HttpSse, MAX_ERROR_BODY_BYTES, Repeat, ResponseReader, excerpt, stream_headers,
+    HttpConfig, HttpSse, MAX_ERROR_BODY_BYTES, Repeat, RequestKind, ResponseReader, excerpt, stream_headers,
 };
 use crate::client::transport::Transport;
 
@@ -26,7 +26,13 @@ impl HttpSse {
         let limit = shared.settings.timeouts.idle_timeout;
         let opened = tokio::time::timeout(
             limit,
-            endpoint.send(Method::GET, &endpoint.uri, &|| Ok(stream_headers()), Bytes::new(), Repeat::ALWAYS),
+            endpoint.send(
+                RequestKind::Stream,
+                &endpoint.uri,
+                &|| Ok(stream_headers()),
+                Bytes::new(),
+                Repeat::ALWAYS,
+            ),
         );
         let response = opened.await.map_err(|_| ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle })??;
         if response.status != StatusCode::OK || !response.is_stream() {

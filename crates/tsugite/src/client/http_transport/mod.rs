@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{HeaderName, HeaderValue};
-use http::{HeaderMap, Method, StatusCode};
+use http::{HeaderMap, StatusCode};
 use tsugite_core::jsonrpc::{ErrorObject, Id, Incoming, Message, parse};
 use tsugite_core::protocol::lifecycle::Initialize;
 use tsugite_core::protocol::{Method as _, tools};
@@ -27,7 +27,8 @@ use super::connection::ClientConnection;
 use super::encoded_request::EncodedRequest;
 use super::era::Era;
 use super::http::{
-    MAX_ERROR_BODY_BYTES, Repeat, ResponseReader, StreamableHttp, excerpt, message_headers, user_header,
+    MAX_ERROR_BODY_BYTES, Repeat, RequestKind, ResponseReader, StreamableHttp, excerpt, message_headers,
+    user_header,
 };
 use super::pending_calls::PendingCall;
 use super::transport::{self, ServerReply};
@@ -53,7 +54,8 @@ impl StreamableHttp {
         let headers = || self.request_headers(revision, &outgoing);
         let is_outcome = |body: &[u8]| parse_response(body, connection, call).is_some();
         let repeat = if outgoing.harmless { Repeat::Unless(&is_outcome) } else { Repeat::Never };
-        let response = self.endpoint.send(Method::POST, &self.endpoint.uri, &headers, body, repeat).await?;
+        let response =
+            self.endpoint.send(RequestKind::Call, &self.endpoint.uri, &headers, body, repeat).await?;
         match response.status {
             StatusCode::OK if response.is_stream() => {
                 Box::pin(self.read_event_stream(connection, call, response)).await
@@ -93,7 +95,7 @@ impl StreamableHttp {
         let is_outcome = |body: &[u8]| parse_response(body, connection, call).is_some();
         let repeat = Repeat::Unless(&is_outcome);
         let mut response =
-            self.endpoint.send(Method::POST, &self.endpoint.uri, &headers, body, repeat).await?;
+            self.endpoint.send(RequestKind::Call, &self.endpoint.uri, &headers, body, repeat).await?;
         let status = response.status.as_u16();
         if is_initialize && response.status == StatusCode::OK {
             *lock(&self.session_id) = response.headers.get(MCP_SESSION_ID).cloned();
@@ -122,7 +124,7 @@ impl StreamableHttp {
         };
         let response = self
             .endpoint
-            .send(Method::POST, &self.endpoint.uri, &headers, bytes.into(), Repeat::ALWAYS)
+            .send(RequestKind::Message, &self.endpoint.uri, &headers, bytes.into(), Repeat::ALWAYS)
             .await?;
         let status = response.status;
         if status.is_success() {
@@ -148,8 +150,13 @@ impl StreamableHttp {
             self.insert_session_headers(&mut headers, connection.revision());
             Ok(headers)
         };
-        let request =
-            self.endpoint.send(Method::DELETE, &self.endpoint.uri, &headers, Bytes::new(), Repeat::ALWAYS);
+        let request = self.endpoint.send(
+            RequestKind::EndSession,
+            &self.endpoint.uri,
+            &headers,
+            Bytes::new(),
+            Repeat::ALWAYS,
+        );
         // 405 is normal: a server need not allow clients to end sessions (Streamable HTTP, "Session Management").
         if let Ok(Ok(response)) = tokio::time::timeout(SESSION_DELETE_TIMEOUT, request).await {
             response.discard();

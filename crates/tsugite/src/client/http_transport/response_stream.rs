@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::StatusCode;
 use http::header::{HeaderName, HeaderValue};
-use http::{Method, StatusCode};
 use tsugite_core::sse::{EventTooLongError, SseReader};
 
 use super::await_response;
 use crate::client::call_error::CallError;
 use crate::client::client_error::ErrorKind;
 use crate::client::connection::ClientConnection;
-use crate::client::http::{Repeat, ResponseReader, StreamableHttp, stream_headers};
+use crate::client::http::{Repeat, RequestKind, ResponseReader, StreamableHttp, stream_headers};
 use crate::client::pending_calls::PendingCall;
 use crate::client::transport::ServerReply;
 
@@ -109,7 +109,9 @@ impl StreamableHttp {
             }
             Ok(headers)
         };
-        self.endpoint.send(Method::GET, &self.endpoint.uri, &headers, Bytes::new(), Repeat::ALWAYS).await
+        self.endpoint
+            .send(RequestKind::Stream, &self.endpoint.uri, &headers, Bytes::new(), Repeat::ALWAYS)
+            .await
     }
 
     /// Reads events until a response arrives, and returns that message.

@@ -9,9 +9,10 @@
 // - `post`, `get`, `http_sse_endpoints`: decide and dispatch. `post_response`, `responses`: the response.
 // - `exchange`: a request whose handler is running. `sse_body`: event streams. `event_stream`: events that can be resumed.
 // - `sessions`, `http_sse_sessions`: the tables of sessions. `http_state`: the state that all connections share.
-// - `listener`, `connections`: sockets and their timeouts. `only_http1` or `with_http2`, `tls` or `no_tls`: protocols of a
+// - `listener`, `unix_listener`: sockets. `accept_loop`, `connections`: connections and their timeouts. `only_http1` or `with_http2`, `tls` or `no_tls`: protocols of a
 //   connection, by cargo feature.
 
+mod accept_loop;
 mod access;
 mod connections;
 mod event_stream;
@@ -40,6 +41,8 @@ mod sessions;
 mod sse_body;
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(unix)]
+mod unix_listener;
 mod web_origin;
 #[cfg(feature = "http2")]
 mod with_http2;
@@ -55,6 +58,8 @@ pub use http_settings::{Http, HttpSsePaths};
 pub use listener::HttpListener;
 pub use response_body::HttpBody;
 pub use service::HttpService;
+#[cfg(unix)]
+pub use unix_listener::HttpUnixListener;
 
 use std::sync::Arc;
 
