@@ -94,7 +94,7 @@ impl CliError {
         let mut failure = Self::from_connect_error_kind(error, display_name);
         if let Some(hint) = mcp_hint {
             failure.message = format!("cannot connect to {display_name}");
-            failure.hints.retain(|hint| hint != MCP_PATH_HINT);
+            failure.hints.retain(|hint| ![MCP_PATH_HINT, HTTP_SSE_HINT].contains(&hint.as_str()));
             failure.hints.insert(0, hint);
         }
         failure
@@ -320,6 +320,9 @@ fn hints_for(step: ConnectStep) -> &'static [&'static str] {
             "check that the server is running and that the port is right",
             "`tsugite serve` starts a server at http://127.0.0.1:8808/mcp",
         ],
+        ConnectStep::Proxy => {
+            &["HTTP_PROXY, HTTPS_PROXY and NO_PROXY say which servers are reached through which proxy"]
+        }
         ConnectStep::Tls => &[
             "if the server does not use TLS, write http:// instead of https://",
             "if its certificate is not trusted here, set SSL_CERT_FILE to a file of trusted certificates",

@@ -125,6 +125,7 @@ fn parse_error(text: &str) -> Option<CliError> {
 const AFTER_HELP: &str = "\
 A TARGET is the server to talk to:
   https://host/mcp     a URL
+  unix:SOCKET          a server that listens on a Unix socket
   -- COMMAND ARGS…     a program to start, at the end of the command line
   NAME                 from ./.mcp.json, ./mcp.json or ~/.config/tsugite/mcp.json
   FILE.json:NAME       from a configuration file of Claude, Cursor or VS Code

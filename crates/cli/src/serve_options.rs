@@ -100,7 +100,7 @@ impl ServeOptions {
                     .at_step("listen")
                     .detail(error.to_string())
             })?;
-            let path = Some(&self.http.path).filter(|path| *path != "/mcp").map(|path| format!(":{path}"));
+            let path = Some(&self.http.path).filter(|path| *path != "/mcp").map(|path| format!("#{path}"));
             let console = Console::new(false);
             let _ = console.print_line(&format!("{listen}{}", path.unwrap_or_default()));
             console.note(&format!("serving {description} to this user only"));

@@ -94,7 +94,7 @@ pub(crate) fn resolve_file(
 /// Derives a short name from a target: the last part of a name, or the first distinctive label of a host name.
 fn short_name(word: &str) -> String {
     if let Some(socket) = word.strip_prefix("unix:") {
-        let file = socket.split(":/").next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
+        let file = socket.split('#').next().unwrap_or_default().rsplit('/').next().unwrap_or_default();
         return sanitize_name(file.strip_suffix(".sock").unwrap_or(file));
     }
     let name = match word.split_once("://") {

@@ -132,3 +132,34 @@ fn rejected_host_is_not_reported_as_missing_credentials() {
     let json = tsugite(&format!("list http://{address}/mcp --json")).failed(2);
     assert!(json.contains(r#""exit":2,"step":"http""#) && json.contains("--allow-host"), "{json}");
 }
+
+#[test]
+fn unix_socket_is_served_and_called() {
+    let place = Place::new();
+    // A short path: the name of a socket has at most 107 bytes.
+    let running = Running::start(place.command(["serve", "--listen", "unix:s.sock", "--path", "/other"]));
+    assert_eq!(running.line().trim(), "unix:s.sock#/other");
+    let called = place.run(["call", "unix:s.sock#/other", "add", "a=1", "b=2"]).fine();
+    assert_eq!(called.trim(), "3");
+    let second = place.run(["serve", "--listen", "unix:s.sock"]).failed(2);
+    assert!(second.contains("another server listens on this socket"), "{second}");
+    let bridge = Running::start(place.command(["bridge", "--listen", "unix:b.sock", "unix:s.sock#/other"]));
+    assert_eq!(bridge.line().trim(), "unix:b.sock");
+    assert_eq!(place.run(["call", "unix:b.sock", "add", "a=2", "b=2"]).fine().trim(), "4");
+}
+
+#[test]
+fn proxy_of_the_environment_is_used() {
+    let proxy = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = Place::new();
+    let mut command = place.command(["ping", "http://mcp.example/mcp"]);
+    command.env("http_proxy", format!("http://{}", proxy.local_addr().unwrap()));
+    let running = Running::start(command);
+    let (mut socket, _) = proxy.accept().unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
+    let mut head = [0; 32];
+    socket.read_exact(&mut head).unwrap();
+    assert_eq!(String::from_utf8_lossy(&head), "POST http://mcp.example/mcp HTTP");
+    drop(socket);
+    drop(running);
+}

@@ -65,7 +65,7 @@ async fn path_of_the_endpoint_follows_the_socket() {
     let folder = TempFolder::new();
     let path = socket(&folder);
     let (_stop, _task) = start(&server().http(Http::new().path("/other")), &path);
-    let client = Client::connect(format!("unix:{}:/other", path.display())).await.unwrap();
+    let client = Client::connect(format!("unix:{}#/other", path.display())).await.unwrap();
     assert_eq!(client.call::<String>("greet", json!({})).await.unwrap(), "hello");
     assert!(Client::connect(format!("unix:{}", path.display())).await.is_err());
 }

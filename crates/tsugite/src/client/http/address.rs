@@ -63,16 +63,16 @@ impl Address {
         Ok(Self { origin: ServerOrigin { secure, host: host.to_owned(), port, unix_socket: None }, path })
     }
 
-    /// Parses `SOCKET` or `SOCKET:/PATH`, where the path of the endpoint is `/mcp` unless it is given.
+    /// Parses `SOCKET`, `//SOCKET` or `SOCKET#/PATH`, where the path of the endpoint is `/mcp` unless it is given.
     fn parse_unix(text: &str) -> Result<Self, &'static str> {
-        let (socket, path) = match text.rfind(":/") {
-            Some(colon) => (text.get(..colon).unwrap_or_default(), text.get(colon + 1..).unwrap_or_default()),
-            None => (text, "/mcp"),
-        };
+        let (socket, path) = text.split_once('#').unwrap_or((text, "/mcp"));
+        let socket = socket.strip_prefix("//").unwrap_or(socket);
         if socket.is_empty() {
             return Err("it names no socket; write it as unix:/run/server.sock");
         }
-        path.parse::<Uri>().map_err(|_| "the path after the socket is malformed")?;
+        if !path.starts_with('/') || path.parse::<Uri>().is_err() {
+            return Err("the path after the socket is malformed; write it as unix:/run/server.sock#/mcp");
+        }
         let (host, unix_socket) = ("localhost".to_owned(), Some(socket.into()));
         Ok(Self {
             origin: ServerOrigin { secure: false, host, port: 80, unix_socket },
@@ -124,7 +124,7 @@ impl std::fmt::Display for Address {
         // The query may contain a secret.
         let path = self.path.split('?').next().unwrap_or_default();
         if let Some(socket) = &self.origin.unix_socket {
-            return write!(f, "unix:{}:{path}", socket.display());
+            return write!(f, "unix:{}#{path}", socket.display());
         }
         let scheme = if self.origin.secure { "https" } else { "http" };
         write!(f, "{scheme}://{}{path}", self.origin.authority())
@@ -165,9 +165,10 @@ mod tests {
             (address.origin.unix_socket.unwrap().display().to_string(), address.path)
         };
         assert_eq!(socket("unix:/run/a.sock"), ("/run/a.sock".to_owned(), "/mcp".to_owned()));
-        assert_eq!(socket("unix:a.sock:/x?y=1"), ("a.sock".to_owned(), "/x?y=1".to_owned()));
-        assert_eq!(Address::parse("unix:/a:/x?key=1").unwrap().to_string(), "unix:/a:/x");
-        let base = Address::parse("unix:/run/a.sock:/sse").unwrap();
+        assert_eq!(socket("unix:a.sock#/x?y=1"), ("a.sock".to_owned(), "/x?y=1".to_owned()));
+        assert_eq!(socket("unix:///run/a.sock#/mcp"), ("/run/a.sock".to_owned(), "/mcp".to_owned()));
+        assert_eq!(Address::parse("unix:/a#/x?key=1").unwrap().to_string(), "unix:/a#/x");
+        let base = Address::parse("unix:/run/a.sock#/sse").unwrap();
         assert_eq!(base.join("/messages?s=1").unwrap().origin, base.origin);
         assert_eq!(base.join("http://localhost/messages"), None);
     }
@@ -177,8 +178,9 @@ mod tests {
         let all = [
             "",
             "unix:",
-            "unix::/mcp",
-            "unix:/a:/b c?secret",
+            "unix:#/mcp",
+            "unix:/a#b?secret",
+            "unix:/a#/b c?secret",
             "example.com/mcp",
             "ftp://h/",
             "http://",

@@ -63,7 +63,7 @@ impl HttpUnixListener {
     /// [`HttpListener::serve_until`](super::HttpListener::serve_until).
     pub async fn serve_until(self, stop: impl Future<Output = ()>) -> crate::Result<()> {
         let Self { state, socket } = self;
-        log::info!("listening on unix:{}:{}", socket.path.display(), state.http.path);
+        log::info!("listening on unix:{}#{}", socket.path.display(), state.http.path);
         serve_connections(state, socket, stop).await;
         Ok(())
     }
