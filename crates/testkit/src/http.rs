@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tsugite::Server;
@@ -267,6 +267,15 @@ impl Connection {
     /// Connects.
     pub async fn connect(address: SocketAddr) -> Self {
         let socket = TcpStream::connect(address).await.unwrap();
+        socket.set_nodelay(true).unwrap();
+        Self { socket: BufReader::new(socket), remaining: BodyRemaining::End, buffer: String::new() }
+    }
+
+    /// Connects from one of the addresses of the loopback interface.
+    pub async fn connect_from(source: [u8; 4], address: SocketAddr) -> Self {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind(SocketAddr::from((source, 0))).unwrap();
+        let socket = socket.connect(address).await.unwrap();
         socket.set_nodelay(true).unwrap();
         Self { socket: BufReader::new(socket), remaining: BodyRemaining::End, buffer: String::new() }
     }

@@ -26,8 +26,9 @@ pub(crate) use rpc_error::supported_versions;
 pub use rpc_error::{RpcError, code};
 pub use translate::{
     InferResultType, ServerInfoMeta, Translate, UnsupportedByRevisionError, read_initialize_params,
-    read_input_response, read_notification, read_params, read_result, write_input_response,
-    write_notification, write_request, write_request_with_meta, write_result, write_result_in_place,
+    read_input_response, read_notification, read_params, read_result, trim_initialize_params,
+    write_input_response, write_notification, write_request, write_request_with_meta, write_result,
+    write_result_in_place,
 };
 #[cfg(feature = "translate-raw")]
 pub use translate_raw::{

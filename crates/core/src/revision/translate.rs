@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
 use super::{Revision, RpcError};
 use crate::jsonrpc::{Id, JsonError, Raw, RawJson, write};
 use crate::protocol::lifecycle::InitializeParams;
@@ -276,6 +279,22 @@ pub fn read_initialize_params(params: Raw<'_>, from: Revision) -> Result<Box<Ini
     let mut hello: Box<InitializeParams> = params.read().map_err(|error| RpcError::invalid_params(&error))?;
     hello.upgrade(from);
     Ok(hello)
+}
+
+/// The params of `initialize` with only the members that a session needs later, as they were received.
+pub fn trim_initialize_params(params: Raw<'_>) -> Result<RawJson, RpcError> {
+    #[derive(Deserialize, Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Needed<'a> {
+        #[serde(borrow)]
+        protocol_version: &'a RawValue,
+        #[serde(borrow)]
+        capabilities: &'a RawValue,
+        #[serde(borrow)]
+        client_info: &'a RawValue,
+    }
+    let needed = params.read::<Needed<'_>>().and_then(|needed| RawJson::from_value(&needed));
+    needed.map_err(|error| RpcError::invalid_params(&error))
 }
 
 /// Decodes the params of a notification. A malformed one must be ignored.

@@ -28,11 +28,11 @@ pub(super) async fn listen(
     place: ReplyTarget,
 ) -> Result<RawJson, RpcError> {
     let wish = read_params::<Listen>(Raw::from(&job.params), job.revision)?.notifications;
-    let named = wish.resource_subscriptions.as_ref().map_or(0, Vec::len);
-    if named > job.connection.config.max_subscriptions {
+    let named = wish.resource_subscriptions.as_deref().unwrap_or_default();
+    if named.len() > job.connection.config.max_subscriptions {
         return Err(RpcError::InvalidParams("Invalid params: too many `resourceSubscriptions`".into()));
     }
-    let Some(_stream) = job.connection.open_stream(job.caller.principal.as_ref(), named) else {
+    let Some(_stream) = job.connection.open_stream(&job.caller, named) else {
         return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
     };
     let lent = bridge.acquire_all(job).await?;

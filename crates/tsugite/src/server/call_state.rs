@@ -37,7 +37,7 @@ pub(crate) struct CallState {
     ended: AtomicBool,
     round: OnceLock<Arc<Round>>,
     driver: DriverHandle,
-    paused: Mutex<PausedTime>,
+    clock: Mutex<CallClock>,
     /// Why the last question failed, if one did.
     ask_error: Mutex<Option<Box<AskError>>>,
     /// [`Context`](super::Context) handles in user code.
@@ -85,7 +85,7 @@ impl CallState {
             ended: AtomicBool::new(false),
             round: OnceLock::new(),
             driver: DriverHandle::default(),
-            paused: Mutex::default(),
+            clock: Mutex::default(),
             ask_error: Mutex::default(),
             handles: AtomicUsize::new(0),
             handler_handles: AtomicUsize::new(0),
@@ -178,24 +178,66 @@ impl CallState {
 
     /// Stops the timeout of the handler until the guard is dropped, while the client answers a question.
     pub(crate) fn pause_timeout(self: &Arc<Self>) -> PauseGuard {
-        let mut paused = lock(&self.paused);
-        paused.count += 1;
-        paused.since.get_or_insert_with(Instant::now);
+        let mut clock = lock(&self.clock);
+        clock.open_questions += 1;
+        clock.paused_since.get_or_insert_with(Instant::now);
         PauseGuard(self.clone())
+    }
+
+    /// Whether the client has a question to answer.
+    pub(super) fn is_paused(&self) -> bool {
+        lock(&self.clock).paused_since.is_some()
     }
 
     /// How long the timeout was stopped so far.
     pub(crate) fn paused_time(&self) -> Duration {
-        let paused = lock(&self.paused);
-        paused.total + paused.since.map_or(Duration::ZERO, |since| since.elapsed())
+        lock(&self.clock).paused_time()
+    }
+
+    /// Starts to measure how long the handler makes no progress.
+    pub(super) fn start_idle_clock(&self) {
+        lock(&self.clock).mark_progress();
+    }
+
+    /// Records that the handler reports progress.
+    pub(super) fn mark_progress(&self) {
+        let mut clock = lock(&self.clock);
+        // Measured only for handlers that are still pending after their first poll.
+        if clock.last_progress.is_some() {
+            clock.mark_progress();
+        }
+    }
+
+    /// How long the handler has made no progress, without the time of open questions.
+    pub(super) fn idle_time(&self) -> Duration {
+        let clock = lock(&self.clock);
+        match clock.last_progress {
+            Some((at, paused)) => (at.elapsed() + paused).saturating_sub(clock.paused_time()),
+            None => Duration::ZERO,
+        }
     }
 }
 
+/// The time that a handler has spent.
 #[derive(Default)]
-struct PausedTime {
-    count: usize,
-    since: Option<Instant>,
-    total: Duration,
+struct CallClock {
+    open_questions: usize,
+    /// Since when a question has been open.
+    paused_since: Option<Instant>,
+    /// How long questions were open before.
+    paused_total: Duration,
+    /// When the handler last made progress, and how long questions had been open until then.
+    last_progress: Option<(Instant, Duration)>,
+}
+
+impl CallClock {
+    fn paused_time(&self) -> Duration {
+        self.paused_total + self.paused_since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn mark_progress(&mut self) {
+        self.last_progress = Some((Instant::now(), self.paused_time()));
+    }
 }
 
 /// Stops the timeout of a handler while it exists.
@@ -203,12 +245,12 @@ pub(crate) struct PauseGuard(Arc<CallState>);
 
 impl Drop for PauseGuard {
     fn drop(&mut self) {
-        let mut paused = lock(&self.0.paused);
-        paused.count -= 1;
-        if paused.count == 0
-            && let Some(since) = paused.since.take()
+        let mut clock = lock(&self.0.clock);
+        clock.open_questions -= 1;
+        if clock.open_questions == 0
+            && let Some(since) = clock.paused_since.take()
         {
-            paused.total += since.elapsed();
+            clock.paused_total += since.elapsed();
         }
     }
 }

@@ -11,6 +11,7 @@ use tsugite_core::revision::{Revision, Translate, write_notification};
 
 use super::ServerShared;
 use super::cancellation::CancellationToken;
+use super::limits::LimitPermit;
 use super::principal::Principal;
 use crate::bus::{BusEvent, BusHandle};
 use crate::lock::lock;
@@ -38,11 +39,25 @@ pub(crate) struct ChangeListener {
     /// The newest principal of the session, or that of the subscription.
     principal: Mutex<Option<Principal>>,
     lists: HashSet<ListKind>,
-    uris: Mutex<HashSet<String>>,
+    uris: Mutex<SubscribedUris>,
     /// Notifications are held back until the handshake is complete.
     active: AtomicBool,
     /// Set when the subscription is cancelled: it sends nothing more, even if its task still runs.
     cancellation: CancellationToken,
+}
+
+/// The resources that a listener subscribes to.
+#[derive(Default)]
+struct SubscribedUris {
+    uris: HashSet<String>,
+    /// Counts the bytes of the URIs of a session. Those of a stream are counted with the stream.
+    permit: Option<LimitPermit>,
+}
+
+impl SubscribedUris {
+    fn bytes(&self) -> usize {
+        self.uris.iter().map(|uri| uri.len() + URI_OVERHEAD_BYTES).sum()
+    }
 }
 
 impl ChangeListener {
@@ -82,7 +97,7 @@ impl ChangeListener {
             id: Some(id),
             principal: Mutex::new(principal),
             lists,
-            uris: Mutex::new(uris),
+            uris: Mutex::new(SubscribedUris { uris, permit: None }),
             active: AtomicBool::new(true),
             cancellation,
         }
@@ -96,18 +111,41 @@ impl ChangeListener {
         self.active.store(true, Ordering::Release);
     }
 
-    /// Subscribes to a resource. Returns false if the subscription limit is reached.
-    pub(crate) fn subscribe(&self, uri: String, max_subscriptions: usize) -> bool {
-        let mut uris = self.uris();
-        if !uris.contains(&uri) && uris.len() >= max_subscriptions {
+    /// Subscribes a session to a resource. Returns false if a limit is reached. `begin` counts the first bytes.
+    pub(crate) fn subscribe(
+        &self,
+        uri: String,
+        (max_subscriptions, max_bytes): (usize, usize),
+        begin: impl FnOnce(usize) -> Option<LimitPermit>,
+    ) -> bool {
+        let mut subscribed = self.uris();
+        if subscribed.uris.contains(&uri) {
+            return true;
+        }
+        let bytes = uri.len() + URI_OVERHEAD_BYTES;
+        if subscribed.uris.len() >= max_subscriptions || subscribed.bytes() + bytes > max_bytes {
             return false;
         }
-        uris.insert(uri);
-        true
+        let is_counted = match &mut subscribed.permit {
+            Some(permit) => permit.grow(bytes).is_ok(),
+            none => {
+                *none = begin(bytes);
+                none.is_some()
+            }
+        };
+        if is_counted {
+            subscribed.uris.insert(uri);
+        }
+        is_counted
     }
 
     pub(crate) fn unsubscribe(&self, uri: &str) {
-        self.uris().remove(uri);
+        let mut subscribed = self.uris();
+        if subscribed.uris.remove(uri)
+            && let Some(permit) = &mut subscribed.permit
+        {
+            permit.shrink(uri.len() + URI_OVERHEAD_BYTES);
+        }
     }
 
     fn list_changed(&self, kind: ListKind) {
@@ -128,7 +166,7 @@ impl ChangeListener {
             !shared.has_visibility_rules(&config)
                 || matches!(shared.find_resource(&config, principal().as_ref(), uri), Ok(Some(_)))
         };
-        let subscribed = self.uris().contains(uri);
+        let subscribed = self.uris().uris.contains(uri);
         if subscribed && may_read() {
             self.notify::<Updated>(UriParams::new(uri));
         }
@@ -150,7 +188,7 @@ impl ChangeListener {
         }
     }
 
-    fn uris(&self) -> MutexGuard<'_, HashSet<String>> {
+    fn uris(&self) -> MutexGuard<'_, SubscribedUris> {
         lock(&self.uris)
     }
 }
@@ -251,3 +289,6 @@ impl ChangeFeed {
         outer.iter().filter_map(|(outer, prefix)| Some((outer.upgrade()?, prefix.clone()))).collect()
     }
 }
+
+/// The memory of a URI besides its text.
+pub(super) const URI_OVERHEAD_BYTES: usize = 48;

@@ -48,7 +48,7 @@ pub(crate) fn complete(
         _ => Complete::NAME,
     };
     let subject = Subject::completion(name, &params.argument.name);
-    Ok(connection.run_handler::<Complete>(request, context, subject, answer))
+    Ok(connection.run_handler::<Complete>(request, context, subject, answer, connection.config.call_timeout))
 }
 
 /// Returns the completer of an argument, if it has one. Fails if the prompt, template or argument does not exist.

@@ -46,6 +46,10 @@ pub(crate) struct Config {
     pub(crate) max_concurrent_handlers: usize,
     pub(crate) max_pending_requests: usize,
     pub(crate) max_subscriptions: usize,
+    pub(crate) max_subscription_bytes: usize,
+    pub(crate) max_pending_bytes: usize,
+    /// How long a handler may make no progress.
+    pub(crate) call_timeout: Option<Duration>,
     pub(crate) shutdown_grace: Duration,
     pub(crate) page_size: usize,
     pub(crate) cache: Option<(Duration, CacheScope)>,
@@ -94,6 +98,9 @@ impl Server {
             max_concurrent_handlers: 256,
             max_pending_requests: 16_384,
             max_subscriptions: 1_024,
+            max_subscription_bytes: 256 << 10,
+            max_pending_bytes: 256 << 20,
+            call_timeout: Some(Duration::from_secs(600)),
             shutdown_grace: Duration::from_secs(5),
             page_size: 1_000,
             cache: None,
@@ -169,6 +176,30 @@ impl Server {
     #[must_use]
     pub fn max_subscriptions(self, subscriptions: usize) -> Self {
         self.configure(|config| config.max_subscriptions = subscriptions)
+    }
+
+    /// Sets how many bytes the URIs that one peer, or one `subscriptions/listen` stream, subscribes to may have together.
+    /// Default: 256 KiB.
+    #[must_use]
+    pub fn max_subscription_bytes(self, bytes: usize) -> Self {
+        self.configure(|config| config.max_subscription_bytes = bytes)
+    }
+
+    /// Sets how many bytes the pending requests of one peer may have together. Default: 256 MiB. Further requests are
+    /// rejected. Over HTTP [`Http::max_held_bytes`](crate::transport::http::Http::max_held_bytes) applies instead.
+    #[must_use]
+    pub fn max_pending_bytes(self, bytes: usize) -> Self {
+        self.configure(|config| config.max_pending_bytes = bytes)
+    }
+
+    /// Sets how long a handler may run without reporting progress, also after its client has disconnected. Default: 10
+    /// minutes. `None` removes the limit. The time in which the client answers a question does not count.
+    /// [`Tool::timeout`](super::Tool::timeout) and [`Tool::no_timeout`](super::Tool::no_timeout) replace it for one tool.
+    #[must_use]
+    #[doc(alias("timeout", "request_timeout"))]
+    pub fn call_timeout(self, timeout: impl Into<Option<Duration>>) -> Self {
+        let timeout = timeout.into();
+        self.configure(|config| config.call_timeout = timeout)
     }
 
     /// Sets how long running requests may take to finish after the client disconnects. Default: 5 seconds.

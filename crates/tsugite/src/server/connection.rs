@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tsugite_core::jsonrpc::{Id, Raw, RawJson};
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::{ClientCapabilities, Implementation};
@@ -14,9 +14,9 @@ use tsugite_core::revision::{Revision, RpcError, read_initialize_params};
 use tsugite_core::session::{HandshakePhase, ServerHandshake};
 
 use super::declared_capabilities::DeclaredCapabilities;
-use super::handler_limits::HandlerLimits;
 use super::in_flight::InFlightRequests;
-use super::principal::{Caller, Headers, Principal};
+use super::limits::{LimitSettings, Limits};
+use super::principal::{Caller, Principal};
 use super::push_channel::PushChannel;
 use super::{Config, Server};
 use crate::lock::lock;
@@ -29,7 +29,7 @@ pub(crate) struct ServerConnection {
     pub(crate) config: Arc<Config>,
     pub(crate) caller: Caller,
     pub(super) scope: ConnectionScope,
-    pub(super) handler_limits: Arc<HandlerLimits>,
+    pub(crate) limits: Arc<Limits>,
     pub(super) in_flight: InFlightRequests,
     pub(super) push: PushChannel,
     /// The causes of failures, if the client is in this process.
@@ -77,21 +77,27 @@ pub(crate) enum ConnectionScope {
 }
 
 impl ServerConnection {
-    /// A connection for one session, with handler limits of its own.
+    /// A connection for one session, with limits of its own.
     pub(crate) fn new(server: &Server, principal: Option<Principal>) -> Arc<Self> {
         let config = server.shared.config();
-        let limits = HandlerLimits::new(config.max_concurrent_handlers, config.max_subscriptions);
-        Self::with_scope(ConnectionScope::Session, server, config, principal, &limits)
+        let limits = Limits::new(LimitSettings::single_client(
+            config.max_concurrent_handlers,
+            config.max_pending_requests,
+            config.max_subscriptions,
+            config.max_pending_bytes,
+        ));
+        let caller = Caller { principal, ..Caller::default() };
+        Self::with_scope(ConnectionScope::Session, server, config, caller, &limits)
     }
 
-    /// A connection for one session over HTTP, with handler limits that it shares with other connections.
+    /// A connection for one session over HTTP, with limits that it shares with other connections.
     pub(crate) fn with_limits(
         server: &Server,
         config: Arc<Config>,
-        principal: Option<Principal>,
-        handler_limits: &Arc<HandlerLimits>,
+        caller: Caller,
+        limits: &Arc<Limits>,
     ) -> Arc<Self> {
-        Self::with_scope(ConnectionScope::UnorderedSession, server, config, principal, handler_limits)
+        Self::with_scope(ConnectionScope::UnorderedSession, server, config, caller, limits)
     }
 
     /// A connection for the requests that `scope` names.
@@ -99,8 +105,8 @@ impl ServerConnection {
         scope: ConnectionScope,
         server: &Server,
         config: Arc<Config>,
-        principal: Option<Principal>,
-        handler_limits: &Arc<HandlerLimits>,
+        caller: Caller,
+        limits: &Arc<Limits>,
     ) -> Arc<Self> {
         let handshake = HandshakeState {
             handshake: ServerHandshake::new(config.revisions),
@@ -110,9 +116,9 @@ impl ServerConnection {
         Arc::new(Self {
             id: ConnectionId::next(),
             server: server.clone(),
-            caller: Caller { principal, headers: Headers::default() },
+            caller,
             scope,
-            handler_limits: handler_limits.clone(),
+            limits: limits.clone(),
             in_flight: InFlightRequests::new(
                 config.max_pending_requests,
                 scope == ConnectionScope::UnorderedSession,
@@ -133,11 +139,6 @@ impl ServerConnection {
         self.scope == ConnectionScope::SingleRequest
     }
 
-    /// The permits of handlers that block.
-    pub(crate) fn blocking_permits(&self) -> &Arc<Semaphore> {
-        &self.handler_limits.blocking_permits
-    }
-
     /// The data that another replica needs to continue the session.
     pub(crate) fn snapshot(&self) -> Option<(Revision, RawJson, Level)> {
         let (revision, params) = {
@@ -145,6 +146,12 @@ impl ServerConnection {
             (state.handshake.phase().revision()?, state.initialize_params.clone()?)
         };
         Some((revision, params, self.push.log_level()))
+    }
+
+    /// The bytes that the session is counted with.
+    pub(crate) fn session_bytes(&self) -> usize {
+        let state = self.lock();
+        state.initialize_params.as_ref().map_or(0, |params| params.text().len()) + SESSION_STATE_BYTES
     }
 
     /// Continues a session that another replica began.
@@ -294,6 +301,9 @@ impl ServerConnection {
     }
 }
 
+/// The bytes of an idle session besides what its client said about itself.
+const SESSION_STATE_BYTES: usize = 1 << 10;
+
 impl Drop for ServerConnection {
     fn drop(&mut self) {
         // Wakes the tasks in `wait_until_ready`, which hold no reference to the connection.
@@ -311,7 +321,7 @@ mod tests {
     #[test]
     fn idle_session_takes_little_memory() {
         // A server keeps one connection for each session over HTTP, and most sessions are idle.
-        assert!(size_of::<ServerConnection>() <= 320, "{}", size_of::<ServerConnection>());
+        assert!(size_of::<ServerConnection>() <= 328, "{}", size_of::<ServerConnection>());
     }
 
     #[tokio::test(start_paused = true)]

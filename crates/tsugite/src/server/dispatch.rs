@@ -17,9 +17,9 @@ use tsugite_core::session::request_meta::{RequestMeta, parse_with_meta};
 use tsugite_core::session::stdio::{StdioDecision, decide, decide_request};
 
 use super::connection::ServerConnection;
-use super::in_flight::{Admission, AdmissionError};
+use super::in_flight::{Admission, AdmissionError, TOO_MANY_REQUESTS};
 use super::incoming_request::{IncomingRequest, Tracking};
-use super::pending::PendingRequest;
+use super::pending::{PendingRequest, pending_bytes};
 use super::principal::Caller;
 use super::response_writer::ResponseWriter;
 use super::{failure, layer, route};
@@ -79,6 +79,11 @@ impl ServerConnection {
                 };
                 if admission == Admission::IfRoom {
                     self.mark_ready_by_request(phase, revision);
+                }
+                if self.limits.check_pending(caller, pending_bytes(request)).is_err() {
+                    let error = RpcError::InvalidRequest(TOO_MANY_REQUESTS.into());
+                    writer.send_error(Some(&request.id), &error, revision);
+                    return None;
                 }
                 let tracking = Tracking::Connection;
                 Some((

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::Schema;
 use tsugite_core::protocol::tools::CallResult;
@@ -16,6 +16,7 @@ use super::arguments::Arguments;
 use super::context::Context;
 use super::handler_error::InvocationError;
 use super::lazy_context::CallContext;
+use super::limits::NestedPermits;
 use super::output::IntoOutput;
 use super::state::{StateMap, StateType};
 
@@ -121,24 +122,24 @@ pub fn ready_error<O: Send + 'static>(failure: InvocationError) -> HandlerFuture
 
 /// Limits how many blocking handlers run at once.
 #[derive(Debug, Clone)]
-pub struct BlockingPool(Arc<Semaphore>);
+pub struct BlockingPool(NestedPermits);
 
 impl CallParts<'_> {
     /// Creates the pool from the server's limits.
     pub fn blocking(&self) -> BlockingPool {
-        BlockingPool(self.context.blocking_permits().clone())
+        BlockingPool(self.context.blocking_permits())
     }
 }
 
 impl BlockingPool {
-    pub(crate) fn from_permits(permits: Arc<Semaphore>) -> Self {
+    pub(crate) fn from_permits(permits: NestedPermits) -> Self {
         Self(permits)
     }
 
     /// Runs `work` on a thread for blocking work. The permit is held until the work is done, even if the caller is gone: a
     /// thread cannot be stopped.
     pub async fn run<T: Send + 'static>(self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        let permit = self.0.acquire_owned().await;
+        let permit = self.0.acquire().await;
         run_blocking(move || {
             let _permit = permit;
             work()

@@ -196,8 +196,10 @@ impl RunningRequest {
 }
 
 fn too_many_requests() -> RpcError {
-    RpcError::InvalidRequest("Too many requests are waiting".into())
+    RpcError::InvalidRequest(TOO_MANY_REQUESTS.into())
 }
+
+pub(super) const TOO_MANY_REQUESTS: &str = "Too many requests are waiting";
 
 fn duplicate_id() -> RpcError {
     RpcError::InvalidRequest("Invalid request: the id is already in use".into())

@@ -3,12 +3,11 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use tokio::sync::Semaphore;
-
 use super::call_state::{CallSettings, CallState, ClientInfo};
 use super::connection::ServerConnection;
 use super::context::Context;
 use super::incoming_request::IncomingRequest;
+use super::limits::NestedPermits;
 use super::principal::{Headers, Principal};
 use super::round::Round;
 use super::{Config, Server, ServerShared};
@@ -21,7 +20,7 @@ pub(crate) trait CallContext {
     fn principal(&self) -> Option<&Principal>;
     fn headers(&self) -> &Headers;
     /// The permits for blocking handlers.
-    fn blocking_permits(&self) -> &Arc<Semaphore>;
+    fn blocking_permits(&self) -> NestedPermits;
 }
 
 impl CallContext for LazyContext<'_> {
@@ -37,8 +36,8 @@ impl CallContext for LazyContext<'_> {
         &self.incoming.caller.headers
     }
 
-    fn blocking_permits(&self) -> &Arc<Semaphore> {
-        self.connection.blocking_permits()
+    fn blocking_permits(&self) -> NestedPermits {
+        self.connection.limits.blocking_permits(self.incoming.caller)
     }
 }
 

@@ -4,7 +4,7 @@ use tsugite_core::protocol::capabilities::{ListCapability, ResourcesCapability};
 use tsugite_core::protocol::discover::DiscoverResult;
 use tsugite_core::protocol::lifecycle::{Initialize, InitializeResult};
 use tsugite_core::protocol::{Object, ServerCapabilities};
-use tsugite_core::revision::{Revision, RpcError, read_initialize_params};
+use tsugite_core::revision::{Revision, RpcError, read_initialize_params, trim_initialize_params};
 
 use super::connection::ServerConnection;
 use super::declared_capabilities::DeclaredCapabilities;
@@ -22,7 +22,18 @@ impl ServerConnection {
             strip_push_capabilities(&mut result.capabilities);
         }
         let declared = DeclaredCapabilities::from_capabilities(&result.capabilities);
-        self.begin_session(&params.protocol_version, request.request.params().to_owned(), declared)?;
+        let kept = trim_initialize_params(request.request.params())?;
+        if kept.text().len() > MAX_CLIENT_DESCRIPTION_BYTES {
+            return Err(RpcError::InvalidParams(
+                format!(
+                    "Invalid params: client info and capabilities have {} bytes; this server takes {}",
+                    kept.text().len(),
+                    MAX_CLIENT_DESCRIPTION_BYTES
+                )
+                .into(),
+            ));
+        }
+        self.begin_session(&params.protocol_version, kept, declared)?;
         self.push.reset();
         // Where there is a stream already, changes may be announced at any time.
         if self.push.has_queue() {
@@ -102,3 +113,6 @@ pub(crate) fn capabilities(shared: &ServerShared, config: &Config) -> ServerCapa
     capabilities.extensions = (!config.extensions.is_empty()).then(|| config.extensions.clone());
     capabilities
 }
+
+/// The limit on what a client says about itself in `initialize`, which the session keeps.
+const MAX_CLIENT_DESCRIPTION_BYTES: usize = 16 << 10;

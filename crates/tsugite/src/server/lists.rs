@@ -174,7 +174,7 @@ pub(crate) fn list_with_files(
     let cursor = read_cursor(request)?.map(Cow::into_owned);
     let (server, config, principal) =
         (connection.server.clone(), connection.config.clone(), request.principal().cloned());
-    let pool = BlockingPool::from_permits(connection.blocking_permits().clone());
+    let pool = BlockingPool::from_permits(connection.limits.blocking_permits(request.caller));
     let answer = Box::pin(async move {
         let definitions = pool.run({
             let (shared, config, principal) = (server.shared.clone(), config.clone(), principal.clone());
@@ -193,7 +193,13 @@ pub(crate) fn list_with_files(
         Ok(build_page::<resources::List>(&config, definitions, start, has_rules))
     });
     let subject = Subject::from_request(resources::List::NAME, None);
-    Ok(connection.run_handler::<resources::List>(request, context, subject, answer))
+    Ok(connection.run_handler::<resources::List>(
+        request,
+        context,
+        subject,
+        answer,
+        connection.config.call_timeout,
+    ))
 }
 
 /// Registered resources first, then the files of directories.

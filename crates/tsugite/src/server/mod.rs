@@ -46,7 +46,6 @@ mod failure;
 mod files;
 mod handler;
 mod handler_error;
-pub(crate) mod handler_limits;
 mod handler_method;
 mod in_flight;
 #[cfg(feature = "client")]
@@ -59,6 +58,7 @@ pub(crate) mod layer_service;
 mod lazy_context;
 mod lifecycle;
 mod limited_notifications;
+pub(crate) mod limits;
 mod lists;
 mod lookup;
 #[doc(hidden)]
@@ -83,6 +83,7 @@ mod resources;
 pub(crate) mod response_writer;
 mod round;
 mod route;
+mod running_handler;
 pub(crate) mod schema;
 mod seal;
 mod state;

@@ -7,8 +7,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{self, Poll, Waker};
+use std::time::Duration;
 
-use tsugite_core::jsonrpc::Id;
+use tsugite_core::jsonrpc::{Id, Request};
 use tsugite_core::protocol::mrtr::InputRequired;
 use tsugite_core::revision::{Revision, RpcError};
 use tsugite_core::session::inbound::ResponseAction;
@@ -19,13 +20,15 @@ use super::cancellation::CancellationToken;
 use super::connection::ServerConnection;
 use super::failure;
 use super::handler::HandlerFuture;
-use super::handler_error::InvocationError;
+use super::handler_error::{HandlerError, InvocationError};
 use super::handler_method::HandlerMethod;
 use super::in_flight::AdmissionError;
 use super::incoming_request::{IncomingRequest, Tracking};
 use super::lazy_context::LazyContext;
+use super::limits::CallerKey;
 use super::poll_timer::{PollTimer, poll_timed};
 use super::response_writer::ResponseWriter;
+use super::running_handler::{IdleTimeout, RunningHandler};
 use super::subject::Subject;
 use crate::shared::panic::{CatchPanic, PanicError};
 
@@ -46,13 +49,15 @@ impl ServerConnection {
         }
     }
 
-    /// Polls a handler once, and answers the request if that completes it. Returns the rest of the work otherwise.
+    /// Polls a handler once, and answers the request if that completes it. Returns the rest of the work otherwise, which ends
+    /// if it makes no progress for `idle_timeout`.
     pub(crate) fn run_handler<M: HandlerMethod>(
         self: &Arc<Self>,
         request: IncomingRequest<'_>,
         context: &LazyContext<'_>,
         subject: Subject<'_>,
         handler: HandlerFuture<M::HandlerOutput>,
+        idle_timeout: Option<Duration>,
     ) -> Option<PendingRequest> {
         if let Some(call) = context.built() {
             call.mark_handler_handles();
@@ -60,9 +65,7 @@ impl ServerConnection {
         let mut handler = CatchPanic::new(handler);
         let clock = self.config.poll_clock;
         let mut cx = task::Context::from_waker(Waker::noop());
-        if self.handler_limits.handler_permits.available_permits() > 0
-            && let Poll::Ready(outcome) = poll_timed(&mut handler, &subject, clock, &mut cx)
-        {
+        if let Poll::Ready(outcome) = poll_timed(&mut handler, &subject, clock, &mut cx) {
             let outcome = match context.built() {
                 Some(call) => {
                     call.complete();
@@ -77,7 +80,15 @@ impl ServerConnection {
         let (named, call) = (subject.clone(), context.state().clone());
         let handler = PollTimer { handler, subject: subject.clone(), clock };
         let handler = Box::pin(async move {
-            let outcome = handler.await.map(|outcome| call.restore_ask_error(outcome));
+            let outcome = match idle_timeout {
+                Some(timeout) => IdleTimeout::new(handler, call.clone(), timeout).await,
+                None => Ok(handler.await),
+            };
+            let outcome = outcome.unwrap_or_else(|timeout| {
+                let text = format!("the {} made no progress for {timeout:?}", named.kind);
+                Ok(Err(InvocationError::Handler(HandlerError::new(text))))
+            });
+            let outcome = outcome.map(|outcome| call.restore_ask_error(outcome));
             let send: SendOutcomeFn = Box::new(move |connection, revision, id, writer| {
                 connection.send_outcome::<M>(revision, id, &named, outcome, writer);
             });
@@ -102,24 +113,21 @@ impl ServerConnection {
         pending: PendingHandler,
     ) -> Option<PendingRequest> {
         let PendingHandler { call, subject, binding, send_input_required, handler } = pending;
-        // A handler that has started holds its permit from now on.
-        let permit = self.handler_limits.handler_permits.clone().try_acquire_owned();
         let driver = HandlerDriver::new(handler, call.clone(), self.config.round_timeout, subject);
+        let caller = self.limits.caller(CallerKey::of_caller(request.caller));
+        let permits = self.limits.handler_permits(caller.as_deref());
+        let handler = RunningHandler::new(driver, call.clone(), permits);
         let (connection, revision, writer) = (self.clone(), request.revision, request.writer.clone());
         let id = request.request.id.clone().into_owned();
         let end_guard = EndGuard(call.clone());
         self.register_pending(request, call.cancellation.clone(), async move {
             let end_guard = end_guard;
-            let permit = match permit {
-                Ok(permit) => Ok(permit),
-                Err(_) => connection.handler_limits.handler_permits.clone().acquire_owned().await,
-            };
-            let outcome = driver.await;
+            let (outcome, permit) = handler.await;
             call.complete();
             drop(end_guard);
             // Back-pressure: while the peer does not read, the handler keeps its permit.
             writer.outbox.wait_for_capacity().await;
-            drop(permit);
+            drop((permit, caller));
             move || {
                 let sent = match (outcome, binding) {
                     (DriveOutcome::Complete(send), _) => {
@@ -142,9 +150,30 @@ impl ServerConnection {
         })
     }
 
-    /// Registers a request that is still pending. `work` returns the function that writes the response, which is called
-    /// only if the request was not cancelled meanwhile.
+    /// Registers and counts a request that is still pending. `work` returns the function that writes the response, which is
+    /// called only if the request was not cancelled meanwhile.
     pub(crate) fn register_pending<S: FnOnce() + Send>(
+        self: &Arc<Self>,
+        request: IncomingRequest<'_>,
+        cancellation: CancellationToken,
+        work: impl Future<Output = S> + Send + 'static,
+    ) -> Option<PendingRequest> {
+        // A request inside of a layer is counted by the layer.
+        let permit = match request.tracking {
+            Tracking::Layer(_) => None,
+            Tracking::Connection | Tracking::Untracked => {
+                Some(self.limits.begin_pending(request.caller, pending_bytes(request.request)))
+            }
+        };
+        self.register_stream(request, cancellation, async move {
+            let send = work.await;
+            drop(permit);
+            send
+        })
+    }
+
+    /// Registers a request that is not answered until its stream ends. The stream is counted, not the request.
+    pub(crate) fn register_stream<S: FnOnce() + Send>(
         self: &Arc<Self>,
         request: IncomingRequest<'_>,
         cancellation: CancellationToken,
@@ -163,11 +192,11 @@ impl ServerConnection {
                 return None;
             }
         };
-        let (unanswered, request_id) = (UnansweredGuard::new(self), id.clone());
+        let unanswered = UnansweredGuard::new(self, id.clone(), serial);
         let future = Box::pin(async move {
             let send = work.await;
             // A batch is written with its last response, which must happen before the guard is dropped.
-            match unanswered.0.in_flight.complete(&request_id, serial) {
+            match unanswered.connection.in_flight.complete(&unanswered.id, serial) {
                 ResponseAction::Send => send(),
                 ResponseAction::Drop => drop(send),
             }
@@ -204,6 +233,13 @@ impl ServerConnection {
     }
 }
 
+/// The bytes that a pending request is counted with: its params, which the handler holds in some form, and its state.
+pub(crate) fn pending_bytes(request: &Request<'_>) -> usize {
+    request.params().text().len() + PENDING_STATE_BYTES
+}
+
+const PENDING_STATE_BYTES: usize = 4 << 10;
+
 /// A handler after its first poll.
 struct PendingHandler {
     call: Arc<CallState>,
@@ -236,19 +272,25 @@ fn send_input_required<M: HandlerMethod>(
     Ok(())
 }
 
-/// Counts a request as unanswered until its response is written or its future is dropped.
-struct UnansweredGuard(Arc<ServerConnection>);
+/// Counts a request as unanswered until its response is written or its future is dropped. Then its id is free again.
+struct UnansweredGuard {
+    connection: Arc<ServerConnection>,
+    id: Id<'static>,
+    serial: u64,
+}
 
 impl UnansweredGuard {
-    fn new(connection: &Arc<ServerConnection>) -> Self {
+    fn new(connection: &Arc<ServerConnection>, id: Id<'static>, serial: u64) -> Self {
         connection.in_flight.add_unanswered();
-        Self(connection.clone())
+        Self { connection: connection.clone(), id, serial }
     }
 }
 
 impl Drop for UnansweredGuard {
     fn drop(&mut self) {
-        self.0.in_flight.remove_unanswered();
-        self.0.push.notify_idle();
+        let connection = &self.connection;
+        let _ = connection.in_flight.complete(&self.id, self.serial);
+        connection.in_flight.remove_unanswered();
+        connection.push.notify_idle();
     }
 }

@@ -1,6 +1,7 @@
 //! The authenticated caller and the headers of a request, where the transport provides them.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use tsugite_core::session::http::OptionalHeader;
@@ -12,6 +13,8 @@ pub use crate::shared::principal::Principal;
 pub(crate) struct Caller {
     pub(crate) principal: Option<Principal>,
     pub(crate) headers: Headers,
+    /// The network address of the client.
+    pub(crate) address: Option<IpAddr>,
 }
 
 /// The HTTP headers of the request; empty for other transports. Cheap to clone.

@@ -96,6 +96,7 @@ impl Future for ProgressUpdate<'_> {
             Stage::Done => return Poll::Ready(()),
             Stage::Waiting { token, capacity } => (token, capacity),
             Stage::Created => {
+                this.context.call_state().mark_progress();
                 let Some(token) = this.context.advance_progress(this.progress) else {
                     return Poll::Ready(());
                 };

@@ -49,5 +49,11 @@ pub(crate) fn get(
         result.description = result.description.or(description);
         Ok::<_, InvocationError>(result)
     });
-    Ok(connection.run_handler::<Get>(request, context, Subject::prompt(&params.name), answer))
+    Ok(connection.run_handler::<Get>(
+        request,
+        context,
+        Subject::prompt(&params.name),
+        answer,
+        connection.config.call_timeout,
+    ))
 }

@@ -67,5 +67,5 @@ pub(crate) fn read(
     });
     let uri = request.meta.mcp_name(Read::NAME).flatten().unwrap_or(&item.definition.uri);
     let subject = Subject::resource(uri, resource_template(&item).map(|_| &*item.definition.uri));
-    Ok(connection.run_handler::<Read>(request, context, subject, answer))
+    Ok(connection.run_handler::<Read>(request, context, subject, answer, connection.config.call_timeout))
 }

@@ -2,32 +2,36 @@
 
 use std::sync::Arc;
 
+use super::change_feed::URI_OVERHEAD_BYTES;
 use super::connection::{ConnectionScope, ServerConnection};
-use super::handler_limits::StreamPermit;
-use super::principal::Principal;
+use super::limits::{CallerKey, LimitPermit, Resource};
+use super::principal::Caller;
 
 /// A permit for one `subscriptions/listen` stream. Dropping it uncounts the stream.
 pub(crate) struct SubscriptionPermit {
-    _stream: StreamPermit,
+    _stream: LimitPermit,
     /// The connection that counts the stream, and the number of resources it subscribes to.
     counted_by: Option<(Arc<ServerConnection>, usize)>,
 }
 
 impl ServerConnection {
-    /// Counts a `subscriptions/listen` stream and the resources it names; `None` if a limit is reached. Where requests
+    /// Counts a `subscriptions/listen` stream and the resources it names; `None` if a limit of their number or bytes is reached. Where requests
     /// belong to no session, each authenticated caller has the limit of a session.
     pub(crate) fn open_stream(
         self: &Arc<Self>,
-        principal: Option<&Principal>,
-        resources: usize,
+        caller: &Caller,
+        uris: &[String],
     ) -> Option<SubscriptionPermit> {
-        let max = self.config.max_subscriptions;
-        let stream = self.handler_limits.open_stream()?;
+        let (max, resources) = (self.config.max_subscriptions, uris.len());
+        let bytes = uris.iter().map(|uri| uri.len() + URI_OVERHEAD_BYTES).sum();
+        if bytes > self.config.max_subscription_bytes {
+            return None;
+        }
+        let stream = self.limits.acquire(CallerKey::of_caller(caller), Some(Resource::Stream), bytes).ok()?;
         if self.scope == ConnectionScope::Stateless {
-            let stream = match principal {
-                Some(principal) => stream.count_for_principal(principal, max)?,
-                None => stream,
-            };
+            if caller.principal.is_some() {
+                stream.check_caller_limit(max).ok()?;
+            }
             return Some(SubscriptionPermit { _stream: stream, counted_by: None });
         }
         let mut state = self.push.lock();

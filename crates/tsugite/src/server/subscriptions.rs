@@ -14,6 +14,7 @@ use tsugite_core::revision::{RpcError, read_params, write_notification};
 use super::change_feed::ChangeListener;
 use super::connection::ServerConnection;
 use super::incoming_request::IncomingRequest;
+use super::limits::CallerKey;
 use super::pending::PendingRequest;
 use crate::shared::list_kind::ListKind;
 
@@ -24,7 +25,10 @@ pub(crate) fn subscribe(connection: &ServerConnection, request: IncomingRequest<
         return Err(RpcError::ResourceNotFound { uri });
     }
     let listener = connection.listener().ok_or(RpcError::Internal)?;
-    if !listener.subscribe(uri, connection.config.max_subscriptions) {
+    let config = &connection.config;
+    let max = (config.max_subscriptions, config.max_subscription_bytes);
+    let begin = |bytes| connection.limits.acquire(CallerKey::of_caller(request.caller), None, bytes).ok();
+    if !listener.subscribe(uri, max, begin) {
         return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
     }
     connection.send_result::<Subscribe>(request, EmptyResult::new());
@@ -51,8 +55,8 @@ pub(crate) fn listen(
 ) -> Result<Option<PendingRequest>, RpcError> {
     let requested = read_params::<Listen>(request.request.params(), request.revision)?.notifications;
     let granted = grant(connection, request, requested)?;
-    let named = granted.resource_subscriptions.as_ref().map_or(0, Vec::len);
-    let Some(stream) = connection.open_stream(request.principal(), named) else {
+    let named = granted.resource_subscriptions.as_deref().unwrap_or_default();
+    let Some(stream) = connection.open_stream(request.caller, named) else {
         return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
     };
     let id = request.request.id.clone().into_owned();
@@ -90,7 +94,7 @@ pub(crate) fn listen(
         }
     };
     let (feed, closing) = (listener.clone(), connection.clone());
-    let pending = connection.register_pending(request, cancellation, async move {
+    let pending = connection.register_stream(request, cancellation, async move {
         closing.closed().await;
         drop(listener);
         drop(stream);

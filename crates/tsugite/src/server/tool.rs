@@ -36,11 +36,22 @@ pub struct Tool {
     pub(crate) definition: tools::Tool,
     pub(crate) handler: Option<Arc<dyn Handler<CallResult>>>,
     pub(crate) tags: Vec<String>,
-    pub(crate) timeout: Option<Duration>,
+    pub(crate) timeout: ToolTimeout,
     /// Whether deserializing the arguments into their type enforces the schema.
     pub(crate) typed: bool,
     /// Compiles the validator. Set only on request, so that the validator is linked only into servers that use it.
     pub(crate) compile: Option<CompileFn>,
+}
+
+/// How long a call of a tool may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum ToolTimeout {
+    /// As long as the server allows without progress.
+    Server,
+    /// This long.
+    After(Duration),
+    /// As long as it takes.
+    None,
 }
 
 impl Tool {
@@ -55,7 +66,14 @@ impl Tool {
     }
 
     fn new_unvalidated(definition: tools::Tool) -> Self {
-        Self { definition, handler: None, tags: Vec::new(), timeout: None, typed: false, compile: None }
+        Self {
+            definition,
+            handler: None,
+            tags: Vec::new(),
+            timeout: ToolTimeout::Server,
+            typed: false,
+            compile: None,
+        }
     }
 
     /// Validates arguments with the full JSON Schema validator where their types enforce less than the schema says, for
@@ -166,11 +184,18 @@ impl Tool {
         self.hint(|hints| hints.open_world_hint = Some(yes))
     }
 
-    /// Limits the duration of a call. A call that takes longer ends with an error result. Time spent waiting for the user's
-    /// answer does not count.
+    /// Limits the duration of a call, in place of [`Server::call_timeout`](super::Server::call_timeout). A call that takes
+    /// longer ends with an error result. Time spent waiting for the user's answer does not count.
     #[must_use]
     pub fn timeout(mut self, limit: Duration) -> Self {
-        self.timeout = Some(limit);
+        self.timeout = ToolTimeout::After(limit);
+        self
+    }
+
+    /// Lets a call take as long as it takes, without [`Server::call_timeout`](super::Server::call_timeout).
+    #[must_use]
+    pub fn no_timeout(mut self) -> Self {
+        self.timeout = ToolTimeout::None;
         self
     }
 

@@ -26,6 +26,7 @@ use super::pending::PendingRequest;
 use super::principal::Headers;
 use super::registry::ToolEntry;
 use super::subject::Subject;
+use super::tool::ToolTimeout;
 use crate::era::Era;
 
 /// Starts a `tools/call`: finds the tool and reads the arguments from the request metadata that was already parsed.
@@ -61,15 +62,19 @@ pub(crate) fn call(
     let states = owner.as_ref().map_or(&connection.config.states, |config| &config.states);
     let parts = CallParts { arguments: Arguments::Json(arguments), context, states };
     let answer = call_handler(&entry, arguments, &parts);
-    let answer = match entry.tool.timeout {
-        Some(limit) => Box::pin(ToolTimeout::new(answer, context.state().clone(), limit)) as HandlerFuture<_>,
-        None => answer,
+    let (answer, idle_timeout) = match entry.tool.timeout {
+        ToolTimeout::Server => (answer, connection.config.call_timeout),
+        ToolTimeout::None => (answer, None),
+        ToolTimeout::After(limit) => {
+            let limited = TimedHandler::new(answer, context.state().clone(), limit);
+            (Box::pin(limited) as HandlerFuture<_>, None)
+        }
     };
     let answer = match entry.output_validator {
         Some(_) => Box::pin(validate_result(answer, entry)) as HandlerFuture<_>,
         None => answer,
     };
-    Ok(connection.run_handler::<Call>(request, context, Subject::tool(name), answer))
+    Ok(connection.run_handler::<Call>(request, context, Subject::tool(name), answer, idle_timeout))
 }
 
 /// Restores the state of earlier rounds if this call answers an `input_required` result.
@@ -150,7 +155,7 @@ async fn validate_result(
 }
 
 /// A handler with a time limit. The clock stops while the handler waits for an answer of the client.
-struct ToolTimeout {
+struct TimedHandler {
     future: HandlerFuture<CallResult>,
     call: Arc<CallState>,
     timeout: Duration,
@@ -158,14 +163,14 @@ struct ToolTimeout {
     sleep: Pin<Box<Sleep>>,
 }
 
-impl ToolTimeout {
+impl TimedHandler {
     fn new(future: HandlerFuture<CallResult>, call: Arc<CallState>, timeout: Duration) -> Self {
         let started = Instant::now();
         Self { future, call, timeout, started, sleep: Box::pin(tokio::time::sleep(timeout)) }
     }
 }
 
-impl Future for ToolTimeout {
+impl Future for TimedHandler {
     type Output = Result<CallResult, InvocationError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<Self::Output> {

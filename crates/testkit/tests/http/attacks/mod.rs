@@ -7,6 +7,7 @@ pub(crate) mod guard;
 mod headers;
 mod request_state;
 mod sessions;
+mod shares;
 mod streams;
 mod visibility;
 

@@ -118,7 +118,7 @@ impl Stage {
         // Sends nothing before its response.
         let wait = {
             let cue = cue.clone();
-            Tool::new("wait").handler(move || {
+            Tool::new("wait").no_timeout().handler(move || {
                 let cue = cue.clone();
                 async move {
                     let mut end = cue.begin();
@@ -131,7 +131,7 @@ impl Stage {
         // Sends progress at once, and then with every step.
         let talk = {
             let cue = cue.clone();
-            Tool::new("talk").handler(move |cx: Context, Args(talk): Args<Talk>| {
+            Tool::new("talk").no_timeout().handler(move |cx: Context, Args(talk): Args<Talk>| {
                 let cue = cue.clone();
                 async move {
                     let mut end = cue.begin();

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -25,8 +26,8 @@ pub(super) trait Accept: Send + Sync {
     /// A connection.
     type Socket: Send + 'static;
 
-    /// Accepts the next connection.
-    fn accept(&self) -> impl Future<Output = io::Result<Self::Socket>> + Send;
+    /// Accepts the next connection, with the network address of the client.
+    fn accept(&self) -> impl Future<Output = io::Result<(Self::Socket, Option<IpAddr>)>> + Send;
 
     /// Serves one connection until either side closes it.
     fn serve(&self, guard: ConnGuard, socket: Self::Socket) -> impl Future<Output = ()> + Send + 'static;
@@ -56,8 +57,8 @@ pub(super) async fn serve_connections<A: Accept>(
             never = &mut idle_timeout => match never {},
             accepted = listener.accept() => accepted,
         };
-        let socket = match accepted {
-            Ok(socket) => socket,
+        let (socket, peer) = match accepted {
+            Ok(accepted) => accepted,
             Err(error) => {
                 // Most likely too many open files: wait until some are closed.
                 log::warn!(%error, "a connection could not be accepted");
@@ -65,7 +66,7 @@ pub(super) async fn serve_connections<A: Accept>(
                 continue;
             }
         };
-        let served = listener.serve(connections.0.register(), socket);
+        let served = listener.serve(connections.0.register(peer), socket);
         tokio::spawn(async move {
             let _permit = permit;
             served.await;
@@ -200,6 +201,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
+    use crate::Server;
 
     /// Accepts all writes and never flushes.
     struct NeverFlushes;
@@ -224,7 +226,7 @@ mod tests {
         let http =
             super::super::Http::new().header_read_timeout(head).body_read_timeout(head).write_timeout(write);
         let connections = Connections::new(HttpState::new(&Server::new("s", "1").http(http)));
-        let guard = connections.register();
+        let guard = connections.register(None);
         drop(RequestGuard::begin(guard.connection.clone(), http::Version::HTTP_11));
         let mut socket = WriteTimeoutStream {
             io: NeverFlushes,

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::{Context, Poll, Waker};
@@ -38,10 +39,11 @@ impl Connections {
     }
 
     /// Registers a new connection.
-    pub(super) fn register(self: &Arc<Self>) -> ConnGuard {
+    pub(super) fn register(self: &Arc<Self>, peer: Option<IpAddr>) -> ConnGuard {
         let mut all = self.lock();
         let connection = Arc::new(ConnState {
             state: self.state.clone(),
+            peer,
             activity: AtomicU64::new(idle_since(&self.state)),
             waker: OnceLock::new(),
             index: AtomicU32::new(u32::try_from(all.len()).unwrap_or(u32::MAX)),
@@ -146,6 +148,8 @@ impl Drop for ConnGuard {
 /// One connection.
 pub(super) struct ConnState {
     pub(super) state: Arc<HttpState>,
+    /// The network address of the client.
+    pub(super) peer: Option<IpAddr>,
     /// One of the states below, or the time since when the connection has been idle.
     activity: AtomicU64,
     /// Wakes the task that serves the connection, which never changes.
@@ -298,7 +302,7 @@ mod tests {
     #[tokio::test]
     async fn closing_a_connection_keeps_the_index_of_the_others() {
         let connections = connections();
-        let mut guards: Vec<_> = (0..8).map(|_| connections.register()).collect();
+        let mut guards: Vec<_> = (0..8).map(|_| connections.register(None)).collect();
         for leaves in [7, 0, 3, 3, 0, 2, 0] {
             drop(guards.remove(leaves));
             assert_eq!(connections.lock().len(), guards.len());
@@ -315,7 +319,7 @@ mod tests {
     #[tokio::test]
     async fn a_connection_aborted_before_it_is_served_closes() {
         let connections = connections();
-        let guard = connections.register();
+        let guard = connections.register(None);
         connections.abort();
         assert_eq!(guard.connection.run_until_closed(|_| Poll::<()>::Pending).await, None);
     }
@@ -323,7 +327,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_idle_connection_is_closed_after_its_timeout() {
         let connections = connections();
-        let (watching, guard) = (connections.clone(), connections.register());
+        let (watching, guard) = (connections.clone(), connections.register(None));
         let watch = tokio::spawn(async move { watching.enforce_idle_timeout().await });
         let started = Instant::now();
         assert_eq!(guard.connection.run_until_closed(|_| Poll::<()>::Pending).await, None);
@@ -331,7 +335,7 @@ mod tests {
         assert!((limit..limit + limit / 10).contains(&started.elapsed()), "{:?}", started.elapsed());
         // Each request restarts the timeout, and a request in progress has none.
         drop(guard);
-        let guard = connections.register();
+        let guard = connections.register(None);
         for _ in 0..5 {
             let request = RequestGuard::begin(guard.connection.clone(), http::Version::HTTP_11);
             tokio::time::advance(limit * 3).await;
@@ -352,7 +356,7 @@ mod tests {
                 .body_read_timeout(timeout)
                 .write_timeout(timeout);
             let connections = Connections::new(HttpState::new(&Server::new("s", "1").http(http)));
-            let guard = connections.register();
+            let guard = connections.register(None);
             let watch = tokio::time::timeout(Duration::from_secs(3600), connections.enforce_idle_timeout());
             let waits = guard.connection.run_until_closed(|_| Poll::<()>::Pending);
             let sent_away = tokio::select! { _ = watch => false, _ = waits => true };

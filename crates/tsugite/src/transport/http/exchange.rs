@@ -15,7 +15,9 @@ use tokio::time::Instant;
 use super::event_stream::{AppendFuture, EventStream, encode_events, poll_append};
 use super::http_state::HttpState;
 use super::sessions::SessionGuard;
+use crate::server::limits::{CallerKey, Resource};
 use crate::server::response_writer::{ResponseSlot, WrittenResponse};
+use crate::shared::log;
 use crate::shared::outbound_queue::OutboundQueue;
 
 /// The handler of a request, or of all requests of a batch.
@@ -225,8 +227,21 @@ impl Drop for Exchange {
             return resumable.finish();
         }
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let caller = CallerKey::of_caller(&resumable.session.connection.caller);
+        let permit = match resumable.state.limits.acquire(caller, Some(Resource::DetachedRequest), 0) {
+            Ok(permit) => permit,
+            Err(_) => {
+                if log::is_first("detached", "limit") {
+                    log::warn!(
+                        "requests whose clients disconnected are cancelled: `Http::max_detached_requests` is reached"
+                    );
+                }
+                self.handler = None;
+                return resumable.finish();
+            }
+        };
         let (state, output, handler) = (resumable.state.clone(), self.output.clone(), self.handler.take());
-        state.spawn_detached(&runtime, DetachedRequest { output, handler, resumable });
+        state.spawn_detached(&runtime, Some(permit), DetachedRequest { output, handler, resumable });
     }
 }
 

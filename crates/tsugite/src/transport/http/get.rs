@@ -13,9 +13,10 @@ use super::http_state::HttpState;
 use super::named_session::NamedSession;
 use super::request_head::RequestHead;
 use super::response_body::HttpBody;
-use super::responses::{empty, http_error, sse, status_error};
+use super::responses::{StatusError, empty, http_error, sse, status_error};
 use super::sessions::SessionGuard;
 use super::sse_body::{ResumedSseBody, StandaloneSseBody, concat_events};
+use crate::server::limits::CallerKey;
 
 /// Opens the stream of a session for messages that belong to no request, or resumes a stream.
 pub(super) async fn get(
@@ -30,13 +31,15 @@ pub(super) async fn get(
         has_last_event_id: resumes,
     };
     match (decide_get(&state.policy, &headers), session.into_guard()) {
-        (GetDecision::Stream(revision), Some(session)) => open_stream(state, session, revision).await,
+        (GetDecision::Stream(revision), Some(session)) => {
+            open_stream(state, session, head.caller_key(), revision).await
+        }
         (GetDecision::Resume(revision), Some(session)) => {
             let event = match head.mcp.last_event_id.to_text() {
                 OptionalHeader::Present(id) => parse_event_id(id),
                 OptionalHeader::Absent | OptionalHeader::Ambiguous => None,
             };
-            resume(state, session, event, revision.primes_streams()).await
+            resume(state, session, head.caller_key(), event, revision.primes_streams()).await
         }
         (GetDecision::Reject(error), _) => http_error(&error, None, allowed_methods(state)),
         // Only a session that was found is streamed or resumed.
@@ -48,11 +51,15 @@ pub(super) async fn get(
 async fn open_stream(
     state: &Arc<HttpState>,
     session: SessionGuard,
+    caller: Option<CallerKey>,
     revision: Revision,
 ) -> Response<HttpBody> {
     // From now on the session is notified of changes.
     session.connection.listener();
-    let Some(permit) = state.open_stream() else { return too_many_streams() };
+    let permit = match state.open_stream(caller) {
+        Ok(permit) => permit,
+        Err(error) => return StatusError::from(error).into(),
+    };
     let stream = session.with_streams(|streams, id| streams.standalone(id));
     let mut first = None;
     if revision.primes_streams() {
@@ -69,6 +76,7 @@ async fn open_stream(
 async fn resume(
     state: &Arc<HttpState>,
     session: SessionGuard,
+    caller: Option<CallerKey>,
     named: Option<(u128, u64)>,
     primes: bool,
 ) -> Response<HttpBody> {
@@ -99,11 +107,14 @@ async fn resume(
         _ if stream.id() == number && last == after => Vec::new(),
         _ => return unknown(),
     };
+    let open = match state.open_stream(caller) {
+        Ok(open) => open,
+        Err(error) => return StatusError::from(error).into(),
+    };
     if !standalone {
-        return sse(HttpBody::sse(ResumedSseBody::new(state.clone(), session, stream, after, primed)));
+        return sse(HttpBody::sse(ResumedSseBody::new(state.clone(), session, stream, after, primed, open)));
     }
     session.connection.listener();
-    let Some(open) = state.open_stream() else { return too_many_streams() };
     let first = match (missed.is_empty(), primed) {
         (true, primed) => primed,
         (false, _) => Some(concat_events(&missed)),
@@ -143,10 +154,6 @@ pub(super) async fn delete(
         (DeleteDecision::Reject(error), _) => http_error(&error, None, allowed_methods(state)),
         (DeleteDecision::EndSession, None) => empty(StatusCode::NOT_FOUND),
     }
-}
-
-fn too_many_streams() -> Response<HttpBody> {
-    status_error(StatusCode::SERVICE_UNAVAILABLE, "Too many streams are open; try again later")
 }
 
 /// The methods that the endpoint serves, for `Allow`.

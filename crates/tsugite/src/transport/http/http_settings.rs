@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::client_address::ProxyNetwork;
 use super::web_origin::WebOrigin;
+use crate::server::limits::LimitSettings;
 
 /// Settings of the HTTP transport, for [`Server::http`](crate::Server::http). The defaults are safe on a developer's
 /// machine: only loopback hosts and origins are allowed.
@@ -32,9 +34,14 @@ pub struct Http {
     pub(super) http_sse_paths: Option<HttpSsePaths>,
     pub(super) session_idle_timeout: Duration,
     pub(super) max_sessions: usize,
-    pub(super) max_sessions_per_caller: usize,
+    pub(super) max_sessions_per_caller: Option<usize>,
     pub(super) max_streams: usize,
     pub(super) max_concurrent_handlers: usize,
+    pub(super) max_pending_requests: usize,
+    pub(super) max_detached_requests: usize,
+    pub(super) max_held_bytes: usize,
+    pub(super) caller_share_percent: usize,
+    pub(super) trusted_proxies: Vec<ProxyNetwork>,
     pub(super) max_log_events: usize,
     pub(super) max_log_bytes: usize,
     pub(super) log_ttl: Duration,
@@ -85,6 +92,21 @@ impl std::fmt::Debug for Page {
     }
 }
 
+impl Http {
+    pub(super) fn limits(&self) -> LimitSettings {
+        LimitSettings {
+            handlers: self.max_concurrent_handlers,
+            pending: self.max_pending_requests,
+            sessions: self.max_sessions,
+            streams: self.max_streams,
+            detached: self.max_detached_requests,
+            bytes: self.max_held_bytes,
+            caller_percent: self.caller_share_percent,
+            sessions_per_caller: self.max_sessions_per_caller,
+        }
+    }
+}
+
 impl Default for Http {
     fn default() -> Self {
         Self::new()
@@ -108,9 +130,14 @@ impl Http {
             http_sse_paths: None,
             session_idle_timeout: Duration::from_secs(30 * 60),
             max_sessions: 100_000,
-            max_sessions_per_caller: 1_000,
+            max_sessions_per_caller: None,
             max_streams: 20_000,
             max_concurrent_handlers: 4_096,
+            max_pending_requests: 16_384,
+            max_detached_requests: 1_024,
+            max_held_bytes: 256 << 20,
+            caller_share_percent: 50,
+            trusted_proxies: Vec::new(),
             max_log_events: 1_000,
             max_log_bytes: 1 << 20,
             log_ttl: Duration::from_secs(5 * 60),
@@ -257,10 +284,10 @@ impl Http {
         self
     }
 
-    /// Limits the sessions of one authenticated caller; 1,000 unless set. A request for another one gets 429.
+    /// Limits the sessions of one caller; its share of [`Http::max_sessions`] unless set. A request for another one gets 429.
     #[must_use]
     pub fn max_sessions_per_caller(mut self, sessions: usize) -> Self {
-        self.max_sessions_per_caller = sessions;
+        self.max_sessions_per_caller = Some(sessions);
         self
     }
 
@@ -275,6 +302,56 @@ impl Http {
     #[must_use]
     pub fn max_concurrent_handlers(mut self, handlers: usize) -> Self {
         self.max_concurrent_handlers = handlers.clamp(1, 1 << 29);
+        self
+    }
+
+    /// Sets how many requests of all clients may be pending: running, waiting to run, or waiting for an answer of the user.
+    /// Default: 16,384. A further request gets 503 before its handler starts.
+    #[must_use]
+    pub fn max_pending_requests(mut self, requests: usize) -> Self {
+        self.max_pending_requests = requests.max(1);
+        self
+    }
+
+    /// Sets how many requests may continue after their client has disconnected, as they do up to 2025-11-25. Default: 1,024. A
+    /// further one is cancelled.
+    #[must_use]
+    pub fn max_detached_requests(mut self, requests: usize) -> Self {
+        self.max_detached_requests = requests;
+        self
+    }
+
+    /// Sets how many bytes all clients together may make the server hold: bodies that are being received, pending requests,
+    /// session records and subscriptions. Default: 256 MiB. What exceeds them gets 503.
+    #[must_use]
+    pub fn max_held_bytes(mut self, bytes: usize) -> Self {
+        self.max_held_bytes = bytes;
+        self
+    }
+
+    /// Sets how much of each limit one caller may use, in percent. Default: 50. A request beyond that gets 429.
+    ///
+    /// A caller is an authenticated [`Principal`](crate::server::Principal), else a network address (for IPv6 its /64). 100
+    /// lets one caller use everything.
+    #[must_use]
+    #[doc(alias("rate_limit", "fairness"))]
+    pub fn caller_share_percent(mut self, percent: u8) -> Self {
+        self.caller_share_percent = usize::from(percent.clamp(1, 100));
+        self
+    }
+
+    /// Trusts a proxy, by its address or network (`10.0.0.0/8`), to forward the address of its client in `X-Forwarded-For` or
+    /// `Forwarded`. Without one these headers are ignored, and all clients of a proxy are one caller.
+    #[must_use]
+    #[doc(alias("X-Forwarded-For", "trusted_proxies"))]
+    pub fn trust_proxy(mut self, network: impl AsRef<str>) -> Self {
+        match ProxyNetwork::parse(network.as_ref()) {
+            Some(network) => self.trusted_proxies.push(network),
+            None => self.config_errors.push(format!(
+                "{:?} is no address of a proxy: write `10.0.0.1`, or a network such as `10.0.0.0/8`",
+                network.as_ref()
+            )),
+        }
         self
     }
 

@@ -15,10 +15,10 @@ use super::request_head::RequestHead;
 use super::response_body::HttpBody;
 use super::responses::{StatusError, empty, http_error, parse_error, sse, status_error};
 use super::sse_body::{KeepAlive, SseBody};
+use crate::server::Headers;
 use crate::server::connection::ServerConnection;
-use crate::server::handler_limits::StreamPermit;
+use crate::server::limits::LimitPermit;
 use crate::server::principal::Caller;
-use crate::server::{Headers, Principal};
 
 /// Opens a stream: its first event says where to post, all messages of the server follow.
 pub(super) fn open_stream(state: &Arc<HttpState>, head: &RequestHead) -> Response<HttpBody> {
@@ -33,8 +33,10 @@ pub(super) fn open_stream(state: &Arc<HttpState>, head: &RequestHead) -> Respons
             "A stream is `text/event-stream`: `Accept` must say so",
         );
     }
-    let full = || status_error(StatusCode::SERVICE_UNAVAILABLE, "Too many streams are open; try again later");
-    let Some(open) = state.open_stream() else { return full() };
+    let open = match state.open_stream(head.caller_key()) {
+        Ok(open) => open,
+        Err(error) => return StatusError::from(error).into(),
+    };
     let mut bits = [0; 24];
     if SystemRandom::new().fill(&mut bits).is_err() {
         return status_error(StatusCode::INTERNAL_SERVER_ERROR, "No session could be opened");
@@ -43,8 +45,8 @@ pub(super) fn open_stream(state: &Arc<HttpState>, head: &RequestHead) -> Respons
     let connection = ServerConnection::with_limits(
         &state.server,
         state.http_sse_config.clone(),
-        head.principal.clone(),
-        &state.handler_limits,
+        Caller { headers: Headers::default(), ..head.caller() },
+        &state.limits,
     );
     connection.outbox();
     state.http_sse_sessions.insert(id.clone(), connection.clone());
@@ -70,11 +72,11 @@ pub(super) fn find_connection(
     found.ok_or(StatusError(StatusCode::NOT_FOUND, "Session not found"))
 }
 
-/// Handles a message of `principal`. The response is sent on the stream.
+/// Handles a message of a caller. The response is sent on the stream.
 pub(super) async fn handle_message(
     state: &HttpState,
     connection: &Arc<ServerConnection>,
-    principal: Option<Principal>,
+    caller: &Caller,
     bytes: &[u8],
 ) -> Response<HttpBody> {
     if let Err(wrong) = parse(bytes, &state.config.limits) {
@@ -82,8 +84,10 @@ pub(super) async fn handle_message(
     }
     // A client that does not read its responses cannot send more requests.
     connection.outbox().wait_for_capacity().await;
-    let caller = Caller { principal, headers: Headers::default() };
-    connection.spawn(connection.receive_from(&caller, bytes));
+    if let Err(error) = state.limits.check_pending(caller, bytes.len()) {
+        return StatusError::from(error).into();
+    }
+    connection.spawn(connection.receive_from(caller, bytes));
     empty(StatusCode::ACCEPTED)
 }
 
@@ -93,7 +97,7 @@ struct HttpSseBody {
     connection: Arc<ServerConnection>,
     endpoint_event: Option<Bytes>,
     keep_alive: KeepAlive,
-    _open_stream: StreamPermit,
+    _open_stream: LimitPermit,
 }
 
 impl SseBody for HttpSseBody {

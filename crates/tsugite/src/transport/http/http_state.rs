@@ -25,7 +25,8 @@ use super::sessions::{HttpSession, SessionId, Sessions};
 use crate::bus::BusEvent;
 use crate::error::Chain;
 use crate::server::connection::{ConnectionScope, ServerConnection};
-use crate::server::handler_limits::{HandlerLimits, StreamPermit};
+use crate::server::limits::{CallerKey, LimitError, LimitPermit, Limits, Resource};
+use crate::server::principal::Caller;
 use crate::server::{Config, Principal, ResponseWriter, Server};
 use crate::shared::log;
 use crate::shared::principal::is_same_caller;
@@ -37,7 +38,7 @@ pub(crate) struct HttpState {
     pub(super) config: Arc<Config>,
     pub(super) http: Arc<Http>,
     pub(super) policy: HttpPolicy,
-    pub(super) handler_limits: Arc<HandlerLimits>,
+    pub(super) limits: Arc<Limits>,
     /// The connection of all requests of the stateless era.
     pub(super) stateless: Arc<ServerConnection>,
     /// For notifications and responses, which are not answered.
@@ -62,7 +63,7 @@ impl HttpState {
     pub(super) fn new(server: &Server) -> Arc<Self> {
         let config = server.shared.config();
         let HttpSettings { http, store } = config.http.get();
-        let handler_limits = HandlerLimits::new(http.max_concurrent_handlers, http.max_streams);
+        let limits = Limits::new(http.limits());
         let mut policy = HttpPolicy::new(config.revisions);
         policy.sessions = http.sessions;
         policy.allow_delete = http.allow_delete;
@@ -71,8 +72,8 @@ impl HttpState {
             ConnectionScope::Stateless,
             server,
             config.clone(),
-            None,
-            &handler_limits,
+            Caller::default(),
+            &limits,
         );
         let http_sse_config =
             Arc::new(Config { revisions: config.revisions.handshake(), ..Config::clone(&config) });
@@ -82,7 +83,7 @@ impl HttpState {
             config,
             http,
             policy,
-            handler_limits,
+            limits,
             stateless,
             discard_reply: ResponseWriter::discard(),
             sessions: Sessions::new(),
@@ -214,13 +215,17 @@ impl HttpState {
         let connection = ServerConnection::with_limits(
             &self.server,
             self.config.clone(),
-            caller.cloned(),
-            &self.handler_limits,
+            Caller { principal: caller.cloned(), ..Caller::default() },
+            &self.limits,
         );
         connection.restore(revision, record.initialize_params, record.level);
-        match self.sessions.insert_restored(id, connection, self.http.max_sessions) {
-            true => self.start_sweeper(),
-            false => log::warn!("a session of another replica was not taken over: session limit reached"),
+        let key = CallerKey::of_caller(&connection.caller);
+        match self.limits.acquire(key, Some(Resource::Session), connection.session_bytes()) {
+            Ok(permit) => {
+                self.sessions.insert_restored(id, connection, permit);
+                self.start_sweeper();
+            }
+            Err(_) => log::warn!("a session of another replica was not taken over: session limit reached"),
         }
     }
 
@@ -234,9 +239,9 @@ impl HttpState {
         }
     }
 
-    /// Counts an open stream. Returns `None` if the limit is reached.
-    pub(super) fn open_stream(&self) -> Option<StreamPermit> {
-        self.handler_limits.open_stream()
+    /// Counts an open stream of a caller.
+    pub(super) fn open_stream(&self, caller: Option<CallerKey>) -> Result<LimitPermit, LimitError> {
+        self.limits.acquire(caller, Some(Resource::Stream), 0)
     }
 
     /// Deletes the logs of streams that can no longer be resumed.
@@ -254,13 +259,14 @@ impl HttpState {
     pub(super) fn spawn_detached(
         self: &Arc<Self>,
         runtime: &tokio::runtime::Handle,
+        permit: Option<LimitPermit>,
         request: impl Future<Output = ()> + Send + 'static,
     ) {
         self.detached_requests.fetch_add(1, Ordering::AcqRel);
         let counted = DetachedGuard(self.clone());
         runtime.spawn(boxed(async move {
             request.await;
-            drop(counted);
+            drop((counted, permit));
         }));
     }
 

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use tokio::io::ReadBuf;
@@ -110,8 +110,8 @@ struct TcpAccept {
 impl Accept for TcpAccept {
     type Socket = TcpStream;
 
-    async fn accept(&self) -> io::Result<TcpStream> {
-        self.listener.accept().await.map(|(socket, _)| socket)
+    async fn accept(&self) -> io::Result<(TcpStream, Option<IpAddr>)> {
+        self.listener.accept().await.map(|(socket, peer)| (socket, Some(peer.ip())))
     }
 
     fn serve(&self, guard: ConnGuard, socket: TcpStream) -> impl Future<Output = ()> + Send + 'static {

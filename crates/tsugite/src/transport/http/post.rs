@@ -20,13 +20,13 @@ use super::http_state::HttpState;
 use super::named_session::NamedSession;
 use super::post_response::{Dispatched, ResponseMode};
 use super::request_head::RequestHead;
-use super::responses::{empty, http_error, parse_error, status_error};
+use super::responses::{StatusError, empty, http_error, parse_error, status_error};
 use super::sessions::SessionGuard;
 use crate::bus::BusEvent;
 use crate::server::connection::{ConnectionScope, ServerConnection};
 use crate::server::dispatch::ReceivedRequest;
 use crate::server::incoming_request::{IncomingRequest, Tracking};
-use crate::server::pending::PendingRequest;
+use crate::server::pending::{PendingRequest, pending_bytes};
 use crate::server::principal::Caller;
 use crate::server::{DeclaredCapabilities, Headers, ResponseWriter};
 use crate::shared::outbound_queue::OutboundQueue;
@@ -39,8 +39,7 @@ pub(super) fn dispatch(
     bytes: &[u8],
 ) -> Dispatched {
     let session_revision = session.revision();
-    let caller =
-        Caller { principal: head.principal.clone(), headers: Headers::from_source(head.headers.clone()) };
+    let caller = head.caller();
     let mut post = IncomingPost {
         state,
         accepts_events: head.accepts_events(),
@@ -83,6 +82,9 @@ struct IncomingPost<'a> {
 
 impl IncomingPost<'_> {
     fn handle_request(&mut self, request: &Request<'_>, meta: &RequestMeta<'_>) -> Dispatched {
+        if let Err(error) = self.state.limits.check_pending(&self.caller, pending_bytes(request)) {
+            return Dispatched::Response(StatusError::from(error).into());
+        }
         let reject = |error: &HttpError| Dispatched::Response(http_error(error, Some(&request.id), "POST"));
         match decide_post_request(&self.state.policy, &self.headers, request, meta) {
             PostDecision::Stateless(revision) => {
@@ -186,14 +188,9 @@ impl IncomingPost<'_> {
     }
 
     fn new_connection(&self, scope: ConnectionScope) -> Arc<ServerConnection> {
-        let (state, principal) = (self.state, self.caller.principal.clone());
-        ServerConnection::with_scope(
-            scope,
-            &state.server,
-            state.config.clone(),
-            principal,
-            &state.handler_limits,
-        )
+        let state = self.state;
+        let caller = Caller { headers: Headers::default(), ..self.caller.clone() };
+        ServerConnection::with_scope(scope, &state.server, state.config.clone(), caller, &state.limits)
     }
 
     /// Handles notifications, responses and batches.
@@ -218,7 +215,7 @@ impl IncomingPost<'_> {
                     Some(session) => session.connection.clone(),
                     None => self.single_request_connection(revision),
                 };
-                self.handle_batch(&connection, revision, batch.into_messages())
+                self.handle_batch(&connection, revision, batch.into_messages(), bytes.len())
             }
             (PostDecision::Reject(error), _) => Dispatched::Response(http_error(&error, None, "POST")),
             // Decisions for requests, or for another kind of body.
@@ -246,7 +243,11 @@ impl IncomingPost<'_> {
         connection: &Arc<ServerConnection>,
         revision: Revision,
         messages: Vec<Result<Message<'_>, ParseError>>,
+        bytes: usize,
     ) -> Dispatched {
+        if let Err(error) = self.state.limits.check_pending(&self.caller, bytes) {
+            return Dispatched::Response(StatusError::from(error).into());
+        }
         let session = self.session.take();
         let (output, writer) = self.new_output(false);
         let max_bytes = self.state.config.limits.max_message_bytes.saturating_mul(2);

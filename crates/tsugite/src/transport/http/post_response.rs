@@ -13,9 +13,10 @@ use super::maybe_ready::MaybeReady;
 use super::request_head::SESSION_ID;
 use super::response_body::HttpBody;
 use super::responses::{json, sse, status_error};
-use super::sessions::{HttpSession, OpenSessionError};
+use super::sessions::HttpSession;
 use super::sse_body::PostSseBody;
 use crate::server::connection::ServerConnection;
+use crate::server::limits::{CallerKey, LimitError, Resource};
 use crate::shared::log;
 
 /// A POST that was dispatched.
@@ -124,21 +125,21 @@ fn open_session(
     connection: Arc<ServerConnection>,
     body: Vec<u8>,
 ) -> (Response<HttpBody>, Option<Arc<HttpSession>>) {
-    let http = &state.http;
-    let session = match state.sessions.open(connection, http.max_sessions, http.max_sessions_per_caller) {
-        Ok(session) => session,
-        Err(OpenSessionError::NoRandomness) => {
-            log::error!("the operating system gave no random bytes for a session");
-            return (status_error(StatusCode::INTERNAL_SERVER_ERROR, "No session could be opened"), None);
-        }
-        Err(OpenSessionError::LimitReached) => {
-            let text = "Too many sessions: this server has as many as it takes; try again later";
-            return (status_error(StatusCode::SERVICE_UNAVAILABLE, text), None);
-        }
-        Err(OpenSessionError::CallerLimitReached) => {
+    let caller = CallerKey::of_caller(&connection.caller);
+    let permit = match state.limits.acquire(caller, Some(Resource::Session), connection.session_bytes()) {
+        Ok(permit) => permit,
+        Err(LimitError::Caller) => {
             let text = "Too many sessions: end one of yours first (DELETE with its `Mcp-Session-Id`)";
             return (status_error(StatusCode::TOO_MANY_REQUESTS, text), None);
         }
+        Err(LimitError::Total) => {
+            let text = "Too many sessions: this server has as many as it takes; try again later";
+            return (status_error(StatusCode::SERVICE_UNAVAILABLE, text), None);
+        }
+    };
+    let Some(session) = state.sessions.open(connection, permit) else {
+        log::error!("the operating system gave no random bytes for a session");
+        return (status_error(StatusCode::INTERNAL_SERVER_ERROR, "No session could be opened"), None);
     };
     state.start_sweeper();
     let mut response = json(StatusCode::OK, body);

@@ -11,12 +11,15 @@ use http_body::Body;
 
 use super::http_state::HttpState;
 use super::maybe_ready::MaybeReady;
+use super::request_head::RequestHead;
 use super::responses::StatusError;
+use crate::server::limits::{LimitError, LimitPermit};
 
 /// Reads a body. A body that has arrived already is neither copied nor timed.
 pub(super) fn read_body<B>(
     mut body: B,
     state: &HttpState,
+    head: &RequestHead,
     cx: &mut Context<'_>,
 ) -> MaybeReady<Result<Bytes, StatusError>>
 where
@@ -30,6 +33,11 @@ where
     if let Poll::Ready(read) = reader.poll(Pin::new(&mut body), cx) {
         return MaybeReady::Ready(read.map_err(StatusError::from));
     }
+    // From now on the bytes that have arrived are counted: the rest may come late or never.
+    match state.limits.acquire(head.caller_key(), None, reader.len()) {
+        Ok(permit) => reader.permit = Some(permit),
+        Err(error) => return MaybeReady::Ready(Err(error.into())),
+    }
     let timeout = state.http.body_read_timeout;
     MaybeReady::pending(async move { reader.read_to_end(body, timeout).await.map_err(StatusError::from) })
 }
@@ -39,6 +47,7 @@ enum RequestBodyError {
     TooLarge,
     Timeout,
     Incomplete,
+    Limit(LimitError),
 }
 
 impl From<RequestBodyError> for StatusError {
@@ -51,6 +60,7 @@ impl From<RequestBodyError> for StatusError {
             RequestBodyError::Timeout => {
                 StatusError(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive")
             }
+            RequestBodyError::Limit(error) => error.into(),
             RequestBodyError::Incomplete => {
                 StatusError(StatusCode::BAD_REQUEST, "The body ended before it was whole")
             }
@@ -64,6 +74,8 @@ struct RequestBodyReader {
     /// All chunks, if there was more than one.
     buffer: Option<BytesMut>,
     max_bytes: usize,
+    /// Counts the bytes of a body that is not complete.
+    permit: Option<LimitPermit>,
 }
 
 impl RequestBodyReader {
@@ -71,7 +83,7 @@ impl RequestBodyReader {
     fn new<B: Body>(body: &B, max_bytes: usize) -> Result<Self, RequestBodyError> {
         match body.size_hint().lower() > max_bytes as u64 {
             true => Err(RequestBodyError::TooLarge),
-            false => Ok(Self { first_chunk: Bytes::new(), buffer: None, max_bytes }),
+            false => Ok(Self { first_chunk: Bytes::new(), buffer: None, max_bytes, permit: None }),
         }
     }
 
@@ -83,6 +95,10 @@ impl RequestBodyReader {
     ) -> Result<Bytes, RequestBodyError> {
         let read = poll_fn(|cx| self.poll(Pin::new(&mut body), cx));
         tokio::time::timeout(timeout, read).await.unwrap_or(Err(RequestBodyError::Timeout))
+    }
+
+    fn len(&self) -> usize {
+        self.buffer.as_ref().map_or(self.first_chunk.len(), BytesMut::len)
     }
 
     fn take_bytes(&mut self) -> Bytes {
@@ -103,9 +119,13 @@ impl RequestBodyReader {
             };
             let Ok(mut data) = frame.into_data() else { continue };
             let length = data.remaining();
-            let so_far = self.buffer.as_ref().map_or(self.first_chunk.len(), BytesMut::len);
-            if so_far + length > self.max_bytes {
+            if self.len() + length > self.max_bytes {
                 return Poll::Ready(Err(RequestBodyError::TooLarge));
+            }
+            if let Some(permit) = &mut self.permit
+                && let Err(error) = permit.grow(length)
+            {
+                return Poll::Ready(Err(RequestBodyError::Limit(error)));
             }
             match &mut self.buffer {
                 None if self.first_chunk.is_empty() => self.first_chunk = data.copy_to_bytes(length),

@@ -8,11 +8,14 @@ use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use tsugite_core::session::http::{MirrorHeaders, RequestHeaders};
 
 use super::access;
+use super::client_address::{ClientAddr, client_address};
 use super::headers::{AcceptHeader, SingleHeader, is_json};
 use super::http_settings::Http;
 use super::named_session::{NamedSession, SessionIdHeader};
 use super::responses::StatusError;
-use crate::server::Principal;
+use crate::server::limits::CallerKey;
+use crate::server::principal::Caller;
+use crate::server::{Headers, Principal};
 
 /// The head of a request.
 pub(super) struct RequestHead {
@@ -22,6 +25,8 @@ pub(super) struct RequestHead {
     pub(super) headers: Arc<HeaderMap>,
     /// The authenticated caller, set by a layer in front of the service.
     pub(super) principal: Option<Principal>,
+    /// The network address of the client.
+    pub(super) address: Option<IpAddr>,
     pub(super) mcp: McpHeaders,
     host: SingleHeader,
     origin: SingleHeader,
@@ -42,8 +47,12 @@ pub(super) struct McpHeaders {
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 
 impl RequestHead {
-    /// Splits a request into its head and body. Fails if it has too many headers.
-    pub(super) fn parse<B>(request: Request<B>) -> Result<(Self, B), StatusError> {
+    /// Splits a request of the client at `peer` into its head and body. Fails if it has too many headers.
+    pub(super) fn parse<B>(
+        request: Request<B>,
+        peer: Option<IpAddr>,
+        http: &Http,
+    ) -> Result<(Self, B), StatusError> {
         let (mut parts, body) = request.into_parts();
         if parts.headers.len() > MAX_HEADERS {
             return Err(StatusError(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "Too many headers"));
@@ -52,6 +61,9 @@ impl RequestHead {
             method: parts.method,
             uri: parts.uri,
             principal: parts.extensions.remove(),
+            address: peer
+                .or_else(|| parts.extensions.remove::<ClientAddr>().map(|address| address.0))
+                .map(|peer| client_address(peer, &parts.headers, &http.trusted_proxies)),
             headers: Arc::new(parts.headers),
             mcp: McpHeaders::default(),
             host: SingleHeader::Absent,
@@ -74,6 +86,20 @@ impl RequestHead {
             }
         }
         Ok((head, body))
+    }
+
+    /// The caller as limits count it.
+    pub(super) fn caller_key(&self) -> Option<CallerKey> {
+        CallerKey::new(self.principal.as_ref(), self.address)
+    }
+
+    /// The caller, with the headers of the request.
+    pub(super) fn caller(&self) -> Caller {
+        Caller {
+            principal: self.principal.clone(),
+            headers: Headers::from_source(self.headers.clone()),
+            address: self.address,
+        }
     }
 
     pub(super) fn path(&self) -> &str {

@@ -1,7 +1,7 @@
 //! Responses that are complete from the start: JSON, HTML, errors and empty ones.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
 use http::response::Builder;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use tsugite_core::jsonrpc::{Id, ParseError, write};
@@ -9,6 +9,7 @@ use tsugite_core::revision::{Revision, RpcError};
 use tsugite_core::session::http::{HttpError, status_for_code};
 
 use super::response_body::HttpBody;
+use crate::server::limits::LimitError;
 
 /// Checked at compile time, not for each response.
 static JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -59,6 +60,21 @@ impl From<StatusError> for Response<HttpBody> {
     }
 }
 
+impl From<LimitError> for StatusError {
+    fn from(error: LimitError) -> Self {
+        match error {
+            LimitError::Caller => StatusError(
+                StatusCode::TOO_MANY_REQUESTS,
+                "Too many requests: this caller uses its share of the server; try again later",
+            ),
+            LimitError::Total => StatusError(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "Too many requests: the server has as many as it takes; try again later",
+            ),
+        }
+    }
+}
+
 /// An error response to a request whose body was not parsed.
 pub(super) fn status_error(status: StatusCode, text: &'static str) -> Response<HttpBody> {
     let error = match status {
@@ -91,6 +107,9 @@ pub(super) fn http_error(error: &HttpError, id: Option<&Id<'_>>, allow: &'static
     let object = error.error.to_error_object(error.revision);
     write::error(&mut out, id, error.revision.writes_null_id(), &object);
     let mut response = json(status, out);
+    if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
     if status == StatusCode::METHOD_NOT_ALLOWED {
         response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
     }

@@ -4,6 +4,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -23,6 +24,8 @@ use super::request_head::RequestHead;
 use super::response_body::HttpBody;
 use super::responses::{html, http_error, json, method_not_allowed, status_error};
 use super::{access, get, http_sse_endpoints, post};
+use crate::server::Headers;
+use crate::server::principal::Caller;
 
 /// A server as a `tower` service, for axum, hyper or anything else that mounts one. Cheap to clone; clones share their
 /// sessions.
@@ -100,7 +103,9 @@ where
         if let (Some(request), Some(source)) = (this.request.take(), &this.source) {
             let response = match source {
                 RequestSource::Service(state) => respond(state, request, RoutingMode::Mounted, cx),
-                RequestSource::Listener(guard) => respond(&guard.0.state, request, RoutingMode::Listener, cx),
+                RequestSource::Listener(guard) => {
+                    respond(&guard.0.state, request, RoutingMode::Listener(guard.0.peer), cx)
+                }
             };
             match response {
                 MaybeReady::Ready(response) => return Poll::Ready(Ok(this.finish(response))),
@@ -135,7 +140,11 @@ where
     B: Body + Unpin + Send + 'static,
     B::Data: Send,
 {
-    let (head, body) = match RequestHead::parse(request) {
+    let peer = match mode {
+        RoutingMode::Listener(peer) => peer,
+        RoutingMode::Mounted => None,
+    };
+    let (head, body) = match RequestHead::parse(request, peer, &state.http) {
         Ok(parsed) => parsed,
         Err(error) => return MaybeReady::Ready(error.into()),
     };
@@ -205,7 +214,7 @@ where
         return MaybeReady::Ready(error.into());
     }
     let state = state.clone();
-    read_body(body, &state, cx).then(cx, move |body, cx| match body {
+    read_body(body, &state, &head, cx).then(cx, move |body, cx| match body {
         Err(error) => MaybeReady::Ready(error.into()),
         // After the body: a session may end while the body arrives.
         Ok(body) => find_session(&state, &head).then(cx, move |session, _| {
@@ -259,11 +268,11 @@ where
         Ok(connection) => connection,
         Err(error) => return MaybeReady::Ready(error.into()),
     };
-    let (state, principal) = (state.clone(), head.principal.clone());
-    read_body(body, &state, cx).then(cx, move |body, _| match body {
+    let (state, caller) = (state.clone(), Caller { headers: Headers::default(), ..head.caller() });
+    read_body(body, &state, head, cx).then(cx, move |body, _| match body {
         Err(error) => MaybeReady::Ready(error.into()),
         Ok(body) => MaybeReady::pending(async move {
-            http_sse_endpoints::handle_message(&state, &connection, principal, &body).await
+            http_sse_endpoints::handle_message(&state, &connection, &caller, &body).await
         }),
     })
 }
@@ -293,8 +302,8 @@ fn not_found() -> Response<HttpBody> {
 enum RoutingMode {
     /// A router in front of the service has chosen the path of the endpoint.
     Mounted,
-    /// The listener serves all paths.
-    Listener,
+    /// The listener serves all paths. Its client has this address.
+    Listener(Option<IpAddr>),
 }
 
 /// The part of the server that a path names.
@@ -311,7 +320,7 @@ enum Route {
 impl Route {
     fn find(state: &HttpState, path: &str, mode: RoutingMode) -> Self {
         let is = |known: &str| match mode {
-            RoutingMode::Listener => path == known,
+            RoutingMode::Listener(_) => path == known,
             // A router may have left a prefix in the path.
             RoutingMode::Mounted => path.ends_with(known),
         };
@@ -325,9 +334,9 @@ impl Route {
         }
         match mode {
             RoutingMode::Mounted => Route::Endpoint,
-            RoutingMode::Listener if path == state.http.path => Route::Endpoint,
-            RoutingMode::Listener if state.http.health_path.as_deref() == Some(path) => Route::Health,
-            RoutingMode::Listener => match &state.http.page {
+            RoutingMode::Listener(_) if path == state.http.path => Route::Endpoint,
+            RoutingMode::Listener(_) if state.http.health_path.as_deref() == Some(path) => Route::Health,
+            RoutingMode::Listener(_) => match &state.http.page {
                 Some(page) if page.path == path => Route::Page,
                 Some(_) | None => Route::NotFound,
             },

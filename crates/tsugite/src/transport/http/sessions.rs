@@ -3,9 +3,7 @@
 //! An idle session is one entry in a map: it has no task, no channel and no buffer.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -19,6 +17,7 @@ use super::event_stream::{EventStream, SessionStreams};
 use crate::lock::lock;
 use crate::server::Principal;
 use crate::server::connection::ServerConnection;
+use crate::server::limits::LimitPermit;
 use crate::shared::principal::is_same_caller;
 
 /// A session id: 192 random bits from the operating system, written as 32 characters of base64url.
@@ -50,6 +49,8 @@ pub(super) struct HttpSession {
     /// The revision agreed on by `initialize`. A second `initialize` opens a second session.
     pub(super) revision: Option<Revision>,
     usage: Mutex<SessionUsage>,
+    /// Counts the session and the bytes of its record.
+    _permit: LimitPermit,
     replica_id: u32,
     streams: Mutex<Option<Box<SessionStreams>>>,
 }
@@ -103,78 +104,41 @@ pub(super) struct Sessions {
     shards: [Mutex<SessionShard>; SHARDS],
     /// A random number that tells this table from those of other replicas.
     replica_id: u32,
-    count: AtomicUsize,
-    /// The number of sessions of each authenticated caller.
-    count_per_caller: Mutex<HashMap<(String, String), usize>>,
 }
 
 /// Ids are random and only ours are inserted, so a client cannot choose keys that collide.
 type SessionShard = HashMap<SessionId, Arc<HttpSession>, FoldHash>;
-
-/// Why no session was opened.
-pub(super) enum OpenSessionError {
-    LimitReached,
-    CallerLimitReached,
-    NoRandomness,
-}
 
 impl Sessions {
     pub(super) fn new() -> Self {
         Self {
             shards: Default::default(),
             replica_id: u32::try_from(RandomState::new().hash_one(0) >> 32).unwrap_or_default(),
-            count: AtomicUsize::new(0),
-            count_per_caller: Mutex::default(),
         }
     }
 
-    /// Opens a session for a connection that has completed `initialize`.
+    /// Opens a session for a connection that has completed `initialize`. `None` if the operating system provides no random
+    /// bytes.
     pub(super) fn open(
         &self,
         connection: Arc<ServerConnection>,
-        max_sessions: usize,
-        most_each: usize,
-    ) -> Result<Arc<HttpSession>, OpenSessionError> {
-        let id = SessionId::random().ok_or(OpenSessionError::NoRandomness)?;
-        let principal = connection.caller.principal.clone();
-        if self.count.fetch_add(1, Ordering::AcqRel) >= max_sessions {
-            self.count.fetch_sub(1, Ordering::AcqRel);
-            return Err(OpenSessionError::LimitReached);
-        }
-        if let Some(principal) = &principal {
-            let mut each = lock(&self.count_per_caller);
-            let count = each.entry(caller_key(principal)).or_default();
-            if *count >= most_each {
-                self.count.fetch_sub(1, Ordering::AcqRel);
-                return Err(OpenSessionError::CallerLimitReached);
-            }
-            *count += 1;
-        }
-        let session = self.new_session(id, connection);
+        permit: LimitPermit,
+    ) -> Option<Arc<HttpSession>> {
+        let id = SessionId::random()?;
+        let session = self.new_session(id, connection, permit);
         self.shard(&id).insert(id, session.clone());
-        Ok(session)
+        Some(session)
     }
 
-    /// Inserts a session that began at another replica, unless it is here already. Returns false if the session limit
-    /// is reached.
+    /// Inserts a session that began at another replica, unless it is here already.
     pub(super) fn insert_restored(
         &self,
         id: SessionId,
         connection: Arc<ServerConnection>,
-        max_sessions: usize,
-    ) -> bool {
-        if self.count.load(Ordering::Acquire) >= max_sessions {
-            return false;
-        }
-        let session = self.new_session(id, connection);
-        if let Entry::Vacant(place) = self.shard(&id).entry(id) {
-            self.count.fetch_add(1, Ordering::AcqRel);
-            if let Some(principal) = &session.connection.caller.principal {
-                *lock(&self.count_per_caller).entry(caller_key(principal)).or_default() += 1;
-            }
-            place.insert(session);
-        }
-        true
+        permit: LimitPermit,
+    ) {
+        let session = self.new_session(id, connection, permit);
+        self.shard(&id).entry(id).or_insert(session);
     }
 
     /// Whether this table has the session.
@@ -187,12 +151,18 @@ impl Sessions {
         self.shard(id).get(id).cloned()
     }
 
-    fn new_session(&self, id: SessionId, connection: Arc<ServerConnection>) -> Arc<HttpSession> {
+    fn new_session(
+        &self,
+        id: SessionId,
+        connection: Arc<ServerConnection>,
+        permit: LimitPermit,
+    ) -> Arc<HttpSession> {
         Arc::new(HttpSession {
             id,
             revision: connection.revision(),
             connection,
             usage: Mutex::new(SessionUsage { active: 0, last_used: Instant::now() }),
+            _permit: permit,
             replica_id: self.replica_id,
             streams: Mutex::default(),
         })
@@ -213,7 +183,7 @@ impl Sessions {
     /// Ends a session, if it is still here. Returns its event streams, whose logs can be deleted.
     pub(super) fn remove(&self, session: &HttpSession) -> Vec<Arc<EventStream>> {
         let removed = self.shard(&session.id).remove(&session.id);
-        removed.map_or_else(Vec::new, |session| self.release(&session))
+        removed.map_or_else(Vec::new, |session| release(&session))
     }
 
     /// Ends the sessions that have been idle for longer than `idle_timeout`. Returns the event streams that ended with
@@ -236,7 +206,7 @@ impl Sessions {
                 sessions.shrink_to_fit();
             }
             drop(sessions);
-            ended.iter().for_each(|session| expired.extend(self.release(session)));
+            ended.iter().for_each(|session| expired.extend(release(session)));
         }
         expired
     }
@@ -249,22 +219,6 @@ impl Sessions {
         }
     }
 
-    fn release(&self, session: &HttpSession) -> Vec<Arc<EventStream>> {
-        self.count.fetch_sub(1, Ordering::AcqRel);
-        if let Some(principal) = &session.connection.caller.principal {
-            let mut each = lock(&self.count_per_caller);
-            let name = caller_key(principal);
-            if let Some(count) = each.get_mut(&name) {
-                *count -= 1;
-                if *count == 0 {
-                    each.remove(&name);
-                }
-            }
-        }
-        session.connection.abort_all();
-        session.with_existing_streams(SessionStreams::take_all)
-    }
-
     fn shard(&self, id: &SessionId) -> MutexGuard<'_, SessionShard> {
         let [first, ..] = &self.shards;
         let [.., last] = id.0;
@@ -272,8 +226,10 @@ impl Sessions {
     }
 }
 
-fn caller_key(principal: &Principal) -> (String, String) {
-    (principal.issuer().to_owned(), principal.subject().to_owned())
+/// Ends what belongs to a session. Its permit is released when the last request that uses it is done.
+fn release(session: &HttpSession) -> Vec<Arc<EventStream>> {
+    session.connection.abort_all();
+    session.with_existing_streams(SessionStreams::take_all)
 }
 
 /// A session in use by a request or a stream: it does not expire while this exists.

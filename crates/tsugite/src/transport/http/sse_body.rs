@@ -12,7 +12,7 @@ use super::event_stream::{AppendFuture, EventStream, poll_append};
 use super::exchange::Exchange;
 use super::http_state::HttpState;
 use super::sessions::SessionGuard;
-use crate::server::handler_limits::StreamPermit;
+use crate::server::limits::LimitPermit;
 use crate::shared::outbound_queue::OutboundQueue;
 use crate::store::{self, StoreFuture};
 
@@ -107,7 +107,7 @@ pub(super) struct StandaloneSseBody {
     log_read: Option<LogReadFuture>,
     pending_append: Option<AppendFuture>,
     keep_alive: KeepAlive,
-    _open_stream: StreamPermit,
+    _open_stream: LimitPermit,
 }
 
 impl StandaloneSseBody {
@@ -118,7 +118,7 @@ impl StandaloneSseBody {
         stream: Arc<EventStream>,
         buffered: Option<Bytes>,
         last_delivered: Option<u64>,
-        open: StreamPermit,
+        open: LimitPermit,
     ) -> Self {
         let (reader_id, outbox, keep_alive) =
             (stream.attach_reader(), session.connection.outbox().clone(), KeepAlive::new(&state));
@@ -160,7 +160,7 @@ impl Drop for StandaloneSseBody {
             (self.pending_append.take(), tokio::runtime::Handle::try_current())
         {
             let stream = self.stream.clone();
-            self.state.spawn_detached(&runtime, async move {
+            self.state.spawn_detached(&runtime, None, async move {
                 appending.await;
                 stream.wake_reader();
             });
@@ -225,6 +225,7 @@ pub(super) struct ResumedSseBody {
     buffered: Option<Bytes>,
     log_read: Option<LogReadFuture>,
     keep_alive: KeepAlive,
+    _open_stream: LimitPermit,
 }
 
 type LogRead = Result<Option<Vec<store::EventBatch>>, store::StoreError>;
@@ -237,6 +238,7 @@ impl ResumedSseBody {
         stream: Arc<EventStream>,
         last_delivered: u64,
         buffered: Option<Bytes>,
+        open: LimitPermit,
     ) -> Self {
         let (reader_id, keep_alive) = (stream.attach_reader(), KeepAlive::new(&state));
         Self {
@@ -248,6 +250,7 @@ impl ResumedSseBody {
             buffered,
             log_read: None,
             keep_alive,
+            _open_stream: open,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::fs::{self, DirBuilder, Permissions};
 use std::future::Future;
 use std::io;
+use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -115,8 +116,8 @@ impl Drop for OwnedSocket {
 impl Accept for OwnedSocket {
     type Socket = UnixStream;
 
-    async fn accept(&self) -> io::Result<UnixStream> {
-        self.listener.accept().await.map(|(socket, _)| socket)
+    async fn accept(&self) -> io::Result<(UnixStream, Option<IpAddr>)> {
+        self.listener.accept().await.map(|(socket, _)| (socket, None))
     }
 
     fn serve(&self, guard: ConnGuard, socket: UnixStream) -> impl Future<Output = ()> + Send + 'static {
