@@ -144,7 +144,7 @@ impl KeyRing {
     }
 
     /// Opens sealed text if one of the keys sealed it for the same parts and it has not expired at `now`. Text longer than
-    /// `most` is rejected unread.
+    /// `max_bytes` is rejected unread.
     pub(crate) fn open(
         &self,
         sealed: &str,
@@ -152,22 +152,40 @@ impl KeyRing {
         now: SystemTime,
         max_bytes: usize,
     ) -> Result<Vec<u8>, SealError> {
+        self.recognize(sealed, max_bytes)?.open(bound_to, now)
+    }
+
+    /// Checks the length, the version and the key of sealed text, before the parts it is bound to are known.
+    pub(crate) fn recognize(&self, sealed: &str, max_bytes: usize) -> Result<SealedText<'_>, SealError> {
         if sealed.len() > max_bytes {
             return Err(SealError::TooLarge);
         }
-        let mut sealed = base64::decode_url(sealed).ok_or(SealError::Malformed)?;
-        if sealed.len() < HEADER_LEN + EXPIRY_LEN + TAG_LEN {
+        let bytes = base64::decode_url(sealed).ok_or(SealError::Malformed)?;
+        if bytes.len() < HEADER_LEN + EXPIRY_LEN + TAG_LEN {
             return Err(SealError::Malformed);
         }
-        let (head, text) = sealed.split_at_mut_checked(HEADER_LEN).ok_or(SealError::Malformed)?;
-        let aad = associated_data(head, bound_to);
-        let Some((&[VERSION, a, b, c, d], salt)) = head.split_first_chunk() else {
+        let Some((&[VERSION, a, b, c, d], _)) = bytes.split_first_chunk() else {
             return Err(SealError::Malformed);
         };
-        let salt = salt.first_chunk().ok_or(SealError::Malformed)?;
         let mut keys = std::iter::once(&self.newest).chain(&self.older);
         let key = keys.find(|key| key.id == [a, b, c, d]).ok_or(SealError::UnknownKey)?;
-        let (once, nonce) = key.single_use_key(salt).ok_or(SealError::Forged)?;
+        Ok(SealedText { key, bytes })
+    }
+}
+
+/// Text that claims to be sealed with one of the keys.
+pub(crate) struct SealedText<'a> {
+    key: &'a SealKey,
+    bytes: Vec<u8>,
+}
+
+impl SealedText<'_> {
+    /// Opens the text if it was sealed for these parts and has not expired at `now`.
+    pub(crate) fn open(mut self, bound_to: &[&[u8]], now: SystemTime) -> Result<Vec<u8>, SealError> {
+        let (head, text) = self.bytes.split_at_mut_checked(HEADER_LEN).ok_or(SealError::Malformed)?;
+        let aad = associated_data(head, bound_to);
+        let salt = head.get(1 + KEY_ID_LEN..).and_then(<[u8]>::first_chunk).ok_or(SealError::Malformed)?;
+        let (once, nonce) = self.key.single_use_key(salt).ok_or(SealError::Forged)?;
         let plain = once.open_in_place(nonce, Aad::from(aad), text).map_err(|_| SealError::Forged)?;
         let (expires, plain) = plain.split_first_chunk().ok_or(SealError::Malformed)?;
         if millis(now) >= u64::from_be_bytes(*expires) {
@@ -234,7 +252,8 @@ fn sign(key: &hmac::Key, message: &[u8]) -> [u8; 32] {
 const VERSION: u8 = 1;
 const SALT_LEN: usize = 24;
 /// Version, key id and salt.
-const HEADER_LEN: usize = 1 + 4 + SALT_LEN;
+const KEY_ID_LEN: usize = 4;
+const HEADER_LEN: usize = 1 + KEY_ID_LEN + SALT_LEN;
 const EXPIRY_LEN: usize = 8;
 const TAG_LEN: usize = 16;
 const MIN_SECRET_LEN: usize = 32;

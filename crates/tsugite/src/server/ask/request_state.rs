@@ -2,16 +2,16 @@
 //! questions and returns it with the answers.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::Method;
 use tsugite_core::protocol::mrtr::{self, InputRequests, InputRequired, REQUEST_STATE};
 use tsugite_core::revision::RpcError;
 
+use super::arguments_digest::arguments_digest;
 use crate::server::Config;
 use crate::server::duplicate_names::{duplicate_name_text, find_duplicate_name};
 use crate::server::incoming_request::IncomingRequest;
@@ -155,19 +155,19 @@ pub(crate) fn unseal_state(
     binding: &StateBinding,
     state: &str,
 ) -> Result<Vec<u8>, RpcError> {
+    let refuse = |error: SealError| match error {
+        SealError::Expired => invalid_state("has expired; call again without it"),
+        SealError::TooLarge => invalid_state("is too large"),
+        _ => invalid_state("does not belong to this request"),
+    };
+    let ring = config.key_ring.ring().map_err(refuse)?;
+    // First what costs little: a client can send any text with arguments that take long to read.
+    let sealed = ring.recognize(state, config.max_state_bytes).map_err(refuse)?;
     if let Some(name) = find_duplicate_name(&binding.arguments) {
         let text = format!("Invalid params: `arguments`: {}", duplicate_name_text(&name));
         return Err(RpcError::InvalidParams(text.into()));
     }
-    let parts = binding.parts(principal);
-    let ring = config.key_ring.ring();
-    let plain =
-        ring.and_then(|ring| ring.open(state, &slices(&parts), SystemTime::now(), config.max_state_bytes));
-    plain.map_err(|error| match error {
-        SealError::Expired => invalid_state("has expired; call again without it"),
-        SealError::TooLarge => invalid_state("is too large"),
-        _ => invalid_state("does not belong to this request"),
-    })
+    sealed.open(&slices(&binding.parts(principal)), SystemTime::now()).map_err(refuse)
 }
 
 fn invalid_state(reason: &str) -> RpcError {
@@ -177,55 +177,18 @@ fn invalid_state(reason: &str) -> RpcError {
 impl StateBinding {
     fn parts(&self, principal: Option<&Principal>) -> Vec<Vec<u8>> {
         let text = |text: Option<&str>| text.unwrap_or_default().as_bytes().to_vec();
-        let digest =
-            ring::digest::digest(&ring::digest::SHA256, canonical_arguments(&self.arguments).as_bytes());
+        let digest = arguments_digest(&self.arguments);
         vec![
             vec![u8::from(principal.is_some())],
             text(principal.map(Principal::issuer)),
             text(principal.map(Principal::subject)),
             self.method.as_bytes().to_vec(),
             self.name.as_bytes().to_vec(),
-            digest.as_ref().to_vec(),
+            digest,
         ]
     }
 }
 
 fn slices(parts: &[Vec<u8>]) -> Vec<&[u8]> {
     parts.iter().map(Vec::as_slice).collect()
-}
-
-/// Returns the arguments in canonical form, because a client may write the members of an object in another order when it
-/// calls again. Numbers are not normalized: two numbers that round to the same `f64` are different.
-fn canonical_arguments(arguments: &str) -> String {
-    fn write(json: &RawValue, out: &mut String) -> Result<(), serde_json::Error> {
-        match json.get().as_bytes().first() {
-            Some(b'{') => {
-                let members: BTreeMap<String, &RawValue> = serde_json::from_str(json.get())?;
-                out.push('{');
-                for (name, value) in members {
-                    out.push_str(&serde_json::to_string(&name)?);
-                    out.push(':');
-                    write(value, out)?;
-                    out.push(',');
-                }
-                out.push('}');
-            }
-            Some(b'[') => {
-                out.push('[');
-                for item in serde_json::from_str::<Vec<&RawValue>>(json.get())? {
-                    write(item, out)?;
-                    out.push(',');
-                }
-                out.push(']');
-            }
-            Some(b'"') => out.push_str(&serde_json::to_string(&serde_json::from_str::<String>(json.get())?)?),
-            _ => out.push_str(json.get()),
-        }
-        Ok(())
-    }
-    let mut out = String::new();
-    match serde_json::from_str::<&RawValue>(arguments).and_then(|json| write(json, &mut out)) {
-        Ok(()) => out,
-        Err(_) => arguments.to_owned(),
-    }
 }
