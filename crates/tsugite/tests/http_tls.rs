@@ -172,29 +172,53 @@ async fn http_2_works_without_tls() {
     speak_http2(TcpStream::connect(address).await.unwrap(), "http").await;
 }
 
+/// Lets time pass, with turns for the server in between.
+async fn later(time: std::time::Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
 #[tokio::test]
-async fn quiet_http_2_connection_is_kept_after_its_first_request() {
+async fn idle_http_2_connection_is_closed() {
     let limit = std::time::Duration::from_secs(30);
-    let (address, _stop) = start(
-        server().http(Http::new().header_read_timeout(limit).body_read_timeout(limit).write_timeout(limit)),
-    )
-    .await;
+    let (address, _stop) = start(server()).await;
     let connect = || async {
         let socket = TokioIo::new(TcpStream::connect(address).await.unwrap());
         let (sender, connection) = http2::handshake(TokioExecutor::new(), socket).await.unwrap();
         (sender, tokio::spawn(connection))
     };
-    let (mut kept, _connection) = connect().await;
     let (_sender, silent) = connect().await;
+    let (mut used, connection) = connect().await;
+    // Each request restarts the timeout.
     for _ in 0..5 {
-        let opened = kept.send_request(post("http://localhost/mcp", &initialize())).await.unwrap();
+        let opened = used.send_request(post("http://localhost/mcp", &initialize())).await.unwrap();
         assert!(text(opened).await.contains("2025-11-25"));
-        tokio::time::pause();
-        tokio::time::advance(limit + limit / 2).await;
-        tokio::time::resume();
+        later(limit / 2).await;
     }
-    // The connection is closed, with or without an error.
+    // Both are closed, with or without an error.
     drop(silent.await.unwrap());
+    while !connection.is_finished() {
+        later(limit).await;
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn http_2_peer_that_takes_no_response_is_disconnected() {
+    let (address, _stop) = start(server()).await;
+    let socket = TokioIo::new(TcpStream::connect(address).await.unwrap());
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    let (mut sender, connection) = builder.initial_stream_window_size(0).handshake(socket).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let opened = sender.send_request(post("http://localhost/mcp", &initialize())).await.unwrap();
+    assert_eq!(opened.status(), 200);
+    let reading = tokio::spawn(text(opened));
+    while !connection.is_finished() {
+        later(std::time::Duration::from_secs(10)).await;
+        tokio::task::yield_now().await;
+    }
+    assert!(reading.await.is_err(), "the response was read");
 }
 
 #[tokio::test]

@@ -1,7 +1,8 @@
 //! A fixture server on stdio. `fixture --server NAME` serves one of those that transcripts talk to.
 //!
 //! `fixture 50` serves the basic one with a shutdown grace of 50 milliseconds, and `fixture 50 soon` adds a tool that
-//! changes the list of tools after its response. `fixture --principal ann` has a caller.
+//! changes the list of tools after its response. `fixture --principal ann` has a caller. `fixture --http` serves at a free
+//! port, which it prints.
 
 use std::time::Duration;
 
@@ -18,6 +19,11 @@ async fn main() -> tsugite::Result<()> {
             std::process::exit(2)
         }),
         ["--principal", name] => fixture::server().stdio_principal(Principal::new(name)).tool(who()),
+        ["--http"] => {
+            let listener = fixture::server().bind_http("127.0.0.1:0").await?;
+            println!("{}", listener.local_addr());
+            return listener.serve().await;
+        }
         [grace] => fixture::server().shutdown_grace(milliseconds(grace)),
         [grace, _] => fixture::server().shutdown_grace(milliseconds(grace)).tool(soon()),
         _ => fixture::server(),

@@ -159,7 +159,7 @@ impl Server {
         self.configure(|config| config.limits = limits)
     }
 
-    /// Sets how many handlers of one peer run at once. Default: 256. Further requests wait, while responses and
+    /// Sets how many handlers of one peer run at once, after their first poll. Default: 256. Further ones wait, while responses and
     /// cancellations are still read.
     #[must_use]
     pub fn max_concurrent_handlers(self, handlers: usize) -> Self {

@@ -26,6 +26,7 @@ pub(crate) struct LimitSettings {
     pub(crate) streams: usize,
     /// Requests that continue without their connection.
     pub(crate) detached: usize,
+    pub(crate) connections: usize,
     /// The bytes of incomplete bodies, pending requests, session records and subscriptions together.
     pub(crate) bytes: usize,
     /// The part of each total that one caller may use, in percent.
@@ -37,13 +38,14 @@ pub(crate) struct LimitSettings {
 impl LimitSettings {
     /// The limits of a connection that serves a single client.
     pub(crate) fn single_client(handlers: usize, pending: usize, streams: usize, bytes: usize) -> Self {
-        let detached = 0;
+        let (detached, connections) = (0, 1);
         Self {
             handlers,
             pending,
             sessions: 1,
             streams,
             detached,
+            connections,
             bytes,
             caller_percent: 100,
             sessions_per_caller: None,
@@ -56,6 +58,7 @@ impl LimitSettings {
             Resource::Session => self.sessions,
             Resource::Stream => self.streams,
             Resource::DetachedRequest => self.detached,
+            Resource::Connection => self.connections,
         }
     }
 
@@ -84,6 +87,7 @@ pub(crate) enum Resource {
     Session,
     Stream,
     DetachedRequest,
+    Connection,
 }
 
 /// Which limit was reached.
@@ -147,6 +151,7 @@ struct Usage {
     sessions: AtomicUsize,
     streams: AtomicUsize,
     detached: AtomicUsize,
+    connections: AtomicUsize,
     bytes: AtomicUsize,
 }
 
@@ -157,6 +162,7 @@ impl Usage {
             Resource::Session => &self.sessions,
             Resource::Stream => &self.streams,
             Resource::DetachedRequest => &self.detached,
+            Resource::Connection => &self.connections,
         }
     }
 }
@@ -410,6 +416,7 @@ mod tests {
             sessions: total,
             streams: total,
             detached: total,
+            connections: total,
             bytes: total,
             caller_percent: 50,
             sessions_per_caller: None,

@@ -243,6 +243,44 @@ async fn settle_once(serving: &TestServer) {
     assert_eq!(send_from([127, 0, 0, 9], serving, call("echo", json!({}))).await.status, 200);
 }
 
+#[tokio::test]
+async fn caller_has_a_share_of_connections() {
+    let (server, _gate) = server(Http::new().max_connections(8));
+    let serving = TestServer::start(&server).await;
+    let mut silent = Vec::new();
+    for _ in 0..4 {
+        silent.push(Connection::connect_from(GREEDY, serving.address).await);
+    }
+    // The fifth is disconnected at once.
+    assert!(Connection::connect_from(GREEDY, serving.address).await.read_head().await.is_none());
+    assert_eq!(send_from(OTHER, &serving, call("echo", json!({}))).await.status, 200);
+    drop(silent);
+}
+
+#[tokio::test]
+async fn process_with_few_file_descriptors_serves_other_callers() {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+
+    let mut child = Command::new("/bin/sh")
+        .args(["-c", "ulimit -n 64; exec \"$0\" --http", env!("CARGO_BIN_EXE_fixture")])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().parse().unwrap();
+    let mut silent = Vec::new();
+    for _ in 0..200 {
+        silent.push(Connection::connect_from(GREEDY, address).await);
+    }
+    let list = Request::stateless(request(1, "tools/list", json!({})));
+    let response = Connection::connect_from(OTHER, address).await.send_and_read(list).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(response.status, 200, "{response:?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn call_without_progress_ends_after_the_timeout() {
     let stuck = Tool::new("stuck").handler(|| async {

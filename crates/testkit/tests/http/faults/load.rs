@@ -195,7 +195,7 @@ async fn whole(connection: &mut Connection, request: Request) -> String {
 #[test]
 fn connections_over_the_limit_wait_their_turn() {
     run(async || {
-        let mut stage = Stage::new(Http::new().max_connections(2));
+        let mut stage = Stage::new(Http::new().max_connections(2).caller_share_percent(100));
         let serving = stage.serve().await;
         let held = [waiting(&serving).await, waiting(&serving).await];
         stage.step(0).await;

@@ -420,8 +420,9 @@ const MAX_ESCAPES: usize = 100;
 /// How many patterns may have [`MAX_ESCAPES`] escapes.
 const MAX_ESCAPING_PATTERNS: usize = 20;
 
-/// Applications of a schema to a value; this many take seconds.
-const MAX_CHECKS: u64 = 500_000_000;
+/// Applications of a schema to a value. Validation runs on the thread of the runtime, so more than a fraction of a second
+/// would delay other requests.
+const MAX_CHECKS: u64 = 10_000_000;
 
 /// The same for schemas with cycles, where the caching of the crate is unknown, so each application is counted.
 const MAX_CYCLIC_CHECKS: u64 = 1_000_000;

@@ -15,10 +15,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Semaphore;
 use tokio::time::Sleep;
 
+use super::client_address::is_trusted;
 use super::connections::{ConnGuard, ConnState, Connections, RequestGuard};
 use super::http_state::HttpState;
 use super::hyper_connection::HyperConnection;
 use super::service::{HttpResponseFuture, RequestSource};
+use crate::server::limits::{CallerKey, Resource};
 use crate::shared::log;
 
 /// A socket that accepts connections.
@@ -41,7 +43,8 @@ pub(super) async fn serve_connections<A: Accept>(
     stop: impl Future<Output = ()>,
 ) {
     let connections = AbortConnectionsOnDrop(Connections::new(state.clone()));
-    let permits = Arc::new(Semaphore::new(state.http.max_connections.min(Semaphore::MAX_PERMITS)));
+    let max_connections = state.http.effective_max_connections();
+    let permits = Arc::new(Semaphore::new(max_connections.min(Semaphore::MAX_PERMITS)));
     let mut stop = std::pin::pin!(stop);
     let mut idle_timeout = std::pin::pin!(connections.0.enforce_idle_timeout());
     loop {
@@ -66,9 +69,14 @@ pub(super) async fn serve_connections<A: Accept>(
                 continue;
             }
         };
+        // All clients of a proxy share its address.
+        let caller = peer.filter(|peer| !is_trusted(*peer, &state.http.trusted_proxies));
+        let caller = CallerKey::new(None, caller);
+        // A caller above its share is disconnected, so that others can connect.
+        let Ok(counted) = state.limits.acquire(caller, Some(Resource::Connection), 0) else { continue };
         let served = listener.serve(connections.0.register(peer), socket);
         tokio::spawn(async move {
-            let _permit = permit;
+            let _permits = (permit, counted);
             served.await;
         });
     }

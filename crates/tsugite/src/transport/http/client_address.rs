@@ -57,11 +57,15 @@ impl ProxyNetwork {
     }
 }
 
+/// Whether an address is that of a trusted proxy.
+pub(super) fn is_trusted(address: IpAddr, trusted: &[ProxyNetwork]) -> bool {
+    trusted.iter().any(|network| network.contains(address))
+}
+
 /// The address of the client behind `peer`: the last forwarded address that is not a trusted proxy itself. A client can
 /// write any address before that one.
 pub(super) fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[ProxyNetwork]) -> IpAddr {
-    let is_trusted = |address: IpAddr| trusted.iter().any(|network| network.contains(address));
-    if !is_trusted(peer) {
+    if !is_trusted(peer, trusted) {
         return peer;
     }
     let mut client = peer;
@@ -69,7 +73,7 @@ pub(super) fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[Proxy
         // A proxy that hides the address, or writes something else: what is known is the proxy.
         let Some(address) = address else { return client };
         client = address;
-        if !is_trusted(address) {
+        if !is_trusted(address, trusted) {
             break;
         }
     }

@@ -49,6 +49,8 @@ impl Connections {
             index: AtomicU32::new(u32::try_from(all.len()).unwrap_or(u32::MAX)),
             shutdown: AtomicU8::new(KEEP_OPEN),
             stalled: AtomicBool::new(false),
+            requests: AtomicU32::new(0),
+            responses: OnceLock::new(),
         });
         all.push(connection.clone());
         if all.len() == 1 {
@@ -158,7 +160,15 @@ pub(super) struct ConnState {
     shutdown: AtomicU8,
     /// The peer does not read; the write timeout applies instead of the idle timeout.
     stalled: AtomicBool,
+    /// Requests in progress: at most one, but for HTTP/2.
+    requests: AtomicU32,
+    /// The responses of an HTTP/2 connection, whose client may not take them.
+    responses: OnceLock<Box<Mutex<Vec<Arc<ResponseActivity>>>>>,
 }
+
+/// When the body of a response was last polled, which HTTP/2 does only while its client can take more. 0 before the
+/// response begins.
+struct ResponseActivity(AtomicU64);
 
 /// The result of looking at one connection.
 enum IdleCheck {
@@ -172,10 +182,8 @@ enum IdleCheck {
 const BUSY: u64 = 0;
 /// A response was sent since the timer last looked.
 const RESPONDED: u64 = 1;
-/// The connection uses HTTP/2, which checks idle connections by pings.
-const UNTIMED: u64 = 2;
 /// Values from here on are the time since when the connection has been idle.
-const IDLE_SINCE: u64 = 3;
+const IDLE_SINCE: u64 = 2;
 /// The idle timeout has passed.
 const TIMED_OUT: u64 = u64::MAX;
 
@@ -239,7 +247,9 @@ impl ConnState {
     fn check_idle(&self, now: u64, timeout: u64) -> IdleCheck {
         let state = self.activity.load(Ordering::Relaxed);
         let (becomes, look) = match state {
-            BUSY | UNTIMED | TIMED_OUT => return IdleCheck::Active,
+            TIMED_OUT => return IdleCheck::Active,
+            BUSY if self.has_untaken_response(now) => (TIMED_OUT, IdleCheck::TimedOut),
+            BUSY => return IdleCheck::Active,
             _ if self.stalled.load(Ordering::Relaxed) => (RESPONDED, IdleCheck::Active),
             RESPONDED => (now, IdleCheck::Active),
             since if since.saturating_add(timeout) > now => {
@@ -253,6 +263,18 @@ impl ConnState {
         }
     }
 
+    /// Whether the client has taken nothing of a response for the write timeout. An open stream is polled at least as often as
+    /// it gets keep-alives.
+    fn has_untaken_response(&self, now: u64) -> bool {
+        let Some(responses) = self.responses.get() else { return false };
+        let http = &self.state.http;
+        let timeout = millis(http.write_timeout.max(http.keep_alive_interval.saturating_mul(2)));
+        lock(responses).iter().any(|response| match response.0.load(Ordering::Relaxed) {
+            0 => false,
+            last_polled => last_polled.saturating_add(timeout) < now,
+        })
+    }
+
     fn wake(&self) {
         fence(Ordering::SeqCst);
         if let Some(waker) = self.waker.get() {
@@ -262,20 +284,45 @@ impl ConnState {
 }
 
 /// A request in progress, until its response was handed to hyper.
-pub(super) struct RequestGuard(pub(super) Arc<ConnState>);
+pub(super) struct RequestGuard {
+    pub(super) connection: Arc<ConnState>,
+    /// Set on HTTP/2.
+    response: Option<Arc<ResponseActivity>>,
+}
 
 impl RequestGuard {
     pub(super) fn begin(connection: Arc<ConnState>, version: http::Version) -> Self {
-        let state = if version == http::Version::HTTP_2 { UNTIMED } else { BUSY };
-        connection.activity.store(state, Ordering::Relaxed);
-        Self(connection)
+        connection.requests.fetch_add(1, Ordering::Relaxed);
+        connection.activity.store(BUSY, Ordering::Relaxed);
+        let response = (version == http::Version::HTTP_2).then(|| {
+            let response = Arc::new(ResponseActivity(AtomicU64::new(0)));
+            lock(connection.responses.get_or_init(Box::default)).push(response.clone());
+            response
+        });
+        Self { connection, response }
+    }
+
+    /// Whether other requests use the connection at the same time.
+    pub(super) fn is_multiplexed(&self) -> bool {
+        self.response.is_some()
+    }
+
+    /// Records that the client takes the response.
+    pub(super) fn mark_polled(&self) {
+        if let Some(response) = &self.response {
+            response.0.store(idle_since(&self.connection.state), Ordering::Relaxed);
+        }
     }
 }
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        if self.0.activity.load(Ordering::Relaxed) == BUSY {
-            self.0.activity.store(RESPONDED, Ordering::Relaxed);
+        if let (Some(response), Some(responses)) = (&self.response, self.connection.responses.get()) {
+            lock(responses).retain(|other| !Arc::ptr_eq(other, response));
+        }
+        let was_last = self.connection.requests.fetch_sub(1, Ordering::Relaxed) == 1;
+        if was_last && self.connection.activity.load(Ordering::Relaxed) == BUSY {
+            self.connection.activity.store(RESPONDED, Ordering::Relaxed);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::client_address::ProxyNetwork;
+use super::descriptor_limit;
 use super::web_origin::WebOrigin;
 use crate::server::limits::LimitSettings;
 
@@ -93,6 +94,13 @@ impl std::fmt::Debug for Page {
 }
 
 impl Http {
+    /// The limit on connections, lowered so that the process keeps file descriptors for other things.
+    pub(super) fn effective_max_connections(&self) -> usize {
+        let spare =
+            descriptor_limit::max_open_files().map(|files| files - (files / 8).clamp(16, 256).min(files));
+        spare.map_or(self.max_connections, |spare| self.max_connections.min(spare.max(1)))
+    }
+
     pub(super) fn limits(&self) -> LimitSettings {
         LimitSettings {
             handlers: self.max_concurrent_handlers,
@@ -100,6 +108,7 @@ impl Http {
             sessions: self.max_sessions,
             streams: self.max_streams,
             detached: self.max_detached_requests,
+            connections: self.effective_max_connections(),
             bytes: self.max_held_bytes,
             caller_percent: self.caller_share_percent,
             sessions_per_caller: self.max_sessions_per_caller,

@@ -16,6 +16,11 @@ mod accept_loop;
 mod access;
 mod client_address;
 mod connections;
+#[cfg(unix)]
+mod descriptor_limit;
+#[cfg(not(unix))]
+#[path = "no_descriptor_limit.rs"]
+mod descriptor_limit;
 mod event_stream;
 mod exchange;
 mod get;

@@ -15,6 +15,11 @@ pub struct HttpBody(BodyKind);
 
 enum BodyKind {
     Full(Bytes),
+    /// A complete body on HTTP/2, whose client may not take it.
+    Guarded {
+        bytes: Bytes,
+        _guard: RequestGuard,
+    },
     Sse(Box<dyn SseBody>, Option<RequestGuard>),
 }
 
@@ -31,10 +36,15 @@ impl HttpBody {
         Self(BodyKind::Sse(Box::new(events), None))
     }
 
-    /// Keeps the connection marked as busy until an event stream ends. Other bodies are complete already.
+    /// Keeps the connection marked as busy until an event stream ends, or on HTTP/2 until a body was taken. Other bodies are
+    /// complete already.
     pub(super) fn attach_guard(&mut self, guard: RequestGuard) {
-        if let BodyKind::Sse(_, slot) = &mut self.0 {
-            *slot = Some(guard);
+        match &mut self.0 {
+            BodyKind::Sse(_, slot) => *slot = Some(guard),
+            BodyKind::Full(bytes) if guard.is_multiplexed() && !bytes.is_empty() => {
+                self.0 = BodyKind::Guarded { bytes: std::mem::take(bytes), _guard: guard };
+            }
+            BodyKind::Full(_) | BodyKind::Guarded { .. } => {}
         }
     }
 }
@@ -48,9 +58,14 @@ impl Body for HttpBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         match &mut self.0 {
-            BodyKind::Full(bytes) if bytes.is_empty() => Poll::Ready(None),
-            BodyKind::Full(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            BodyKind::Sse(events, _) => {
+            BodyKind::Full(bytes) | BodyKind::Guarded { bytes, .. } if bytes.is_empty() => Poll::Ready(None),
+            BodyKind::Full(bytes) | BodyKind::Guarded { bytes, .. } => {
+                Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes)))))
+            }
+            BodyKind::Sse(events, guard) => {
+                if let Some(guard) = guard {
+                    guard.mark_polled();
+                }
                 events.poll_events(cx).map(|events| events.map(|events| Ok(Frame::data(events))))
             }
         }
@@ -58,14 +73,16 @@ impl Body for HttpBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.0 {
-            BodyKind::Full(bytes) => bytes.is_empty(),
+            BodyKind::Full(bytes) | BodyKind::Guarded { bytes, .. } => bytes.is_empty(),
             BodyKind::Sse(events, _) => events.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0 {
-            BodyKind::Full(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            BodyKind::Full(bytes) | BodyKind::Guarded { bytes, .. } => {
+                SizeHint::with_exact(bytes.len() as u64)
+            }
             BodyKind::Sse(..) => SizeHint::default(),
         }
     }

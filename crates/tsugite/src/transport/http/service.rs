@@ -103,9 +103,12 @@ where
         if let (Some(request), Some(source)) = (this.request.take(), &this.source) {
             let response = match source {
                 RequestSource::Service(state) => respond(state, request, RoutingMode::Mounted, cx),
-                RequestSource::Listener(guard) => {
-                    respond(&guard.0.state, request, RoutingMode::Listener(guard.0.peer), cx)
-                }
+                RequestSource::Listener(guard) => respond(
+                    &guard.connection.state,
+                    request,
+                    RoutingMode::Listener(guard.connection.peer),
+                    cx,
+                ),
             };
             match response {
                 MaybeReady::Ready(response) => return Poll::Ready(Ok(this.finish(response))),
@@ -123,6 +126,7 @@ impl<B> HttpResponseFuture<B> {
     /// Hands the guard of the connection to the body of the response.
     fn finish(&mut self, mut response: Response<HttpBody>) -> Response<HttpBody> {
         if let Some(RequestSource::Listener(guard)) = self.source.take() {
+            guard.mark_polled();
             response.body_mut().attach_guard(guard);
         }
         response
