@@ -35,7 +35,7 @@ fn reading_a_request_a_notification_or_a_result_allocates_nothing() {
 }
 
 #[test]
-fn reading_an_error_and_writing_it_again_allocates_only_a_little() {
+fn error_round_trip_allocates_little() {
     let wire =
         br#"{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"No such tool","data":{"name":"add"}}}"#;
     let mut out = Vec::with_capacity(1024);

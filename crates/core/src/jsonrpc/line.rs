@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn blank_line_over_the_limit_does_not_depend_on_the_reads() {
+    fn long_blank_line_is_an_error_for_all_read_sizes() {
         for size in 1..4 {
             assert_eq!(
                 read(&b"\r\r\n".chunks(size).collect::<Vec<_>>(), 0),

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_under_way_cannot_be_used_again_and_an_answered_one_can() {
+    fn id_can_be_reused_only_after_its_response() {
         // JRPC-005 as its receiver sees it; JRPC-006: `1` and `"1"` are two ids.
         let mut inbound = InboundRequests::new(8);
         inbound.begin(&Id::from(1), "tools/call").unwrap();
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cancellation_that_comes_too_late_or_twice_or_for_nothing_is_ignored() {
+    fn late_repeated_or_unknown_cancellation_is_ignored() {
         // CANC-009, CANC-011: the race is decided by what comes first.
         let mut inbound = InboundRequests::new(8);
         inbound.begin(&Id::from(1), "tools/call").unwrap();

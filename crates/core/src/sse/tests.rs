@@ -117,7 +117,7 @@ fn event_without_data_is_reported_if_it_has_an_id() {
 }
 
 #[test]
-fn last_event_id_is_that_of_the_last_event_with_an_id() {
+fn last_event_id_skips_events_without_an_id() {
     let last = |stream: &str| read_all(stream).last_id;
     assert_eq!(last("data: a\n\n"), None);
     assert_eq!(last("id: 1\ndata: a\n\ndata: b\n\n").as_deref(), Some("1"));

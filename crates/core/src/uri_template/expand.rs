@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn the_level_1_to_3_examples_of_section_1_2_expand_as_printed() {
+    fn examples_of_rfc_6570_section_1_2_expand() {
         assert_expansions(&[
             ("{var}", "value"),
             ("{hello}", "Hello%20World%21"),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_simple_and_reserved_examples_of_section_3_2_expand_as_printed() {
+    fn simple_and_reserved_examples_of_section_3_2_expand() {
         assert_expansions(&[
             ("{half}", "50%25"),
             ("O{empty}X", "OX"),
@@ -183,12 +183,12 @@ mod tests {
     }
 
     #[test]
-    fn a_literal_beyond_ascii_is_percent_encoded_and_a_triplet_is_copied() {
+    fn non_ascii_literal_is_encoded_and_triplet_is_copied() {
         assert_expansions(&[("café'%2f{var}", "caf%C3%A9'%2fvalue")]);
     }
 
     #[test]
-    fn a_reserved_expansion_keeps_a_triplet_and_encodes_a_lone_percent() {
+    fn reserved_expansion_keeps_triplets_and_encodes_a_lone_percent() {
         let uri = expand("{+a}", |_| Some("%41%4%é".into()));
         assert_eq!(uri.as_deref(), Ok("%41%254%25%C3%A9"));
         let uri = expand("{a}", |_| Some("%41".into()));

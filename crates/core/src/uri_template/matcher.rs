@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_compared_byte_by_byte_but_for_the_case_of_triplets() {
+    fn text_match_is_exact_except_for_triplet_case() {
         assert_found("X%2f{a}", "X%2Fb", "a=b");
         assert_found("X%2F{a}", "X%2fb", "a=b");
         assert_none("X%2F{a}", &["x%2Fb", "X/b"]);

@@ -87,7 +87,7 @@ fn an_error_has_an_integer_code_and_a_string_message() {
 }
 
 #[test]
-fn an_error_written_as_an_array_is_not_an_error_object() {
+fn error_must_be_an_object_not_an_array() {
     // JRPC-009
     for error in [r#"[1,"m"]"#, r#"[1,"m",{}]"#] {
         let wire = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{error}}}"#);
@@ -125,7 +125,7 @@ fn the_data_of_an_error_may_be_anything_or_missing() {
 }
 
 #[test]
-fn an_error_may_come_with_a_null_id_or_with_none() {
+fn error_may_have_a_null_id_or_no_id() {
     // JRPC-012, JRPC-013
     for id in ["", r#""id":null,"#] {
         let wire = format!(r#"{{"jsonrpc":"2.0",{id}"error":{{"code":-32700,"message":"Not JSON"}}}}"#);

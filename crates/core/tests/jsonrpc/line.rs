@@ -63,7 +63,7 @@ fn the_limit_counts_a_line_without_its_end() {
 }
 
 #[test]
-fn a_line_over_the_limit_is_reported_once_and_never_kept() {
+fn line_over_the_limit_is_reported_once_and_discarded() {
     let mut reader = LineReader::new(100);
     let mut lines = Vec::new();
     for _ in 0..1000 {

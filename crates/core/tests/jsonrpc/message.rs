@@ -32,7 +32,7 @@ fn message_kinds_are_distinguished() {
 }
 
 #[test]
-fn the_order_of_members_and_the_space_between_them_do_not_matter() {
+fn member_order_and_whitespace_do_not_matter() {
     let call = request(
         " \t\r\n{ \"params\" : { \"a\" : 1 } ,\n\"method\":\t\"ping\"\r\n, \"id\" : 1 , \"jsonrpc\" : \"2.0\" } \r\n\t ",
     );

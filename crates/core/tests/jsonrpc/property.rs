@@ -48,7 +48,7 @@ proptest! {
     }
 
     #[test]
-    fn a_scalar_in_params_is_json_if_serde_json_says_so(value in r#"[-+0-9.eE]{1,8}|"[\\"/bfnrtu0-9a-fA-FxéZ \n]{0,8}""#) {
+    fn scalar_in_params_is_accepted_as_by_serde_json(value in r#"[-+0-9.eE]{1,8}|"[\\"/bfnrtu0-9a-fA-FxéZ \n]{0,8}""#) {
         let is_json = serde_json::from_str::<&RawValue>(&value).is_ok();
         let wire = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"v":{value}}}}}"#);
         let expected = if is_json { "accepted" } else { "-32700 without id" };

@@ -123,7 +123,7 @@ fn invalid_utf8_is_a_parse_error() {
 }
 
 #[test]
-fn a_lone_surrogate_in_an_id_or_a_key_is_a_parse_error() {
+fn lone_surrogate_in_id_or_key_is_a_parse_error() {
     // JRPC-019, JRPC-020
     for lone in [r"\ud800", r"\udfff", r"\udc00\ud800", r"a\ud83d", r"\ud83dx", r"\ud83d\u0041", r"\uDBFF\n"]
     {
@@ -254,7 +254,7 @@ fn the_depth_can_be_lowered_but_not_raised_past_128() {
 }
 
 #[test]
-fn an_id_over_the_limit_is_too_large_and_not_repeated() {
+fn id_over_the_limit_is_rejected_and_not_repeated() {
     let call = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"a"}}"#);
     // As written: the quotes count.
     assert_eq!(heard(call(&format!("\"{}\"", "x".repeat(4094)))), "accepted");

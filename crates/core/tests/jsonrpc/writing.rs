@@ -114,7 +114,7 @@ fn members_put_before_a_result_leave_it_one_object() {
 }
 
 #[test]
-fn members_put_before_an_empty_result_full_of_space_leave_it_json() {
+fn members_added_before_a_spaced_result_give_valid_json() {
     for text in ["{ }", "{\n\t}", "{ \"a\" : 1 }"] {
         let mut out = Vec::new();
         let result = RawJson::parse(text).unwrap();

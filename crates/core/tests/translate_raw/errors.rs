@@ -23,7 +23,7 @@ fn older() -> impl Iterator<Item = Revision> {
 }
 
 #[test]
-fn an_error_is_the_same_in_the_same_revision_and_wherever_its_number_means_the_same() {
+fn error_is_unchanged_where_its_code_means_the_same() {
     let data = r#"{"uri":"a:b", "x":1.0}"#;
     let codes = [-32700, -32600, -32601, -32602, -32603, -32002, -32000, -32042, -32021, -1, 0, 7, -32801];
     for from in Revision::ALL {
@@ -50,7 +50,7 @@ fn an_error_is_the_same_in_the_same_revision_and_wherever_its_number_means_the_s
 }
 
 #[test]
-fn a_missing_resource_has_a_number_of_its_own_up_to_2025_11_25() {
+fn missing_resource_has_its_own_code_in_handshake_revisions() {
     let data = r#"{"x":1.0,"uri":"a:b"}"#;
     for older in older() {
         for data in [data, "", "1.0", "{}"] {
@@ -70,7 +70,7 @@ fn a_missing_resource_has_a_number_of_its_own_up_to_2025_11_25() {
 }
 
 #[test]
-fn the_numbers_2026_07_28_keeps_for_itself_are_given_up() {
+fn codes_reserved_by_2026_07_28_are_replaced() {
     let data = r#"{"x":1.0}"#;
     for older in older() {
         for code in [-32000, -32001, -32020, -32022, -32099] {
@@ -88,7 +88,7 @@ fn the_numbers_2026_07_28_keeps_for_itself_are_given_up() {
 }
 
 #[test]
-fn pages_to_visit_first_are_a_number_of_2025_11_25_alone() {
+fn url_elicitation_code_exists_only_on_2025_11_25() {
     let page = r#"{"mode":"url","message":"m","url":"a:b","elicitationId":"e","x":1.0}"#;
     let data = format!(r#"{{"elicitations":[{page}],"y":1.0}}"#);
     let more = format!(

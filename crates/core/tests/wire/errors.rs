@@ -62,7 +62,7 @@ fn every_error_fits_every_schema_with_and_without_an_id() {
 }
 
 #[test]
-fn the_errors_of_2026_07_28_and_2025_11_25_have_the_shapes_the_schema_gives_them() {
+fn errors_have_the_shapes_of_their_schema() {
     // VER-009, VER-018, ELIC-030
     let written = |refusal: &RpcError, revision| {
         let mut out = Vec::new();

@@ -216,7 +216,7 @@ fn error(text: &str) -> Result<Value, String> {
 }
 
 #[test]
-fn an_unknown_kind_of_result_is_an_invalid_answer_and_a_missing_one_is_complete() {
+fn unknown_result_type_is_invalid_and_missing_one_is_complete() {
     // JRPC-043 absent is complete, JRPC-044 unknown is invalid.
     let named = |json: Value| ResultType::from_result(Raw::from(&RawJson::from(json)));
     assert_eq!(named(json!({})), Ok(ResultType::Complete));

@@ -44,7 +44,7 @@ fn tool(tool: Tool, to: Revision) -> Value {
 }
 
 #[test]
-fn a_title_moves_into_the_annotations_on_2025_03_26_and_back() {
+fn title_is_in_the_annotations_on_2025_03_26() {
     let titled = || Tool::new("add", Schema::object()).title("Addition");
     assert_eq!(tool(titled(), V2024_11_05), json!({"name": "add", "inputSchema": {"type": "object"}}));
     assert_eq!(tool(titled(), V2025_03_26)["annotations"], json!({"title": "Addition"}));
@@ -65,7 +65,7 @@ fn boolean_properties_become_objects_before_2026_07_28() {
 }
 
 #[test]
-fn output_schemas_and_structured_content_are_objects_up_to_2025_11_25() {
+fn structured_output_is_an_object_in_handshake_revisions() {
     // TOOL-031, TOOL-032, TOOL-036, TOOL-037
     let listed = || Tool::new("t", Schema::object()).output_schema(Schema::from(json!({"type": "array"})));
     assert!(tool(listed(), V2026_07_28).get("outputSchema").is_some());
@@ -99,7 +99,7 @@ fn sound_and_links_are_said_in_older_words() {
 }
 
 #[test]
-fn cache_hints_are_written_on_2026_07_28_alone_and_say_private_by_default() {
+fn cache_hints_need_2026_07_28_and_default_to_private() {
     // CACH-003, CACH-004: the hints are required there; their default keeps nothing.
     let list = || tools::ListResult::new([]).ttl_ms(5u64);
     let newest = written::<tools::List>(list(), V2026_07_28);
@@ -108,7 +108,7 @@ fn cache_hints_are_written_on_2026_07_28_alone_and_say_private_by_default() {
 }
 
 #[test]
-fn results_name_the_server_on_2026_07_28_beside_what_meta_holds() {
+fn results_on_2026_07_28_add_server_info_to_meta() {
     // VER-007
     let stamp = ServerInfoMeta::new(Implementation::new("s", "1"));
     let mut out = Vec::new();
@@ -194,7 +194,7 @@ fn a_stamp_stands_first_and_only_once() {
 }
 
 #[test]
-fn a_retry_and_a_wish_for_a_task_mean_something_only_where_they_exist() {
+fn retry_and_task_params_are_read_only_where_defined() {
     let params = RawJson::from(json!({
         "name": "t", "inputResponses": {"k": {}}, "requestState": "s", "task": {"ttl": 1},
     }));
@@ -219,7 +219,7 @@ fn asked(params: ElicitParams, to: Revision) -> Result<Value, UnsupportedByRevis
 }
 
 #[test]
-fn titled_choices_are_written_beside_their_values_on_2025_06_18_and_read_back() {
+fn titled_choices_are_enum_names_on_2025_06_18() {
     // ELIC-007 not before, ELIC-011 in its own words there.
     let params = || ElicitParams::Form(FormParams::new("Which?", form()));
     let old = asked(params(), V2025_06_18).unwrap();
@@ -235,7 +235,7 @@ fn titled_choices_are_written_beside_their_values_on_2025_06_18_and_read_back() 
 }
 
 #[test]
-fn several_choices_and_web_pages_cannot_be_asked_on_2025_06_18() {
+fn multiple_choice_and_urls_are_unsupported_on_2025_06_18() {
     // ELIC-022 needs an id there.
     let several =
         FormSchema::new().field("c", Field::multiple_choice(ChoiceOptions::Plain(vec!["a".to_owned()])));
@@ -289,7 +289,7 @@ fn unknown_capabilities_are_kept() {
 }
 
 #[test]
-fn a_conversation_of_blocks_is_cut_into_messages_before_2025_11_25() {
+fn content_blocks_become_separate_messages_before_2025_11_25() {
     let result = || {
         CreateMessageResult::new(
             Role::Assistant,
@@ -317,7 +317,7 @@ fn a_conversation_of_blocks_is_cut_into_messages_before_2025_11_25() {
 }
 
 #[test]
-fn tools_cannot_be_given_to_a_model_before_2025_11_25() {
+fn sampling_tools_are_unsupported_before_2025_11_25() {
     let params = RawJson::from(json!({"maxTokens": 1, "messages": [
         {"role": "user", "content": {"type": "tool_use", "id": "1", "name": "t", "input": {}}},
     ]}));
@@ -327,7 +327,7 @@ fn tools_cannot_be_given_to_a_model_before_2025_11_25() {
 }
 
 #[test]
-fn a_task_is_flat_on_2026_07_28_and_nested_on_2025_11_25() {
+fn task_is_nested_on_2025_11_25_and_later_flat() {
     let mut task = Task::new("t", TaskStatus::Working, "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z");
     task.poll_interval_ms = Some(500);
     let created = || CallOutput::from(CreateTaskResult::new(task.clone()));
@@ -359,7 +359,7 @@ fn a_client_may_promise_an_answer_on_2025_11_25() {
 }
 
 #[test]
-fn a_failed_tool_fails_its_task_on_2025_11_25_alone() {
+fn failed_tool_fails_its_task_only_on_2025_11_25() {
     let done = || {
         let mut state = GetResult::new(Task::new("t", TaskStatus::Completed, "a", "b"));
         state.result = Some(RawJson::from(json!({"content": [], "isError": true})));
@@ -377,7 +377,7 @@ fn a_failed_tool_fails_its_task_on_2025_11_25_alone() {
 }
 
 #[test]
-fn a_question_back_asks_something_and_never_reaches_an_older_peer() {
+fn input_required_needs_a_request_and_a_stateless_peer() {
     // MRTR-004
     let nothing = InputRequired::new();
     let write = |asked: InputRequired, to| {
@@ -429,7 +429,7 @@ fn errors_are_numbered_by_the_peers_revision() {
 }
 
 #[test]
-fn the_answer_to_a_missing_capability_names_it_as_an_object() {
+fn missing_capability_error_names_it_as_an_object() {
     // VER-018
     let required = ClientCapabilities::new().elicitation(ElicitationCapability::new());
     let error = RpcError::MissingCapability { required: Box::new(required) }.to_error_object(V2026_07_28);
@@ -500,7 +500,7 @@ fn echoed_input_is_truncated() {
 }
 
 #[test]
-fn an_array_is_no_object_and_an_object_is_no_word() {
+fn arrays_are_not_objects_and_objects_are_not_strings() {
     // SCHM-027: a role is one of two words; JRPC-008: a result is an object.
     let bad = |json: &str| read::<tools::Call>(serde_json::from_str(json).unwrap(), V2025_11_25).is_err();
     assert!(bad(r#"[[]]"#));
@@ -511,7 +511,7 @@ fn an_array_is_no_object_and_an_object_is_no_word() {
 }
 
 #[test]
-fn members_a_block_does_not_have_are_none_of_our_business() {
+fn unknown_members_of_a_content_block_are_ignored() {
     // SCHM-008, SCHM-026
     let open = json!({"content": [
         {"type": "text", "text": "hi", "id": 7, "content": "x", "data": [1], "size": "large", "resource": null},

@@ -70,7 +70,7 @@ fn back<M: Method<Output: Translate + InferResultType>>(result: &Value, revision
 }
 
 #[test]
-fn params_that_lack_a_member_or_have_a_wrong_type_are_invalid() {
+fn params_with_missing_or_mistyped_members_are_invalid() {
     // JRPC-024; TOOL-007, PRMT-004, CMPL-003 and SUBS-016 for what each must hold.
     invalid::<tools::Call>(json!({}));
     invalid::<tools::Call>(json!({"name": 1}));
@@ -114,7 +114,7 @@ fn params_that_lack_a_member_or_have_a_wrong_type_are_invalid() {
 }
 
 #[test]
-fn a_tool_has_a_name_and_a_schema_of_which_every_keyword_is_kept() {
+fn tool_needs_name_and_schema_and_keeps_every_keyword() {
     // TOOL-002, TOOL-040, TOOL-041
     let list = || tools::ListResult::new([Tool::new("t", Schema::object())]).next_cursor("c");
     for revision in Revision::ALL {
@@ -179,7 +179,7 @@ fn a_call_names_its_tool_and_its_result_has_content() {
 }
 
 #[test]
-fn resources_have_uris_and_their_contents_are_either_text_or_bytes() {
+fn resources_have_uris_and_text_or_binary_contents() {
     // RSRC-002, RSRC-004, RSRC-005, SCHM-026
     for revision in Revision::ALL {
         let list = resources::ListResult::new([resources::Resource::new("a:b", "n")]);
@@ -250,7 +250,7 @@ fn prompts_have_names_and_become_messages() {
 }
 
 #[test]
-fn levels_are_the_eight_of_syslog_and_a_log_entry_holds_anything() {
+fn log_levels_are_those_of_syslog_and_data_is_any() {
     // LOG-002, LOG-012
     let names = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"];
     let levels: Vec<Level> = names.iter().map(|name| serde_json::from_value(json!(name)).unwrap()).collect();
@@ -379,7 +379,7 @@ fn only_calls_reads_and_prompts_are_answered_with_a_question() {
 }
 
 #[test]
-fn the_six_results_that_may_be_kept_say_how_long_and_for_whom() {
+fn cacheable_results_have_a_ttl_and_a_scope() {
     // CACH-001, CACH-002, CACH-003, CACH-004
     let hints = |result: Value| (result["ttlMs"].clone(), result["cacheScope"].clone());
     for result in [
@@ -401,7 +401,7 @@ fn the_six_results_that_may_be_kept_say_how_long_and_for_whom() {
 }
 
 #[test]
-fn every_result_of_2026_07_28_says_of_which_kind_it_is() {
+fn every_result_on_2026_07_28_has_a_result_type() {
     // JRPC-042
     let kind = |result: Value| result["resultType"].as_str().map(str::to_owned);
     for result in [
@@ -428,7 +428,7 @@ fn every_result_of_2026_07_28_says_of_which_kind_it_is() {
 }
 
 #[test]
-fn discover_says_what_is_served_and_does_not_name_the_server_in_its_body() {
+fn discover_lists_capabilities_without_server_info_in_its_body() {
     // VER-013
     let result =
         DiscoverResult::new(["2026-07-28".to_owned()], ServerCapabilities::new()).instructions("Ask.");
@@ -495,7 +495,7 @@ fn a_cancellation_names_its_request() {
 }
 
 #[test]
-fn the_state_of_a_task_comes_with_what_the_state_is_about() {
+fn task_state_includes_its_result_error_or_requests() {
     let state = |status| GetResult::new(Task::new("t", status, "a", "b"));
     let shown = |status: &str, more: Value| {
         let mut shown = json!({
@@ -551,7 +551,7 @@ fn a_task_instead_of_a_list_is_an_invalid_answer() {
 }
 
 #[test]
-fn tasks_are_declared_as_a_capability_on_2025_11_25_alone() {
+fn tasks_are_a_capability_only_on_2025_11_25() {
     for revision in Revision::ALL {
         let mut client = ClientCapabilities::new().tasks(TasksCapability::new());
         let mut server = ServerCapabilities::new().tasks(TasksCapability::new());

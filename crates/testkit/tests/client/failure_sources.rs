@@ -76,7 +76,7 @@ async fn complete(client: &Client) -> Result<(), ClientError> {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn error_in_process_has_the_error_of_the_handler_as_its_source() {
+async fn in_process_error_has_the_handler_error_as_its_source() {
     for revision in Revision::ALL {
         let client = Client::in_process(&server()).revision(revision).await.unwrap();
         assert_eq!(sources(call(&client, "fails").await), ["no disk"], "{revision}");

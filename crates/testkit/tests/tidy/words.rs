@@ -39,6 +39,21 @@ fn doc_summaries_do_not_begin_with_what_or_who() {
     assert_none(found);
 }
 
+/// The limit of words in a test name, inclusive.
+const MAX_NAME_WORDS: usize = 10;
+
+#[test]
+fn test_names_have_at_most_ten_words() {
+    let mut found = Vec::new();
+    for source in ["crates", "examples", "xtask", "bench", "fuzz"].into_iter().flat_map(tree::sources) {
+        // Every identifier is checked, because a macro may take the names of its tests as arguments.
+        let names = source.code.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+        let long = names.filter(|name| name.split('_').count() > MAX_NAME_WORDS);
+        found.extend(long.map(|name| format!("{}: {name}", source.path)));
+    }
+    assert_none(found);
+}
+
 /// Words of the specification and of other SDKs that rustdoc must find, where the name here is another one.
 const ALIASES: [&str; 26] = [
     "AuthInfo",

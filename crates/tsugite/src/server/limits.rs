@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn share_of_a_caller_is_at_least_one_and_does_not_overflow() {
+    fn share_of_a_caller_is_at_least_one() {
         let one = settings(1);
         assert_eq!((one.share(1), one.share(0), one.share(usize::MAX)), (1, 0, usize::MAX / 100 * 50));
     }

@@ -135,7 +135,7 @@ fn missing_state_is_reported_before_serving() {
 }
 
 #[test]
-fn item_without_its_state_is_not_added_to_a_running_server() {
+fn item_without_its_state_is_not_added_while_running() {
     let server = Server::new("test", "1");
     let error = server.add(find).unwrap_err().to_string();
     assert!(error.contains("tool `find` needs a state of type"), "{error}");

@@ -110,7 +110,7 @@ fn row_2_other_arrays_are_rejected() {
 }
 
 #[test]
-fn row_3_a_served_claim_with_an_equal_header_is_stateless() {
+fn row_3_supported_claim_with_equal_header_is_stateless() {
     // VER-027; SESS-014: a session id is ignored there.
     for session in [SessionHeader::Absent, SessionHeader::Unknown, SessionHeader::Known(V2025_11_25)] {
         let decision = post(
@@ -201,7 +201,7 @@ fn row_7_a_claim_of_an_older_version_is_ignored() {
 }
 
 #[test]
-fn row_8_a_stateless_header_without_a_claim_lacks_its_keys() {
+fn row_8_stateless_header_without_claim_is_rejected() {
     // VER-004, VER-005: never served as an older revision.
     let without_version = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": {
         "io.modelcontextprotocol/clientCapabilities": {},
@@ -252,7 +252,7 @@ fn row_9_initialize_agrees_on_a_revision_with_a_handshake() {
 }
 
 #[test]
-fn row_10_a_request_in_a_session_is_served_by_the_sessions_revision() {
+fn row_10_session_request_uses_the_revision_of_the_session() {
     // VER-028; HTTP-044: but not with an unsupported version.
     let session = SessionHeader::Known(V2025_06_18);
     for version in [None, Some("2025-06-18"), Some("2025-11-25")] {
@@ -466,7 +466,7 @@ fn get_status(get: GetDecision) -> u16 {
 }
 
 #[test]
-fn row_21_a_get_in_a_session_opens_or_resumes_a_stream() {
+fn row_21_get_in_a_session_opens_a_stream() {
     // HTTP-034, HTTP-044
     let session = request_headers(None, SessionHeader::Known(V2025_06_18));
     assert_eq!(get(&policy_for_all(), session), GetDecision::Stream(V2025_06_18));
@@ -525,7 +525,7 @@ fn row_24_a_delete_ends_the_session() {
 }
 
 #[test]
-fn row_25_a_server_without_handshake_names_the_versions_it_serves() {
+fn row_25_stateless_only_server_lists_its_supported_versions() {
     // VER-032, HTTP-050
     let only = HttpPolicy::new(Revisions::ALL.stateless());
     let decision = post(&only, request_headers(None, SessionHeader::Absent), &initialize("2025-11-25"));

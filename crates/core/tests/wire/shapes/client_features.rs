@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_sampling_request_has_messages_and_a_limit_and_its_result_a_model() {
+fn sampling_needs_messages_and_a_limit_and_returns_a_model() {
     // SAMP-005, SAMP-006, SAMP-031
     let params = json!({
         "messages": [{"role": "user", "content": {"type": "text", "text": "a"}}], "maxTokens": 9,
@@ -71,7 +71,7 @@ fn a_sampling_message_holds_what_its_revision_knows() {
 }
 
 #[test]
-fn an_elicitation_has_a_message_and_is_a_form_unless_it_says_otherwise() {
+fn elicitation_has_a_message_and_is_a_form_by_default() {
     // ELIC-008, ELIC-009, ELIC-010
     let form = json!({"message": "m", "requestedSchema": {"type": "object", "properties": {}}});
     for revision in [V2025_06_18, V2025_11_25] {
@@ -92,7 +92,7 @@ fn an_elicitation_has_a_message_and_is_a_form_unless_it_says_otherwise() {
 }
 
 #[test]
-fn a_form_is_flat_and_has_the_fields_its_revision_knows() {
+fn form_is_flat_and_has_the_fields_of_its_revision() {
     // ELIC-011, ELIC-012, ELIC-013
     let form = |field: Value| json!({"message": "m", "requestedSchema": {"type": "object", "properties": {"f": field}}});
     for bad in [

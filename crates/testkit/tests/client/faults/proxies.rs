@@ -10,7 +10,7 @@ use super::raw::{Raw, Then, hello, welcome};
 use super::{HANDSHAKE, call, until, within};
 
 #[tokio::test]
-async fn plain_http_request_is_sent_to_the_proxy_with_its_whole_url() {
+async fn plain_http_request_to_a_proxy_has_the_whole_url() {
     let proxy = Raw::after_hello(|asked, wire| {
         wire.json(&asked.answer("through"));
         Then::Keep

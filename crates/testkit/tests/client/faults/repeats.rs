@@ -173,7 +173,7 @@ async fn busy_server_is_retried_only_for_harmless_requests() {
 }
 
 #[tokio::test]
-async fn failed_call_reports_status_delay_and_whether_it_may_have_run() {
+async fn failed_call_reports_status_delay_and_possible_execution() {
     let raw = server(|_, wire| {
         wire.status(503, "retry-after: 7\r\n", "busy");
         Then::Keep
@@ -261,7 +261,7 @@ async fn request_that_was_not_processed_is_sent_again() {
 }
 
 #[tokio::test]
-async fn redirect_repeats_a_call_only_if_it_asks_for_the_same_request() {
+async fn redirect_repeats_a_call_only_if_it_keeps_the_method() {
     for (code, times) in [(307, 2), (308, 2), (301, 1), (302, 1)] {
         let raw = Raw::after_hello(move |asked, wire| {
             match asked.path.as_str() {

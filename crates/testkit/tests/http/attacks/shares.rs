@@ -72,7 +72,7 @@ fn assert_refused(response: &Response, status: u16) {
 }
 
 #[tokio::test]
-async fn caller_with_its_share_of_requests_gets_429_and_others_are_served() {
+async fn caller_over_its_share_of_requests_gets_429() {
     let (server, _gate) = server(Http::new().max_pending_requests(8));
     let serving = TestServer::start(&server).await;
     let mut waiting = Vec::new();

@@ -124,7 +124,7 @@ async fn stream_on_2025_11_25_begins_with_an_event_id() {
 }
 
 #[tokio::test]
-async fn server_closes_streams_on_2025_11_25_with_a_retry_time() {
+async fn server_sends_a_retry_time_before_it_closes_a_stream() {
     // HTTP-023, RESM-009
     let FeatureServer { server, gate, mut ended } = feature_server();
     let serving = TestServer::start(&server).await;

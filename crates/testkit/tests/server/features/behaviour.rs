@@ -513,7 +513,7 @@ async fn tool_timeout_excludes_time_spent_on_questions() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn item_with_a_mistake_is_not_added_to_a_served_server() {
+async fn invalid_item_is_not_added_to_a_running_server() {
     #[derive(Clone)]
     struct Store;
     let needs = |name: &str| Tool::new(name).handler(|_: tsugite::server::State<Store>| async { "stored" });

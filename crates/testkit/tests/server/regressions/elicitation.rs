@@ -74,7 +74,7 @@ async fn a_handler_that_nothing_can_wake_diverges_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn tool_timeout_does_not_delay_the_error_of_a_diverging_handler() {
+async fn tool_timeout_does_not_delay_a_divergence_error() {
     let runs = Arc::new(AtomicUsize::new(0));
     let fickle = Tool::new("fickle").timeout(Duration::from_secs(3600)).handler(move |cx: Context| {
         let run = runs.fetch_add(1, Ordering::Relaxed);
@@ -117,7 +117,7 @@ async fn diverging_handler_that_waits_on_a_timer_is_waited_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn task_that_holds_the_context_is_waited_for_until_it_drops_it() {
+async fn call_waits_until_spawned_tasks_drop_the_context() {
     for asks in [true, false] {
         let runs = Arc::new(AtomicUsize::new(0));
         let spawning = Tool::new("spawning").handler(move |cx: Context| {
@@ -263,7 +263,7 @@ fn questions_are_asked_by_many_threads_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn answer_is_not_taken_for_a_changed_question_of_its_key() {
+async fn answer_is_not_reused_for_a_changed_question() {
     let runs = Arc::new(AtomicUsize::new(0));
     let deletes = Tool::new("deletes").handler(move |cx: Context| {
         let file = if runs.fetch_add(1, Ordering::Relaxed) == 0 { "a.txt" } else { "everything" };

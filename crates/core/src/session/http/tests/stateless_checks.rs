@@ -87,7 +87,7 @@ fn step_4_the_name_header_must_equal_the_name() {
 }
 
 #[test]
-fn step_5_a_method_the_server_does_not_offer_is_not_found() {
+fn step_5_unsupported_method_is_not_found() {
     // HTTP-048, JRPC-023
     let body = stateless_request(MODERN, "prompts/list");
     assert_eq!(header_rejection(check_headers(&body, Some("prompts/list"), None, |_| false)), (404, -32601));

@@ -183,7 +183,7 @@ fn unsupported_version_naming_only_handshake_revisions_leads_to_initialize() {
 }
 
 #[test]
-fn header_mismatch_or_a_missing_capability_is_corrected_once_and_then_surfaced() {
+fn header_mismatch_or_missing_capability_is_corrected_only_once() {
     // VER-029, HTTP-092
     for code in [-32020, -32021] {
         let wrong = error(code).data(&json!({"requiredCapabilities": {"sampling": {}}}));
@@ -231,7 +231,7 @@ fn invalid_params_in_a_400_lead_to_initialize() {
 }
 
 #[test]
-fn method_not_found_in_a_404_leads_to_initialize_but_never_to_http_sse() {
+fn method_not_found_in_a_404_leads_to_initialize_only() {
     let probe = || HttpScript::new(auto_policy()).error(404, &error(-32601)).expect_request(INITIALIZE);
     probe().result(200, &initialize_result("2025-11-25")).expect_done();
     for status in [400, 404, 405] {
@@ -246,7 +246,7 @@ fn method_not_found_in_a_404_leads_to_initialize_but_never_to_http_sse() {
 }
 
 #[test]
-fn any_other_error_in_a_200_leads_to_initialize_but_never_to_http_sse() {
+fn other_error_in_a_200_leads_to_initialize_only() {
     for code in [-32601, -32602, -32000, -32001, -32603, 0, 7] {
         let probe = HttpScript::new(auto_policy()).error(200, &error(code)).expect_request(INITIALIZE);
         probe.status(404).expect_error(ProbeError::HttpStatus(404));
