@@ -151,7 +151,7 @@ async fn requests_do_not_inherit_capabilities() {
     });
     let params = json!({"name": "sees", "_meta": meta});
     assert_eq!(text(&peer.request("tools/call", params).await), "false false");
-    assert_eq!(peer.notifications.len(), 1, "nobody asked for logs there: {:?}", peer.notifications);
+    assert_eq!(peer.notifications.len(), 1, "logs without a level: {:?}", peer.notifications);
 }
 
 #[tokio::test(start_paused = true)]
@@ -282,9 +282,9 @@ async fn headers_and_principal_are_present_only_if_known() {
     });
     let maybe = Tool::new("maybe").handler(|who: Option<Principal>| async move { format!("{who:?}") });
     let server = Server::new("s", "1").tool(who).tool(maybe);
-    let mut nobody = RawClient::connect(&server, STATELESS, json!({})).await;
-    assert_eq!(nobody.call("who", json!({})).await["result"]["isError"], true);
-    assert_eq!(text(&nobody.call("maybe", json!({})).await), "None");
+    let mut anonymous = RawClient::connect(&server, STATELESS, json!({})).await;
+    assert_eq!(anonymous.call("who", json!({})).await["result"]["isError"], true);
+    assert_eq!(text(&anonymous.call("maybe", json!({})).await), "None");
     let mut ada = RawClient::connect_as(&server, Principal::new("ada"), STATELESS, json!({})).await;
     assert_eq!(text(&ada.call("who", json!({})).await), "ada None");
     assert_eq!(text(&ada.call("maybe", json!({})).await), "Some(Principal(\"ada\"))");

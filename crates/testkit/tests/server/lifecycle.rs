@@ -290,7 +290,7 @@ async fn client_name_changes_nothing() {
         }
         let each = seen.len() / 4;
         assert!(seen.chunks(each).all(|chunk| chunk == &seen[..each]), "{revision}: {seen:?}");
-        assert_eq!(text(&seen[each - 2]), "None", "nobody was authenticated");
+        assert_eq!(text(&seen[each - 2]), "None", "no authenticated caller");
         assert_eq!(seen[each - 1]["error"]["code"], -32602);
     }
 }

@@ -213,9 +213,9 @@ async fn state_is_bound_to_its_request_and_caller() {
     let mut eve = RawClient::connect_as(&server, Principal::new("eve"), STATELESS, elicits()).await;
     let refused = eve.request_once("tools/call", again(&call, json!(state))).await;
     assert_eq!(refused["error"]["code"], -32602, "another caller: {refused}");
-    let mut nobody = RawClient::connect(&server, STATELESS, elicits()).await;
-    let refused = nobody.request_once("tools/call", again(&call, json!(state))).await;
-    assert_eq!(refused["error"]["code"], -32602, "nobody: {refused}");
+    let mut anonymous = RawClient::connect(&server, STATELESS, elicits()).await;
+    let refused = anonymous.request_once("tools/call", again(&call, json!(state))).await;
+    assert_eq!(refused["error"]["code"], -32602, "anonymous: {refused}");
     // A key that was rotated out still opens, another server's does not.
     let (replica, _) = delete();
     let replica = replica.seal_keys(SealKey::new([8; 32]), [key]);
@@ -397,7 +397,7 @@ async fn timer_beside_a_question_does_not_skip_it() {
     let racing = Tool::new("racing").handler(|cx: Context| async move {
         tokio::select! {
             name = cx.ask::<Name>("?") => name.map(|name| name.name),
-            () = tokio::time::sleep(Duration::from_millis(1)) => Ok("nobody".to_owned()),
+            () = tokio::time::sleep(Duration::from_millis(1)) => Ok("no answer".to_owned()),
         }
     });
     let server = Server::new("s", "1").tool(racing);
@@ -421,7 +421,7 @@ async fn unanswered_question_times_out_and_is_cancelled() {
     let response = peer.wait_for_response(id).await;
     assert_eq!(response["result"]["isError"], true);
     assert!(text(&response).contains("in time"), "{response}");
-    // A late answer, and one to a question never asked, harm nobody.
+    // A late answer, and one to a question never asked, have no effect.
     peer.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": accept(json!({"name": "late"}))}));
     peer.send(&json!({"jsonrpc": "2.0", "id": 4711, "result": {}}));
     peer.send(&json!({"jsonrpc": "2.0", "id": "x", "error": {"code": 1, "message": "m"}}));

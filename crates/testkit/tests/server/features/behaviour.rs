@@ -123,7 +123,7 @@ async fn directory_resource_serves_only_its_own_files() {
         assert_eq!(read["error"]["code"], -32602, "{uri}: {read}");
         assert!(
             !read.to_string().contains("tsugite-offering"),
-            "where the files are is nobody's business: {read}"
+            "the error shows the path of the files: {read}"
         );
     }
     std::fs::remove_dir_all(&folder).unwrap();

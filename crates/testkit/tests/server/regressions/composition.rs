@@ -197,7 +197,7 @@ async fn a_mounted_handler_reaches_its_own_server() {
     peer.request("resources/subscribe", json!({"uri": "config://m/app"})).await;
     peer.call("m_touch", json!({})).await;
     peer.request("ping", json!({})).await;
-    assert_eq!(peer.notifications.len(), 1, "nobody heard of the change");
+    assert_eq!(peer.notifications.len(), 1, "no notification of the change");
 }
 
 #[tokio::test(start_paused = true)]

@@ -85,7 +85,7 @@ async fn answers_wait_for_a_peer_that_does_not_read() {
     for _ in 0..1000 {
         peer.send_request("tools/call", json!({"name": "heavy"}));
     }
-    // Nobody reads for a long time.
+    // The client does not read for a long time.
     tokio::time::sleep(Duration::from_secs(600)).await;
     let done = finished.load(Ordering::SeqCst);
     assert!(done < 100, "{done} answers of 100 kB wait for a peer that does not read; the mark is 256 KiB");
