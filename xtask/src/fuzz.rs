@@ -61,7 +61,7 @@ impl FuzzPlan {
         let dirs = FuzzDirs::find()?;
         process::run_or_fail(
             dirs.build(),
-            "mend what is said above; if it is the lock file, \
+            "fix the error above; if the lock file is out of date, run \
              `cargo update --workspace --manifest-path fuzz/Cargo.toml`",
         )?;
         self.targets.iter().try_for_each(|target| self.run_one(&dirs, target))

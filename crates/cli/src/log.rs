@@ -98,7 +98,7 @@ impl Visit for LogLine {
         match field.name() {
             // The line that the server wrote instead of a message.
             "line" => self.text.extend([": ", value]),
-            "wrong" if !self.verbose => {}
+            "parse_error" if !self.verbose => {}
             _ => self.record_debug(field, &value),
         }
     }

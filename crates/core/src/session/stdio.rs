@@ -46,18 +46,18 @@ pub fn decide(
     line: &Result<Incoming<'_>, ParseError>,
 ) -> StdioDecision {
     // Until a revision is negotiated, errors are encoded for the oldest one, with a null id.
-    let spoken = phase.revision().unwrap_or_else(|| served.error_fallback());
+    let error_revision = phase.revision().unwrap_or_else(|| served.error_fallback());
     match line {
-        Err(_) => StdioDecision::ParseError(spoken),
-        Ok(Incoming::Batch(_)) if !spoken.has_batches() => {
-            StdioDecision::Reject(RpcError::InvalidRequest(no_batch_message().into()), spoken)
+        Err(_) => StdioDecision::ParseError(error_revision),
+        Ok(Incoming::Batch(_)) if !error_revision.has_batches() => {
+            StdioDecision::Reject(RpcError::InvalidRequest(no_batch_message().into()), error_revision)
         }
         Ok(Incoming::Batch(batch))
             if batch.request_methods().any(|method| canonical_method(method) == Initialize::NAME) =>
         {
             StdioDecision::Reject(
                 RpcError::InvalidRequest("`initialize` cannot be part of a batch".into()),
-                spoken,
+                error_revision,
             )
         }
         Ok(Incoming::Batch(batch))
@@ -67,17 +67,17 @@ pub fn decide(
                 RpcError::InvalidRequest(
                     "Invalid request: a message in a batch must not claim a version".into(),
                 ),
-                spoken,
+                error_revision,
             )
         }
-        Ok(Incoming::Batch(_)) => StdioDecision::Batch(spoken),
+        Ok(Incoming::Batch(_)) => StdioDecision::Batch(error_revision),
         Ok(Incoming::Single(Message::Response(_))) => match phase {
             HandshakePhase::Uninitialized => StdioDecision::Ignore,
             _ => StdioDecision::DeliverResponse,
         },
         Ok(Incoming::Single(Message::Request(request))) => match RequestMeta::from_params(request.params()) {
             Ok(meta) => decide_request(phase, served, request, &meta),
-            Err(error) => StdioDecision::Reject(RpcError::invalid_params(&error), spoken),
+            Err(error) => StdioDecision::Reject(RpcError::invalid_params(&error), error_revision),
         },
         Ok(Incoming::Single(Message::Notification(notice))) => match notice.method.as_ref() {
             Cancelled::NAME => {
@@ -110,7 +110,7 @@ pub fn decide_request(
     request: &Request<'_>,
     meta: &RequestMeta<'_>,
 ) -> StdioDecision {
-    let spoken = phase.revision().unwrap_or_else(|| served.error_fallback());
+    let error_revision = phase.revision().unwrap_or_else(|| served.error_fallback());
     match meta.claimed_version() {
         ClaimedVersion::Malformed => return StdioDecision::Reject(meta_error(meta), Revision::NEWEST),
         ClaimedVersion::Version(version) => match version.parse::<Revision>() {
@@ -135,7 +135,7 @@ pub fn decide_request(
         (Initialize::NAME, _) => match meta.offered_version() {
             None => StdioDecision::Reject(
                 RpcError::InvalidParams("Invalid params: `initialize` needs `protocolVersion`".into()),
-                spoken,
+                error_revision,
             ),
             Some(offered) => match served.negotiate(offered) {
                 Some(revision) => StdioDecision::Initialize(revision),
@@ -151,7 +151,7 @@ pub fn decide_request(
         // `ping` belongs to the handshake era, so only a server of that era has it.
         (Ping::NAME, HandshakePhase::Uninitialized) if !served.handshake().is_empty() => StdioDecision::Pong,
         (_, HandshakePhase::Uninitialized) => {
-            StdioDecision::Reject(RpcError::InvalidParams(not_initialized_message().into()), spoken)
+            StdioDecision::Reject(RpcError::InvalidParams(not_initialized_message().into()), error_revision)
         }
         (_, HandshakePhase::Negotiated(revision) | HandshakePhase::Ready(revision)) => {
             StdioDecision::Serve(revision)

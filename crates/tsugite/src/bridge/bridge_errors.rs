@@ -32,7 +32,7 @@ pub(super) fn public_reason(error: &ClientError) -> String {
         ErrorKind::Status { status, .. } => format!("it answered with HTTP status {status}"),
         ErrorKind::Config(_) => "the bridge is not set up to reach it".to_owned(),
         ErrorKind::ConnectionLost { may_have_run: true, .. } => {
-            "the connection was lost, and the call may have been done".to_owned()
+            "the connection was lost, and the call may have run".to_owned()
         }
         ErrorKind::ConnectionLost { .. } => "the connection was lost".to_owned(),
         _ => error.to_string(),

@@ -30,14 +30,14 @@ pub(super) async fn initialize(bridge: &BridgeState, job: &RequestParts) -> Resu
     let params = read_initialize_params(Raw::from(&job.params), job.revision)?;
     let face = ClientIdentity { info: params.client_info, capabilities: params.capabilities };
     let session = open_session(bridge, job, face).await?;
-    let said = match session.upstreams.as_slice() {
+    let result = match session.upstreams.as_slice() {
         [only] if bridge.is_single() => single_initialize_result(only, job).await?,
         all => merged_initialize_result(all, job)?,
     };
     job.connection.initialize_forwarded(&job.params, job.revision)?;
     bridge.insert_session(&job.connection, &session);
     listen_to_lists(&session).await;
-    Ok(said)
+    Ok(result)
 }
 
 /// Opens a session for a request without a handshake here: it stands alone, or its session began on another replica.
@@ -119,9 +119,9 @@ async fn single_initialize_result(upstream: &Arc<Upstream>, job: &RequestParts) 
         Some(result) => result,
         None => fetch_discover_result(upstream, client, job).await?,
     };
-    let mut said = pairing::initialize_result(upstream, &result, from, job)?;
-    said.insert("protocolVersion", RawJson::from_value(to.as_str()).map_err(|_| RpcError::Internal)?);
-    RawJson::from_value(&said).map_err(|_| RpcError::Internal)
+    let mut result = pairing::initialize_result(upstream, &result, from, job)?;
+    result.insert("protocolVersion", RawJson::from_value(to.as_str()).map_err(|_| RpcError::Internal)?);
+    RawJson::from_value(&result).map_err(|_| RpcError::Internal)
 }
 
 /// Asks a server for its capabilities, which it has not been asked for yet.

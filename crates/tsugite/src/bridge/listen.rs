@@ -70,8 +70,8 @@ pub(super) async fn listen(
     for (upstream, begun) in begun.await {
         match begun {
             Ok(subscription) => kept.push((upstream, Some(subscription))),
-            Err(refusal) if bridge.is_single() => return Err(refusal),
-            Err(refusal) => upstream.not_subscribed(&refusal),
+            Err(error) if bridge.is_single() => return Err(error),
+            Err(error) => upstream.not_subscribed(&error),
         }
     }
     if !bridge.is_single() {

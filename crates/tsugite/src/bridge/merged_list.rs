@@ -52,8 +52,8 @@ pub(super) async fn merged_list(
                 }
                 RawJson::from_value(&item).ok()
             })),
-            Err(refusal) => {
-                tracing::debug!(server = upstream.target.display_name(), %refusal, method, "a list is left out")
+            Err(error) => {
+                tracing::debug!(server = upstream.target.display_name(), %error, method, "a list is left out")
             }
         }
     }

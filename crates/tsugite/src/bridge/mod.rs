@@ -66,7 +66,7 @@ use forward::BridgeService;
 pub use pause::Pause;
 use target::Target;
 
-/// Stands between clients and one server, or several.
+/// A server that forwards the requests of its clients to one server, or to several.
 #[doc(alias("proxy", "gateway", "mcp_remote", "as_proxy"))]
 pub struct Bridge {
     info: Implementation,

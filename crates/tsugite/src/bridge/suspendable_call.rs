@@ -71,9 +71,9 @@ impl SuspendableCall {
         if !offered {
             return Err(RpcError::MethodNotFound { method: method.to_owned() }.to_error_object(from));
         }
-        let carried = translate_raw_params(method, Raw::from(params), from, self.revision);
+        let translated = translate_raw_params(method, Raw::from(params), from, self.revision);
         // The client's revision has no such request, but its results may hold one.
-        let params = carried.map_err(|error| unsupported_error(&error, method).to_error_object(from))?;
+        let params = translated.map_err(|error| unsupported_error(&error, method).to_error_object(from))?;
         let (answer, answered) = oneshot::channel();
         {
             let mut state = lock(&self.state);
@@ -95,18 +95,19 @@ impl SuspendableCall {
             }
         }
         answered.await.unwrap_or_else(|_| {
-            Err(RpcError::internal_with_message("the client is gone").to_error_object(from))
+            Err(RpcError::internal_with_message("the call was dropped before the client answered")
+                .to_error_object(from))
         })
     }
 
     /// Asks the user to visit the web pages that a server of 2025-11-25 requires before a call. True if the user has
     /// accepted all of them.
-    pub(super) async fn elicit_required_urls(&self, refusal: &RpcError) -> bool {
+    pub(super) async fn elicit_required_urls(&self, error: &RpcError) -> bool {
         #[derive(serde::Deserialize)]
         struct UrlElicitations {
             elicitations: Vec<RawJson>,
         }
-        let RpcError::Forwarded(error) = refusal else { return false };
+        let RpcError::Forwarded(error) = error else { return false };
         let Some(UrlElicitations { elicitations }) = error.data.as_ref().and_then(|data| data.read().ok())
         else {
             return false;

@@ -134,7 +134,7 @@ impl UpstreamNotification<'_> {
                 let Some(ReplyTarget { outbox, log_level: Some(least), .. }) = flight.reply_target() else {
                     return;
                 };
-                if self.params.read::<LogLevelField>().is_ok_and(|said| said.level >= least) {
+                if self.params.read::<LogLevelField>().is_ok_and(|params| params.level >= least) {
                     self.push(&outbox, flight.revision, self.params);
                 }
             }

@@ -108,19 +108,19 @@ impl ClientState {
     }
 
     /// Logs received bytes that are not a message.
-    pub(super) fn report_invalid_message(&self, bytes: &[u8], wrong: &str) {
+    pub(super) fn report_invalid_message(&self, bytes: &[u8], parse_error: &str) {
         let text = String::from_utf8_lossy(bytes.get(..MAX_EXCERPT_BYTES).unwrap_or(bytes));
         let line = truncate(&text, MAX_EXCERPT_BYTES);
         match self.invalid_message_count.fetch_add(1, Ordering::Relaxed) {
             ..MAX_INVALID_WARNINGS => {
-                log::warn!(wrong, line, "the server sent a line or body that is not a message")
+                log::warn!(parse_error, line, "the server sent a line or body that is not a message")
             }
             MAX_INVALID_WARNINGS => {
                 log::warn!(
                     "the server keeps sending what is not a message; the rest is logged at debug level"
                 )
             }
-            _ => tracing::debug!(wrong, line, "the server sent a line or body that is not a message"),
+            _ => tracing::debug!(parse_error, line, "the server sent a line or body that is not a message"),
         }
     }
 }

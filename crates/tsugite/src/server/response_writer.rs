@@ -264,7 +264,11 @@ impl BatchWriter {
     fn push(&self, id: Option<&Id<'_>>, to: Revision, mut message: Vec<u8>) {
         let mut responses = lock(&self.responses);
         if responses.1 + message.len() > self.max_bytes {
-            let error = RpcError::TooLarge("The answers to this batch are too large together".into());
+            let text = format!(
+                "The responses to this batch exceed {} bytes together; send fewer requests in a batch",
+                self.max_bytes
+            );
+            let error = RpcError::TooLarge(text.into());
             message.clear();
             write::error(&mut message, id, to.writes_null_id(), &error.to_error_object(to));
         }

@@ -232,5 +232,5 @@ pub(super) async fn forward_server_request(
 }
 
 fn client_gone_error() -> ErrorObject {
-    RpcError::internal_with_message("the client is gone").to_error_object(Revision::NEWEST)
+    RpcError::internal_with_message("the client has disconnected").to_error_object(Revision::NEWEST)
 }

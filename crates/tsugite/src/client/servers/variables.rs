@@ -200,7 +200,7 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(resolve(text).unwrap(), expected, "{text}");
         }
-        // Whoever looks them up comes first.
+        // The lookup function takes precedence over the predefined values.
         let own = |name: &str| match name {
             "workspaceFolder" => Some("/own/place".to_owned()),
             "userHome" => Some("/own".to_owned()),

@@ -38,7 +38,11 @@ impl Context {
     pub fn url_elicitation(&self, url: impl Into<String>) -> Result<UrlElicitation, AskError> {
         let url = url.into();
         check_url(&url)?;
-        let id = seal::random_id().ok_or_else(|| AskError::misused("the system has no randomness"))?;
+        let id = seal::random_id().ok_or_else(|| {
+            AskError::misused(
+                "cannot create an elicitation id: the random number generator of the system failed",
+            )
+        })?;
         let message = "Please open this page.".to_owned();
         Ok(UrlElicitation(Arc::new(UrlElicitationInner { context: self.clone(), id, message, url })))
     }

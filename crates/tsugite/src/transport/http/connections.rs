@@ -170,17 +170,17 @@ pub(super) struct ConnState {
 /// response begins.
 struct ResponseActivity(AtomicU64);
 
-/// The result of looking at one connection.
+/// The result of an idle check of one connection.
 enum IdleCheck {
     Active,
-    /// It is idle and may be until then.
+    /// It is idle, and times out at that time unless a request arrives.
     IdleUntil(u64),
     TimedOut,
 }
 
 /// A request is in progress.
 const BUSY: u64 = 0;
-/// A response was sent since the timer last looked.
+/// A response was sent since the last idle check.
 const RESPONDED: u64 = 1;
 /// Values from here on are the time since when the connection has been idle.
 const IDLE_SINCE: u64 = 2;

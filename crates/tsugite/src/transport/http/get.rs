@@ -81,7 +81,9 @@ async fn resume(
     primes: bool,
 ) -> Response<HttpBody> {
     let unknown = || {
-        status_error(StatusCode::BAD_REQUEST, "`Last-Event-ID` names no event of this session that is kept")
+        let text =
+            "`Last-Event-ID` is not a stored event of this session; open a new stream without the header";
+        status_error(StatusCode::BAD_REQUEST, text)
     };
     let Some((number, after)) = named else { return unknown() };
     let (stream, standalone) =

@@ -298,7 +298,10 @@ fn page(page: Option<&Page>, head: &RequestHead) -> Response<HttpBody> {
 }
 
 fn not_found() -> Response<HttpBody> {
-    status_error(StatusCode::NOT_FOUND, "Not found: the endpoint has another path")
+    status_error(
+        StatusCode::NOT_FOUND,
+        "Not found: there is no MCP endpoint at this path; check the URL (the default path is `/mcp`)",
+    )
 }
 
 /// How paths are interpreted.
