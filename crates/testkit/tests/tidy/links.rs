@@ -1,6 +1,7 @@
 //! Links and pages of the documentation.
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 
 use crate::{assert_none, tree};
 
@@ -30,6 +31,47 @@ fn every_link_between_files_leads_somewhere() {
     }
     found.sort();
     assert_none(found);
+}
+
+#[test]
+fn every_file_of_a_walk_exists() {
+    let page = tree::text("ARCHITECTURE.md").unwrap();
+    let walks = page.split_once("\n## Five walks\n").unwrap().1.split_once("\n## ").unwrap().0;
+    let mut found = Vec::new();
+    // The file of the current step, which the other paths of the step are relative to.
+    let mut step: Option<String> = None;
+    let mut count = 0;
+    for line in walks.lines() {
+        // A step continues on lines that are indented.
+        if !line.starts_with(' ') {
+            step = None;
+        }
+        for path in line.split('`').skip(1).step_by(2).filter(|path| path.ends_with(".rs")) {
+            count += 1;
+            let exists = match &step {
+                None => tree::root().join(source_path(path)).is_file(),
+                Some(file) => {
+                    let folders = Path::new(file).ancestors().skip(1);
+                    folders.into_iter().any(|folder| tree::root().join(folder).join(path).is_file())
+                }
+            };
+            if !exists {
+                found.push(format!("ARCHITECTURE.md: {path}: {}", line.trim()));
+            }
+            step.get_or_insert_with(|| source_path(path));
+        }
+    }
+    assert!(count > 50, "{count} paths in the walks");
+    assert_none(found);
+}
+
+/// The path of a file as ARCHITECTURE.md shortens it.
+fn source_path(path: &str) -> String {
+    match path.split_once('/') {
+        Some(("crates", _)) => path.to_owned(),
+        Some(("core", rest)) => format!("crates/core/src/{rest}"),
+        _ => format!("crates/tsugite/src/{path}"),
+    }
 }
 
 #[test]
