@@ -149,11 +149,6 @@ impl Revision {
         self == Revision::V2025_11_25
     }
 
-    /// Whether HTTP requests after the handshake carry the version in a header.
-    pub fn has_version_header(self) -> bool {
-        self >= Revision::V2025_06_18
-    }
-
     /// Whether a task whose tool failed is `failed`; otherwise it is `completed` with `isError`.
     pub fn tool_error_fails_task(self) -> bool {
         self.has_core_tasks()

@@ -306,6 +306,11 @@ impl Run<'_> {
     }
 }
 
+/// Whether HTTP requests after the handshake have the version in a header.
+fn has_version_header(revision: Revision) -> bool {
+    revision >= Revision::V2025_06_18
+}
+
 /// Splits `[names] rest` into the condition and the rest; without brackets the condition always holds.
 fn parse_condition(text: &str) -> Result<(Condition, &str), String> {
     let mut condition = Condition::always();

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tsugite_core::revision::Revision;
 
+use super::has_version_header;
 use super::matching::Bindings;
 use crate::http::{Connection, Request, Response, TestServer};
 
@@ -75,7 +76,7 @@ impl HttpStreams {
         }
         match &self.session {
             None => post,
-            Some((id, revision)) if revision.has_version_header() => {
+            Some((id, revision)) if has_version_header(*revision) => {
                 post.session(id).header("MCP-Protocol-Version", revision.as_str())
             }
             Some((id, _)) => post.session(id),

@@ -19,6 +19,7 @@ use tsugite_core::session::header;
 
 use super::matching::META_PROTOCOL_VERSION;
 use super::scripted_server::{ClientAction, Headers};
+use crate::transcript::has_version_header;
 
 /// A server on a socket.
 pub(super) struct ScriptedHttpServer {
@@ -237,7 +238,7 @@ impl ScriptedHttpServer {
         expect_header(headers, "mcp-session-id", self.session.as_deref())?;
         match self.revision {
             Some(revision)
-                if revision.has_version_header() || headers.get("mcp-protocol-version").is_some() =>
+                if has_version_header(revision) || headers.get("mcp-protocol-version").is_some() =>
             {
                 expect_header(headers, "mcp-protocol-version", Some(revision.as_str()))
             }
