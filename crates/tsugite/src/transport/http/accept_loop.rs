@@ -19,7 +19,7 @@ use super::client_address::is_trusted;
 use super::connections::{ConnGuard, ConnState, Connections, RequestGuard};
 use super::http_state::HttpState;
 use super::hyper_connection::HyperConnection;
-use super::service::{HttpResponseFuture, RequestSource};
+use super::service::{HttpResponseFuture, RequestOrigin};
 use crate::server::limits::{CallerKey, Resource};
 use crate::shared::log;
 
@@ -117,7 +117,7 @@ where
     let state = connection_state.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         let request_guard = RequestGuard::begin(state.clone(), request.version());
-        HttpResponseFuture::new(RequestSource::Listener(request_guard), request)
+        HttpResponseFuture::new(RequestOrigin::Listener(request_guard), request)
     });
     let mut connection = HyperConnection::new(socket, service, &connection_state.state.http);
     connection_state

@@ -61,7 +61,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        Box::pin(HttpResponseFuture::new(RequestSource::Service(self.0.clone()), request.map(Box::pin)))
+        Box::pin(HttpResponseFuture::new(RequestOrigin::Service(self.0.clone()), request.map(Box::pin)))
     }
 }
 
@@ -72,7 +72,7 @@ impl std::fmt::Debug for HttpService {
 }
 
 /// Where a request comes from.
-pub(super) enum RequestSource {
+pub(super) enum RequestOrigin {
     Service(Arc<HttpState>),
     Listener(RequestGuard),
 }
@@ -81,13 +81,13 @@ pub(super) enum RequestSource {
 ///
 /// A response that is ready in the first poll needs no other memory than this.
 pub(super) struct HttpResponseFuture<B> {
-    source: Option<RequestSource>,
+    source: Option<RequestOrigin>,
     request: Option<Request<B>>,
     pending: Option<Pin<Box<dyn Future<Output = Response<HttpBody>> + Send>>>,
 }
 
 impl<B> HttpResponseFuture<B> {
-    pub(super) fn new(source: RequestSource, request: Request<B>) -> Self {
+    pub(super) fn new(source: RequestOrigin, request: Request<B>) -> Self {
         Self { source: Some(source), request: Some(request), pending: None }
     }
 }
@@ -102,8 +102,8 @@ where
         let this = &mut *self;
         if let (Some(request), Some(source)) = (this.request.take(), &this.source) {
             let response = match source {
-                RequestSource::Service(state) => respond(state, request, RoutingMode::Mounted, cx),
-                RequestSource::Listener(guard) => respond(
+                RequestOrigin::Service(state) => respond(state, request, RoutingMode::Mounted, cx),
+                RequestOrigin::Listener(guard) => respond(
                     &guard.connection.state,
                     request,
                     RoutingMode::Listener(guard.connection.peer),
@@ -125,7 +125,7 @@ where
 impl<B> HttpResponseFuture<B> {
     /// Hands the guard of the connection to the body of the response.
     fn finish(&mut self, mut response: Response<HttpBody>) -> Response<HttpBody> {
-        if let Some(RequestSource::Listener(guard)) = self.source.take() {
+        if let Some(RequestOrigin::Listener(guard)) = self.source.take() {
             guard.mark_polled();
             response.body_mut().attach_guard(guard);
         }
