@@ -88,6 +88,20 @@ impl Source {
         panic!("{}: a brace is not closed", self.place(open));
     }
 
+    /// The position of the brace that opens the innermost block around `at`.
+    pub(crate) fn opening(&self, at: usize) -> usize {
+        let mut depth = 0;
+        for (at, byte) in self.code.as_bytes()[..at].iter().enumerate().rev() {
+            match *byte {
+                b'{' if depth == 0 => return at,
+                b'{' => depth -= 1,
+                b'}' => depth += 1,
+                _ => {}
+            }
+        }
+        panic!("{}: no brace is open", self.place(at));
+    }
+
     /// Path and line, for messages.
     pub(crate) fn place(&self, at: usize) -> String {
         let line = 1 + self.text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count();

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::connection::ClientConnection;
-use super::era::Era;
 use super::transport::Transport;
 use super::{Client, WeakClient};
 use crate::shared::log;
@@ -15,7 +14,7 @@ use crate::shared::log;
 pub(super) fn watch(client: &Client, connection: &Arc<ClientConnection>) {
     let is_child = matches!(connection.transport, Transport::Child(_));
     let observed = client.inner.shared.settings.observer.is_some();
-    if is_child && !observed && connection.era() == Era::Handshake {
+    if is_child && !observed && connection.era().pushes_changes() {
         tokio::spawn(restart_when_lost(client.downgrade(), Arc::clone(connection)));
     }
 }
