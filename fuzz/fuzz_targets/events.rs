@@ -10,7 +10,7 @@ use tsugite_core::sse::{EventTooLongError, SseReader};
 fuzz_target!(|input: &[u8]| {
     // The limit of an event, the sizes of the reads in turn, the stream.
     let Some(([limit, sizes @ ..], stream)) = input.split_first_chunk::<5>() else { return };
-    assert_eq!(heard(*limit, reads(stream, sizes)), heard(*limit, vec![stream]));
+    assert_eq!(read_events(*limit, reads(stream, sizes)), read_events(*limit, vec![stream]));
 });
 
 fn reads<'a>(mut stream: &'a [u8], sizes: &[u8; 4]) -> Vec<&'a [u8]> {
@@ -27,12 +27,12 @@ fn reads<'a>(mut stream: &'a [u8], sizes: &[u8; 4]) -> Vec<&'a [u8]> {
 }
 
 /// Id, name and data.
-type Told = (Option<String>, String, Vec<u8>);
+type EventParts = (Option<String>, String, Vec<u8>);
 
-fn heard(
+fn read_events(
     limit: u8,
     reads: Vec<&[u8]>,
-) -> (Vec<Result<Told, EventTooLongError>>, Option<String>, Option<Duration>) {
+) -> (Vec<Result<EventParts, EventTooLongError>>, Option<String>, Option<Duration>) {
     let mut reader = SseReader::new(limit.into());
     let mut events = Vec::new();
     for read in reads {

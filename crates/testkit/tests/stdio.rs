@@ -39,23 +39,23 @@ impl Peer {
     /// Waits for 200 responses, one after the other.
     async fn call_often(&mut self) {
         for id in 0..200 {
-            self.say(&call(100_000 + id, "fails")).await;
-            assert_eq!(self.hear().await["id"], 100_000 + id);
+            self.send_lines(&call(100_000 + id, "fails")).await;
+            assert_eq!(self.read_message().await["id"], 100_000 + id);
         }
     }
 
-    async fn say(&mut self, lines: &str) {
+    async fn send_lines(&mut self, lines: &str) {
         self.stdin.write_all(lines.as_bytes()).await.unwrap();
     }
 
-    async fn hear(&mut self) -> Value {
+    async fn read_message(&mut self) -> Value {
         let mut line = String::new();
         self.stdout.read_line(&mut line).await.unwrap();
         serde_json::from_str(&line).unwrap()
     }
 
     /// Closes stdin and reads the remaining messages.
-    async fn hear_out(mut self) -> (Child, Vec<Value>) {
+    async fn read_to_end(mut self) -> (Child, Vec<Value>) {
         drop(self.stdin);
         let mut heard = String::new();
         self.stdout.read_to_string(&mut heard).await.unwrap();
@@ -112,8 +112,8 @@ async fn burst_of_requests_gets_one_response_each() {
 async fn requests_before_the_end_of_input_are_answered() {
     // STDIO-019, also without a newline at the end.
     let mut peer = Peer::start();
-    peer.say(&format!("{}{}", call(1, "later"), call(2, "later").trim_end())).await;
-    let (mut child, heard) = peer.hear_out().await;
+    peer.send_lines(&format!("{}{}", call(1, "later"), call(2, "later").trim_end())).await;
+    let (mut child, heard) = peer.read_to_end().await;
     assert_eq!(heard.len(), 2, "{heard:?}");
     assert!(child.wait().await.unwrap().success());
 }
@@ -122,8 +122,8 @@ async fn requests_before_the_end_of_input_are_answered() {
 async fn last_line_without_a_newline_is_answered() {
     for last in ["later", "fails"] {
         let mut peer = Peer::start();
-        peer.say(call(1, last).trim_end()).await;
-        let (mut child, heard) = peer.hear_out().await;
+        peer.send_lines(call(1, last).trim_end()).await;
+        let (mut child, heard) = peer.read_to_end().await;
         assert_eq!(heard.len(), 1, "{last}: {heard:?}");
         assert!(child.wait().await.unwrap().success());
     }
@@ -133,8 +133,8 @@ async fn last_line_without_a_newline_is_answered() {
 async fn signal_ends_the_server_cleanly() {
     for tool in ["later", "fails"] {
         let mut peer = Peer::start();
-        peer.say(&call(1, tool)).await;
-        peer.hear().await;
+        peer.send_lines(&call(1, tool)).await;
+        peer.read_message().await;
         // The `kill` of the shell: a small system may have no such program.
         let kill = format!("kill -TERM {}", peer.child.id().unwrap());
         assert!(Command::new("sh").args(["-c", &kill]).status().await.unwrap().success());
@@ -147,8 +147,8 @@ async fn second_signal_ends_the_server_at_once() {
     for (first, second) in [("TERM", "INT"), ("INT", "INT")] {
         // Calls have ten minutes to finish.
         let mut peer = Peer::start_with(&["600000"]);
-        peer.say(&format!("{}{}", call(1, "slow"), listen(2, "{}"))).await;
-        let acknowledged = peer.hear().await;
+        peer.send_lines(&format!("{}{}", call(1, "slow"), listen(2, "{}"))).await;
+        let acknowledged = peer.read_message().await;
         assert!(acknowledged.get("method").is_some(), "{acknowledged}");
         let signal = async |name: &str, id: u32| {
             let kill = format!("kill -{name} {id}");
@@ -157,7 +157,7 @@ async fn second_signal_ends_the_server_at_once() {
         let id = peer.child.id().unwrap();
         signal(first, id).await;
         // The subscription ends with the first signal, the call does not.
-        assert_eq!(peer.hear().await["id"], 2, "{first}");
+        assert_eq!(peer.read_message().await["id"], 2, "{first}");
         signal(second, id).await;
         let ended = tokio::time::timeout(std::time::Duration::from_secs(20), peer.child.wait()).await;
         assert!(ended.expect("the server ends").unwrap().success(), "{first} {second}");
@@ -167,23 +167,23 @@ async fn second_signal_ends_the_server_at_once() {
 #[tokio::test(flavor = "current_thread")]
 async fn server_may_know_its_caller() {
     let mut peer = Peer::start_with(&["--principal", "ann"]);
-    peer.say(&call(1, "who")).await;
-    assert_eq!(peer.hear().await["result"]["content"][0]["text"], "ann");
+    peer.send_lines(&call(1, "who")).await;
+    assert_eq!(peer.read_message().await["result"]["content"][0]["text"], "ann");
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn only_messages_reach_stdout() {
     // L-07
     // STDIO-004, STDIO-006: the output of handlers and panics goes to stderr.
-    let say = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+    let send_lines = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": "say", "arguments": {"text": "hello"}, "_meta": {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
         },
     }});
     let mut peer = Peer::start();
-    peer.say(&format!("{say}\n{}", call(2, "panics"))).await;
-    let (mut child, heard) = peer.hear_out().await;
+    peer.send_lines(&format!("{send_lines}\n{}", call(2, "panics"))).await;
+    let (mut child, heard) = peer.read_to_end().await;
     assert_eq!(heard.len(), 2);
     let mut printed = String::new();
     child.stderr.take().unwrap().read_to_string(&mut printed).await.unwrap();
@@ -194,10 +194,10 @@ async fn only_messages_reach_stdout() {
 async fn oversized_line_is_refused_and_reading_continues() {
     let mut peer = Peer::start();
     let long = format!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"{}\"}}\n", "x".repeat(5 << 20));
-    peer.say(&format!("{long}{}", call(2, "later"))).await;
-    let refused = peer.hear().await;
+    peer.send_lines(&format!("{long}{}", call(2, "later"))).await;
+    let refused = peer.read_message().await;
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&Value::Null, &json!(-32801)));
-    assert_eq!(peer.hear().await["id"], 2);
+    assert_eq!(peer.read_message().await["id"], 2);
 }
 
 #[tokio::test(flavor = "current_thread")]
@@ -273,8 +273,8 @@ async fn sockets_work_in_place_of_pipes() {
 #[tokio::test(flavor = "current_thread")]
 async fn endless_call_ends_when_the_client_leaves() {
     let mut peer = Peer::start_with(&["50"]);
-    peer.say(&format!("{}{}", call(1, "slow"), listen(2, "{}"))).await;
-    let (mut child, heard) = peer.hear_out().await;
+    peer.send_lines(&format!("{}{}", call(1, "slow"), listen(2, "{}"))).await;
+    let (mut child, heard) = peer.read_to_end().await;
     assert!(child.wait().await.unwrap().success());
     let ids: Vec<_> = heard.iter().map(|message| message["id"].clone()).collect();
     assert_eq!(
@@ -287,12 +287,12 @@ async fn endless_call_ends_when_the_client_leaves() {
 #[tokio::test(flavor = "current_thread")]
 async fn output_of_the_runtime_is_written_while_stdin_is_read() {
     let mut peer = Peer::start_with(&["5000", "soon"]);
-    peer.say(&listen(1, "{\"toolsListChanged\":true}")).await;
-    assert_eq!(peer.hear().await["method"], "notifications/subscriptions/acknowledged");
+    peer.send_lines(&listen(1, "{\"toolsListChanged\":true}")).await;
+    assert_eq!(peer.read_message().await["method"], "notifications/subscriptions/acknowledged");
     peer.call_often().await;
-    peer.say(&call(2, "soon")).await;
+    peer.send_lines(&call(2, "soon")).await;
     // The task it starts may be faster than its response.
-    let heard = [peer.hear().await, peer.hear().await];
+    let heard = [peer.read_message().await, peer.read_message().await];
     assert!(heard.iter().any(|message| message["id"] == 2), "{heard:?}");
     let news = "notifications/tools/list_changed";
     assert!(heard.iter().any(|message| message["method"] == news), "{heard:?}");
@@ -301,28 +301,28 @@ async fn output_of_the_runtime_is_written_while_stdin_is_read() {
 #[tokio::test(flavor = "current_thread")]
 async fn request_in_the_runtime_is_cancelled_from_stdin() {
     let mut peer = Peer::start();
-    peer.say(&call(7, "slow")).await;
+    peer.send_lines(&call(7, "slow")).await;
     peer.call_often().await;
     // The id is in use while the call runs.
-    peer.say(&call(7, "fails")).await;
-    assert_eq!(peer.hear().await["error"]["code"], -32600);
+    peer.send_lines(&call(7, "fails")).await;
+    assert_eq!(peer.read_message().await["error"]["code"], -32600);
     let cancel = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}});
-    peer.say(&format!("{cancel}\n{}", call(7, "later"))).await;
-    assert_eq!(peer.hear().await["result"]["content"][0]["text"], "later");
+    peer.send_lines(&format!("{cancel}\n{}", call(7, "later"))).await;
+    assert_eq!(peer.read_message().await["result"]["content"][0]["text"], "later");
 }
 
 #[tokio::test(flavor = "current_thread")]
 async fn response_larger_than_a_pipe_is_written_whole() {
     let mut peer = Peer::start();
     let text = "x".repeat(1_000_000);
-    let say = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
+    let send_lines = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {
         "name": "say", "arguments": {"text": text}, "_meta": {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": {},
         },
     }});
-    peer.say(&format!("{say}\n")).await;
-    assert_eq!(peer.hear().await["result"]["content"][0]["text"], text);
+    peer.send_lines(&format!("{send_lines}\n")).await;
+    assert_eq!(peer.read_message().await["result"]["content"][0]["text"], text);
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -34,10 +34,10 @@ pub(crate) fn unknown_methods_are_forwarded() {
         let mut asking = call("ask", "asked");
         asking["arguments"]["kind"] = json!("unknown");
         let id = client.begin("tools/call", asking).await?;
-        let asked = client.wait("a question", is("x-unknown/ask")).await?;
+        let call_that_asks = client.wait("a question", is("x-unknown/ask")).await?;
         let wanted = json!({"a": 1.0, "_meta": {"com.example/cell": "asked"}});
-        same("what the server asks", &asked.message.value["params"], &wanted)?;
-        client.reply(&asked.message, json!({"yes": [1.0], "_meta": {"c": 1}})).await?;
+        same("what the server asks", &call_that_asks.message.value["params"], &wanted)?;
+        client.reply(&call_that_asks.message, json!({"yes": [1.0], "_meta": {"c": 1}})).await?;
         let answer = client.answer(&id).await?.value;
         same("the answer", &answer["result"]["x-answer"], &json!({"yes": [1.0], "_meta": {"c": 1}}))
     });
@@ -72,7 +72,7 @@ pub(crate) fn unknown_members_are_kept() {
         if !client.rev.is_stateless() && !server.shared.rev.is_stateless() {
             answer["_meta"] = json!({"d": 1});
         }
-        let result = asked(client, "elicitation", &answer).await?;
+        let result = call_that_asks(client, "elicitation", &answer).await?;
         same("an answer", &result["x-answer"], &answer)?;
         let refused = client.ask("tools/call", call("refuse", "refused")).await?.value;
         let wanted = json!({"code": -31999, "message": "No.", "data": {"x-unknown": [1.0]}});
@@ -81,7 +81,7 @@ pub(crate) fn unknown_members_are_kept() {
 }
 
 /// Makes the server send a request, answers it, and returns the result of the call.
-async fn asked(client: &mut Client, kind: &str, answer: &Value) -> Result<Value, String> {
+async fn call_that_asks(client: &mut Client, kind: &str, answer: &Value) -> Result<Value, String> {
     let mut params = call("ask", kind);
     params["arguments"]["kind"] = json!(kind);
     let method = match kind {
@@ -118,10 +118,10 @@ pub(crate) fn sampling_and_roots_requests_are_forwarded() {
     ];
     each(&pairs, async |Pair { client, server, .. }| {
         let reply = json!({"role": "assistant", "content": {"type": "text", "text": "a poem"}, "model": "m", "x-unknown": 1});
-        let result = asked(client, "sampling", &reply).await?;
+        let result = call_that_asks(client, "sampling", &reply).await?;
         same("the reply of the model", &result["x-answer"], &reply)?;
         let roots = json!({"roots": [{"uri": "file:///a", "name": "A", "x-unknown": 1}]});
-        let result = asked(client, "roots", &roots).await?;
+        let result = call_that_asks(client, "roots", &roots).await?;
         same("the folders", &result["x-answer"], &roots)?;
         for kind in ["sampling", "roots"] {
             same("what the server knows", &json!(server.notes(kind)[0]), &json!("can be asked"))?;

@@ -10,7 +10,7 @@ fn bridge_converts_between_stdio_and_http() {
     let words = ["bridge", "--listen", "127.0.0.1:0", "--", TSUGITE, "serve", "--stdio"];
     let running = Running::start(place.command(words));
     let url = running.line().trim().to_owned();
-    running.heard("a bridge to");
+    running.wait_for_stderr("a bridge to");
     let over_two = ["call", "add", "a=1", "b=2", "--", TSUGITE, "bridge", &url];
     assert_eq!(place.run(over_two).fine(), "3\n");
     running.signal("-INT");

@@ -54,20 +54,20 @@ fn clients_over_http_stay_connected() {
         let place = place("TOOL=one");
         let running = dev(&place, &["--listen", "127.0.0.1:0"]);
         let url = running.line().trim().to_owned();
-        running.heard("`sh server.sh` runs: bench 1, revision 2025-11-25: 1 tool");
+        running.wait_for_stderr("`sh server.sh` runs: bench 1, revision 2025-11-25: 1 tool");
         let mut command = place.command(["shell", &url, "--rev", revision]);
         command.stdin(Stdio::piped());
         let mut session = Running::start(command);
-        session.say("one");
+        session.send_line("one");
         assert_eq!(session.line(), "called one\n", "{revision}");
         let listening = Running::start(place.command(["listen", &url, "-n", "1", "--rev", revision]));
-        listening.heard("listening");
+        listening.wait_for_stderr("listening");
         place.file("config.sh", "TOOL=other");
-        running.heard("config.sh changed; starting `sh server.sh` again");
-        running.heard("runs: bench 1");
+        running.wait_for_stderr("config.sh changed; starting `sh server.sh` again");
+        running.wait_for_stderr("runs: bench 1");
         // They are told that the list changed, and still connected.
         assert_eq!(listening.end().fine(), "tools\n", "{revision}");
-        session.say("call other");
+        session.send_line("call other");
         assert_eq!(session.line(), "called other\n", "{revision}");
         assert_eq!(session.end().code, 0, "{revision}");
         running.signal("-INT");
@@ -81,12 +81,12 @@ fn server_that_fails_waits_for_the_next_change() {
     let place = place("TOOL=one");
     let running = dev(&place, &["--listen", "127.0.0.1:0", "--watch", "config.sh"]);
     let url = running.line().trim().to_owned();
-    running.heard("runs: bench 1");
+    running.wait_for_stderr("runs: bench 1");
     assert_eq!(place.run(["call", &url, "one"]).fine(), "called one\n");
     place.file("config.sh", "echo out of wood >&2; exit 3");
-    running.heard("out of wood");
-    running.heard("error: `sh server.sh` does not start: the server ended with code 3");
-    running.heard("waiting for a change of its files");
+    running.wait_for_stderr("out of wood");
+    running.wait_for_stderr("error: `sh server.sh` does not start: the server ended with code 3");
+    running.wait_for_stderr("waiting for a change of its files");
     let before = starts(&place);
     for _ in 0..3 {
         let err = place.run(["call", &url, "one"]).failed(3);
@@ -94,7 +94,7 @@ fn server_that_fails_waits_for_the_next_change() {
     }
     assert_eq!(starts(&place), before);
     place.file("config.sh", "TOOL=three");
-    running.heard("runs: bench 1");
+    running.wait_for_stderr("runs: bench 1");
     assert_eq!(place.run(["call", &url, "three"]).fine(), "called three\n");
     running.signal("-TERM");
     assert_eq!(running.end().code, 0);
@@ -110,10 +110,10 @@ fn server_that_fails_is_started_once_per_change() {
         let mut command = place.command(["dev", "--rev", revision, "--", "sh", "-c", &script]);
         command.stdin(Stdio::piped());
         let mut running = Running::start(command);
-        running.say("add a=1 b=2");
+        running.send_line("add a=1 b=2");
         assert_eq!(running.line(), "3\n", "{revision}");
         place.file("config.sh", "echo $$ >> .failures; exit 3");
-        running.heard("waiting for a change of its files");
+        running.wait_for_stderr("waiting for a change of its files");
         let failures = fs::read_to_string(place.path.join(".failures")).unwrap();
         assert_eq!(failures.lines().count(), 1, "{revision}");
         assert_eq!(running.end().code, 0, "{revision}");
@@ -124,17 +124,17 @@ fn server_that_fails_is_started_once_per_change() {
 fn shell_stays_open_while_the_server_restarts() {
     let place = place("echo broken >&2; exit 1");
     let mut running = dev(&place, &[]);
-    running.heard("broken");
-    running.heard("waiting for a change of its files");
+    running.wait_for_stderr("broken");
+    running.wait_for_stderr("waiting for a change of its files");
     place.file("config.sh", "TOOL=one");
-    running.heard("runs: bench 1");
-    running.say("one");
+    running.wait_for_stderr("runs: bench 1");
+    running.send_line("one");
     assert_eq!(running.line(), "called one\n");
-    running.say("info --json");
+    running.send_line("info --json");
     assert!(running.line().starts_with("{\"revision\":\"2025-11-25\","));
     place.file("config.sh", "TOOL=two");
-    running.heard("note: tools: + two, - one");
-    running.say("two --json");
+    running.wait_for_stderr("note: tools: + two, - one");
+    running.send_line("two --json");
     assert!(running.line().contains("\"text\":\"called two\""));
     assert_eq!(running.end().code, 0);
     assert_none_left(&place);
@@ -145,7 +145,7 @@ fn interrupt_ends_a_server_that_is_starting() {
     for signal in ["-INT", "-TERM"] {
         let place = place("echo waiting >&2; exec sleep 600");
         let running = dev(&place, &[]);
-        running.heard("waiting");
+        running.wait_for_stderr("waiting");
         running.signal(signal);
         assert_eq!(running.end().code, 130, "{signal}");
         assert_none_left(&place);

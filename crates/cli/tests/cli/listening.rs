@@ -8,13 +8,13 @@ fn changes_are_printed_in_both_eras() {
     for revision in ["2025-11-25", "2026-07-28"] {
         let place = Place::new();
         let listening = Running::start(place.command(["listen", &served.url, "-n", "1", "--rev", revision]));
-        listening.heard("listening");
+        listening.wait_for_stderr("listening");
         tsugite(&format!("call {} toggle", served.url)).fine();
         assert_eq!(listening.end().fine(), "tools\n", "{revision}");
 
         let words = ["listen", &served.url, "demo://counter", "-n", "1", "--json", "--rev", revision];
         let listening = Running::start(place.command(words));
-        listening.heard("listening");
+        listening.wait_for_stderr("listening");
         tsugite(&format!("call {} touch", served.url)).fine();
         assert_eq!(
             listening.end().fine(),
@@ -36,7 +36,7 @@ fn only_the_resources_asked_for_are_reported() {
         let place = Place::new();
         let words = ["listen", &served.url, "demo://counter", "-n", "2", "--rev", revision];
         let listening = Running::start(place.command(words.into_iter().chain(json)));
-        listening.heard("listening");
+        listening.wait_for_stderr("listening");
         // The change of the list comes between two changes of the resource.
         for tool in ["touch", "toggle", "touch"] {
             tsugite(&format!("call {} {tool}", served.url)).fine();
@@ -54,7 +54,7 @@ fn interrupt_ends_listen_and_leaves_no_child() {
         // With -v the child has our standard error: it closes only when both have ended.
         let words = ["listen", "-v", "--", TSUGITE, "serve", "--stdio"];
         let listening = Running::start(place.command(words));
-        listening.heard("listening");
+        listening.wait_for_stderr("listening");
         listening.signal(signal);
         let ran = listening.end();
         assert_eq!((ran.code, ran.out.as_str()), (130, ""), "{ran:?}");

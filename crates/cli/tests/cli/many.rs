@@ -76,7 +76,7 @@ fn dead_server_does_not_affect_others() {
                 "nowhere": { "url": "http://127.0.0.1:1/mcp" }, "ends": { "command": "false" } }),
     );
     let (running, url) = serve(&place, &[]);
-    running.heard("skipped: invalid entry `unset` in many.json: line 1, mcpServers.unset.command: the variable NOBODY_SET_THIS is not set");
+    running.wait_for_stderr("skipped: invalid entry `unset` in many.json: line 1, mcpServers.unset.command: the variable NOBODY_SET_THIS is not set");
     let list = place.run(["list", &url]).fine();
     assert!(list.contains("one_add(") && !list.contains("dead_"), "{list}");
     assert_eq!(place.run(["call", &url, "one_add", "a=1", "b=2"]).fine(), "3\n");
@@ -148,7 +148,7 @@ fn targets_can_be_named_on_the_command_line() {
         ["serve", "--listen", "127.0.0.1:0", "many.json:one", "two=demo", "--", TSUGITE, "serve", "--stdio"];
     let running = Running::start(place.command(words));
     let url = running.line().trim().to_owned();
-    running.heard("3 servers (one, two, tsugite)");
+    running.wait_for_stderr("3 servers (one, two, tsugite)");
     for tool in ["one_add", "two_add", "tsugite_add"] {
         assert_eq!(place.run(["call", &url, tool, "a=1", "b=2"]).fine(), "3\n");
     }

@@ -104,7 +104,7 @@ fn http_options_apply_to_serve_and_bridge() {
 #[test]
 fn verbose_log_does_not_repeat_the_address() {
     let running = Running::start(Place::new().command(["serve", "-v", "--listen", "127.0.0.1:0"]));
-    running.heard("the demo server");
+    running.wait_for_stderr("the demo server");
     running.signal("-INT");
     let ran = running.end();
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "the rest of stderr");
@@ -113,7 +113,7 @@ fn verbose_log_does_not_repeat_the_address() {
 #[test]
 fn signal_shuts_down_gracefully() {
     let Served { running, .. } = Served::start();
-    running.heard("the demo server");
+    running.wait_for_stderr("the demo server");
     running.signal("-INT");
     assert_eq!(running.end().code, 0);
 }

@@ -15,7 +15,7 @@ fn shell(place: &Place, words: &[&str]) -> Running {
 fn script(lines: &str) -> Ran {
     let place = Place::new();
     let mut running = shell(&place, &["demo"]);
-    lines.lines().for_each(|line| running.say(line));
+    lines.lines().for_each(|line| running.send_line(line));
     running.end()
 }
 
@@ -28,8 +28,8 @@ fn commands_run_on_one_connection() {
     let place = Place::new();
     let words = ["--trace", "t.jsonl", "--rev", "2025-11-25", "--", TSUGITE, "serve", "--stdio"];
     let mut running = shell(&place, &words);
-    running.say("add a=1 b=2");
-    running.say("add a=2 b=2");
+    running.send_line("add a=1 b=2");
+    running.send_line("add a=2 b=2");
     assert_eq!(running.end().fine(), "3\n4\n");
     let trace = std::fs::read_to_string(place.path.join("t.jsonl")).unwrap();
     assert_eq!(trace.matches("\"method\":\"initialize\"").count(), 1, "{trace}");
@@ -98,8 +98,8 @@ fn invalid_utf8_line_is_reported() {
 fn preset_answers_apply_to_all_commands() {
     let place = Place::new();
     let mut running = shell(&place, &["demo", "--sample", "short", "--answer", "name=Kiku"]);
-    running.say("summarize text=long");
-    running.say("order");
+    running.send_line("summarize text=long");
+    running.send_line("order");
     assert_eq!(running.end().fine(), "short\n2 planks of cedar for Kiku\n");
 }
 
@@ -108,12 +108,12 @@ fn changes_are_noted_and_new_tools_are_known() {
     for revision in ["2025-11-25", "2026-07-28"] {
         let place = Place::new();
         let mut running = shell(&place, &["demo", "--rev", revision]);
-        running.say("toggle");
-        running.heard("note: tools: + surprise");
-        running.say("surprise");
+        running.send_line("toggle");
+        running.wait_for_stderr("note: tools: + surprise");
+        running.send_line("surprise");
         assert_eq!((running.line(), running.line()), ("added `surprise`\n".into(), "boo\n".into()));
-        running.say("toggle");
-        running.heard("note: tools: - surprise");
+        running.send_line("toggle");
+        running.wait_for_stderr("note: tools: - surprise");
         assert_eq!(running.end().fine(), "removed `surprise`\n", "{revision}");
     }
 }
@@ -123,11 +123,11 @@ fn listen_stops_after_count_changes() {
     let served = Served::start();
     let place = Place::new();
     let mut running = shell(&place, &[&served.url]);
-    running.say("listen demo://counter -n 1");
-    running.heard("listening");
+    running.send_line("listen demo://counter -n 1");
+    running.wait_for_stderr("listening");
     tsugite(&format!("call {} touch", served.url)).fine();
     assert_eq!(running.line(), "resource demo://counter\n");
-    running.say("add a=1 b=2");
+    running.send_line("add a=1 b=2");
     assert_eq!(running.end().fine(), "3\n");
 }
 
@@ -136,14 +136,14 @@ fn next_command_restarts_a_lost_server() {
     for revision in ["2025-11-25", "2026-07-28"] {
         let place = Place::new();
         let mut running = shell(&place, &["--rev", revision, "--", "sh", "-c", SERVER, TSUGITE]);
-        running.say("add a=1 b=2");
+        running.send_line("add a=1 b=2");
         assert_eq!(running.line(), "3\n");
         let first = std::fs::read_to_string(place.path.join("server.pid")).unwrap();
         assert!(Command::new("kill").args(["-9", first.trim()]).status().unwrap().success());
         if revision == "2025-11-25" {
-            running.heard("note: the server exited and was started again");
+            running.wait_for_stderr("note: the server exited and was started again");
         }
-        running.say("add a=2 b=2");
+        running.send_line("add a=2 b=2");
         assert_eq!(running.line(), "4\n", "{revision}");
         let second = std::fs::read_to_string(place.path.join("server.pid")).unwrap();
         assert_ne!(first, second);
@@ -156,16 +156,16 @@ fn unreachable_server_does_not_end_the_shell() {
     let Served { url, running: server, .. } = Served::start();
     let place = Place::new();
     let mut running = shell(&place, &[&url]);
-    running.say("add a=1 b=2");
+    running.send_line("add a=1 b=2");
     assert_eq!(running.line(), "3\n");
     server.signal("-INT");
     server.end();
-    running.say("touch");
-    running.heard("error: ");
-    running.heard("the next command reconnects");
-    running.say("read demo://motto");
-    running.heard("error: ");
-    running.say("help quit");
+    running.send_line("touch");
+    running.wait_for_stderr("error: ");
+    running.wait_for_stderr("the next command reconnects");
+    running.send_line("read demo://motto");
+    running.wait_for_stderr("error: ");
+    running.send_line("help quit");
     assert!(running.line().starts_with("Leave"));
     let ran = running.end();
     assert_eq!(ran.code, 2, "{ran:?}");
@@ -177,12 +177,12 @@ fn signal_ends_the_shell_and_its_server() {
         let place = Place::new();
         // With -v the server has our standard error: it closes only when both have ended.
         let mut running = shell(&place, &["-v", "--", TSUGITE, "serve", "--stdio"]);
-        running.say("add a=1 b=2");
+        running.send_line("add a=1 b=2");
         assert_eq!(running.line(), "3\n");
         running.signal(signal);
         assert_eq!(running.ends().code, 130, "{signal}");
         let mut running = shell(&place, &["--trace", "t.jsonl", "-v", "--", TSUGITE, "serve", "--stdio"]);
-        running.say("count to=1000 pause_ms=50");
+        running.send_line("count to=1000 pause_ms=50");
         place.holds("t.jsonl", "notifications/progress");
         running.signal(signal);
         assert_eq!(running.ends().code, 130, "{signal}");

@@ -126,7 +126,7 @@ impl Running {
     }
 
     /// Writes a line to its standard input.
-    pub(crate) fn say(&mut self, line: &str) {
+    pub(crate) fn send_line(&mut self, line: &str) {
         let input = self.input.as_mut().expect("standard input is piped");
         writeln!(input, "{line}").unwrap();
     }
@@ -139,7 +139,7 @@ impl Running {
 
     /// Waits for a line of standard error that contains the text.
     #[track_caller]
-    pub(crate) fn heard(&self, words: &str) -> String {
+    pub(crate) fn wait_for_stderr(&self, words: &str) -> String {
         loop {
             let line = self
                 .err

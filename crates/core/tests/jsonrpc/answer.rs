@@ -5,7 +5,7 @@ use tsugite_core::jsonrpc::{
     ErrorObject, Id, InvalidMessage, MessageLimits, ParseError, ParseErrorKind, parse,
 };
 
-use super::{answer_to, heard, refused, response};
+use super::{answer_to, refused, response, response_to};
 
 #[test]
 fn response_has_either_a_result_or_an_error() {
@@ -24,7 +24,7 @@ fn response_has_either_a_result_or_an_error() {
         );
         assert_eq!(answer_to(&fault), "nothing");
     }
-    assert_eq!(heard(r#"{"jsonrpc":"2.0","id":1}"#), "-32600 for 1");
+    assert_eq!(response_to(r#"{"jsonrpc":"2.0","id":1}"#), "-32600 for 1");
 }
 
 #[test]
@@ -136,6 +136,6 @@ fn error_may_have_a_null_id_or_no_id() {
     for id in ["true", "1.5", "[]", "{}"] {
         let wire = format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{{"code":1,"message":"m"}}}}"#);
         assert_eq!(refused(&wire).received, InvalidMessage::Response(None), "{wire}");
-        assert_eq!(heard(&wire), "nothing", "{wire}");
+        assert_eq!(response_to(&wire), "nothing", "{wire}");
     }
 }

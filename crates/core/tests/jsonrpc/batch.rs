@@ -5,7 +5,7 @@ use tsugite_core::jsonrpc::{
     BatchResponse, Id, Incoming, Message, MessageLimits, ParseErrorKind, parse, write,
 };
 
-use super::{answer_to, batch, heard, refused, response_of};
+use super::{answer_to, batch, refused, response_of, response_to};
 
 #[test]
 fn batch_of_requests_and_notifications_keeps_its_order() {
@@ -69,7 +69,7 @@ fn an_empty_batch_is_one_invalid_request() {
     // JRPC-029
     for wire in ["[]", " [ \n ] "] {
         assert_eq!(refused(wire).kind, ParseErrorKind::EmptyBatch);
-        assert_eq!(heard(wire), "-32600 without id");
+        assert_eq!(response_to(wire), "-32600 without id");
     }
 }
 
@@ -114,7 +114,7 @@ fn mixed_batch_is_rejected() {
     for (asks, answers) in [(call, result), (call, error), (note, result), (note, error)] {
         for wire in [format!("[{asks},{answers}]"), format!("[{answers},{answers},{asks}]")] {
             assert_eq!(refused(&wire).kind, ParseErrorKind::MixedBatch, "{wire}");
-            assert_eq!(heard(&wire), "-32600 without id", "{wire}");
+            assert_eq!(response_to(&wire), "-32600 without id", "{wire}");
         }
     }
 }
@@ -163,7 +163,7 @@ fn a_batch_that_is_not_json_has_no_elements() {
         format!("[{call}][{call}]"),
         "[nul]".to_owned(),
     ] {
-        assert_eq!(heard(&wire), "-32700 without id", "{wire}");
+        assert_eq!(response_to(&wire), "-32700 without id", "{wire}");
     }
 }
 
@@ -173,7 +173,7 @@ fn a_batch_over_the_limit_is_too_large() {
         |length: usize| format!("[{}]", vec![r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#; length].join(","));
     assert_eq!(batch(&wire(1024)).messages().len(), 1024);
     assert_eq!(refused(wire(1025)).kind, ParseErrorKind::BatchTooLong);
-    assert_eq!(heard(wire(1025)), "-32801 without id");
+    assert_eq!(response_to(wire(1025)), "-32801 without id");
 
     let mut limits = MessageLimits::default();
     limits.max_batch_messages = 2;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::json;
 use tsugite_core::jsonrpc::{ErrorObject, Id, write};
 
-use super::{Answer, heard, request};
+use super::{Answer, request, response_to};
 
 #[test]
 fn id_round_trips_exactly() {
@@ -67,16 +67,16 @@ fn id_of_another_type_is_rejected() {
         ["true", "false", "{}", "[]", "[1]", r#"{"id":1}"#, "1.5", "1.0", "-0.0", "1e2", "1E+2", "-1e-1"]
     {
         let wire = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
-        assert_eq!(heard(&wire), "-32600 without id", "{wire}");
+        assert_eq!(response_to(&wire), "-32600 without id", "{wire}");
     }
 }
 
 #[test]
 fn null_id_is_rejected_and_not_a_notification() {
     // JRPC-003, JRPC-014
-    assert_eq!(heard(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#), "-32600 without id");
+    assert_eq!(response_to(r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#), "-32600 without id");
     assert_eq!(
-        heard(r#"{"id":null,"jsonrpc":"2.0","method":"notifications/initialized"}"#),
+        response_to(r#"{"id":null,"jsonrpc":"2.0","method":"notifications/initialized"}"#),
         "-32600 without id"
     );
 }

@@ -85,7 +85,7 @@ fn code_of(wire: impl AsRef<[u8]>) -> i64 {
 }
 
 /// The response to `wire`: `-32600 for 1`, `-32600 without id`, `nothing`; or `accepted`.
-fn heard(wire: impl AsRef<[u8]>) -> String {
+fn response_to(wire: impl AsRef<[u8]>) -> String {
     parse(wire.as_ref(), &MessageLimits::default())
         .map_or_else(|fault| answer_to(&fault), |_| "accepted".to_owned())
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tsugite_core::jsonrpc::{Id, InvalidMessage, ParseError, ParseErrorKind, Raw, RawJson, code};
 
-use super::{accepted, answer_to, batch, heard, notification, refused, request, response};
+use super::{accepted, answer_to, batch, notification, refused, request, response, response_to};
 
 #[test]
 fn message_kinds_are_distinguished() {
@@ -107,8 +107,12 @@ fn message_without_version_2_0_is_rejected_or_dropped() {
         r#""jsonrpc":["2.0"],"#,
         r#""JSONRPC":"2.0","#,
     ] {
-        assert_eq!(heard(format!(r#"{{{version}"id":1,"method":"ping"}}"#)), "-32600 for 1", "{version}");
-        assert_eq!(heard(format!(r#"{{{version}"method":"ping"}}"#)), "nothing", "{version}");
+        assert_eq!(
+            response_to(format!(r#"{{{version}"id":1,"method":"ping"}}"#)),
+            "-32600 for 1",
+            "{version}"
+        );
+        assert_eq!(response_to(format!(r#"{{{version}"method":"ping"}}"#)), "nothing", "{version}");
         for answer in [r#""result":{}"#, r#""error":{"code":1,"message":"m"}"#] {
             let fault = refused(format!(r#"{{{version}"id":1,{answer}}}"#));
             assert_eq!(answer_to(&fault), "nothing", "{version}");
@@ -136,7 +140,7 @@ fn other_json_is_an_invalid_request() {
         (r#"{"jsonrpc":"2.0","id":"a","params":{}}"#, r#"-32600 for "a""#),
         (r#"{"jsonrpc":"2.0","id":1,"Method":"ping"}"#, "-32600 for 1"),
     ] {
-        assert_eq!(heard(wire), answer, "{wire}");
+        assert_eq!(response_to(wire), answer, "{wire}");
     }
 }
 
@@ -154,7 +158,7 @@ fn malformed_request_gets_an_error_with_its_id() {
         r#""method":"ping","result":{},"error":null"#,
     ] {
         let wire = format!(r#"{{"jsonrpc":"2.0",{wrong},"id":12345678901234567890}}"#);
-        assert_eq!(heard(&wire), "-32600 for 12345678901234567890", "{wire}");
+        assert_eq!(response_to(&wire), "-32600 for 12345678901234567890", "{wire}");
     }
 }
 
@@ -183,9 +187,9 @@ fn params_must_be_an_object() {
     // JRPC-016, JRPC-015
     for params in ["[]", r#"[{"a":1}]"#, "null", "true", "0", r#""{}""#] {
         let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{params}}}"#);
-        assert_eq!(heard(&call), "-32602 for 1", "{call}");
+        assert_eq!(response_to(&call), "-32602 for 1", "{call}");
         let note = format!(r#"{{"jsonrpc":"2.0","method":"a","params":{params}}}"#);
-        assert_eq!(heard(&note), "nothing", "{note}");
+        assert_eq!(response_to(&note), "nothing", "{note}");
     }
 }
 
@@ -231,7 +235,7 @@ fn duplicate_envelope_member_is_invalid() {
         (r#"{"jsonrpc":"2.0","id":1,"id":1,"result":{}}"#, "nothing"),
     ] {
         assert_eq!(refused(wire).kind, ParseErrorKind::DuplicateMember, "{wire}");
-        assert_eq!(heard(wire), answer, "{wire}");
+        assert_eq!(response_to(wire), answer, "{wire}");
     }
 }
 

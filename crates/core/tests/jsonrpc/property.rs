@@ -8,7 +8,7 @@ use tsugite_core::jsonrpc::{
     ParseErrorKind, Raw, parse, write,
 };
 
-use super::{Answer, answer_to, drain, heard, request};
+use super::{Answer, answer_to, drain, request, response_to};
 
 proptest! {
     // A failing input is printed; it becomes a test of its own.
@@ -52,7 +52,7 @@ proptest! {
         let is_json = serde_json::from_str::<&RawValue>(&value).is_ok();
         let wire = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"v":{value}}}}}"#);
         let expected = if is_json { "accepted" } else { "-32700 without id" };
-        prop_assert_eq!(heard(&wire), expected, "{}", wire);
+        prop_assert_eq!(response_to(&wire), expected, "{}", wire);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use tsugite_core::jsonrpc::{Id, Incoming, InvalidMessage, MessageLimits, ParseError, ParseErrorKind, parse};
 
-use super::{answer_to, batch, code_of, heard, refused, request};
+use super::{answer_to, batch, code_of, refused, request, response_to};
 
 #[test]
 fn invalid_json_is_a_parse_error_without_id() {
@@ -33,7 +33,7 @@ fn invalid_json_is_a_parse_error_without_id() {
     }
     wires.extend((1..call.len()).map(|end| call[..end].to_owned()));
     for wire in wires {
-        assert_eq!(heard(&wire), "-32700 without id", "{wire:?}");
+        assert_eq!(response_to(&wire), "-32700 without id", "{wire:?}");
     }
 }
 
@@ -49,7 +49,7 @@ fn grammar_is_checked_inside_raw_values() {
     for value in numbers.iter().chain(&words).chain(&strings).chain(&containers) {
         for place in ["params", "result", "x"] {
             let wire = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","{place}":{{"v":{value}}}}}"#);
-            assert_eq!(heard(&wire), "-32700 without id", "{wire:?}");
+            assert_eq!(response_to(&wire), "-32700 without id", "{wire:?}");
         }
     }
 }
@@ -86,7 +86,7 @@ fn valid_json_is_kept_unchanged() {
         }
         let wire =
             format!("{{\"jsonrpc\":\"2.0\",\"method\":\"a\",\"params\":{{\"{}\n\":0}}}}", "a".repeat(length));
-        assert_eq!(heard(wire), "-32700 without id");
+        assert_eq!(response_to(wire), "-32700 without id");
     }
 }
 
@@ -114,12 +114,12 @@ fn invalid_utf8_is_a_parse_error() {
             ("", r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#),
         ] {
             let wire = [before.as_bytes(), bytes, after.as_bytes()].concat();
-            assert_eq!(heard(&wire), "-32700 without id", "{}", wire.escape_ascii());
+            assert_eq!(response_to(&wire), "-32700 without id", "{}", wire.escape_ascii());
         }
     }
     let utf_16: Vec<u8> =
         r#"{"jsonrpc":"2.0","id":1,"method":"a"}"#.encode_utf16().flat_map(u16::to_le_bytes).collect();
-    assert_eq!(heard(utf_16), "-32700 without id");
+    assert_eq!(response_to(utf_16), "-32700 without id");
 }
 
 #[test]
@@ -128,11 +128,11 @@ fn lone_surrogate_in_id_or_key_is_a_parse_error() {
     for lone in [r"\ud800", r"\udfff", r"\udc00\ud800", r"a\ud83d", r"\ud83dx", r"\ud83d\u0041", r"\uDBFF\n"]
     {
         let id = format!(r#"{{"jsonrpc":"2.0","id":"{lone}","method":"a"}}"#);
-        assert_eq!(heard(&id), "-32700 without id", "{id}");
+        assert_eq!(response_to(&id), "-32700 without id", "{id}");
         let key = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","{lone}":1}}"#);
         assert_eq!(code_of(&key), -32700, "{key}");
         let answer = format!(r#"{{"jsonrpc":"2.0","id":"{lone}","result":{{}}}}"#);
-        assert_eq!((code_of(&answer), heard(&answer)), (-32700, "nothing".to_owned()), "{answer}");
+        assert_eq!((code_of(&answer), response_to(&answer)), (-32700, "nothing".to_owned()), "{answer}");
     }
 }
 
@@ -175,8 +175,8 @@ fn a_message_over_the_byte_limit_is_too_large() {
         let wire = r#"{"jsonrpc":"2.0","id":1,"method":"a","params":{"v":""}}"#;
         wire.replace(r#""""#, &format!(r#""{}""#, "x".repeat(bytes - wire.len())))
     };
-    assert_eq!(heard(four_mib(4 << 20)), "accepted");
-    assert_eq!(heard(four_mib((4 << 20) + 1)), "-32801 without id");
+    assert_eq!(response_to(four_mib(4 << 20)), "accepted");
+    assert_eq!(response_to(four_mib((4 << 20) + 1)), "-32801 without id");
 }
 
 #[test]
@@ -215,9 +215,12 @@ fn nesting_error_carries_the_id() {
     let deep = "[".repeat(200) + r#"{"\"}]":"]]\\"}"# + &"]".repeat(200);
     let params = format!(r#""params":{{"v":{deep}}}"#);
     let call = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a",{params}}}"#);
-    assert_eq!(heard(&call), "-32801 for 1");
-    assert_eq!(heard(format!(r#"{{{params},"id":"a","method":"a","jsonrpc":"2.0"}}"#)), r#"-32801 for "a""#);
-    assert_eq!(heard(format!(r#"{{"jsonrpc":"2.0","method":"a",{params}}}"#)), "nothing");
+    assert_eq!(response_to(&call), "-32801 for 1");
+    assert_eq!(
+        response_to(format!(r#"{{{params},"id":"a","method":"a","jsonrpc":"2.0"}}"#)),
+        r#"-32801 for "a""#
+    );
+    assert_eq!(response_to(format!(r#"{{"jsonrpc":"2.0","method":"a",{params}}}"#)), "nothing");
 
     let fault = refused(format!(r#"{{"jsonrpc":"2.0","id":1,"result":{deep}}}"#));
     assert_eq!(
@@ -257,13 +260,13 @@ fn the_depth_can_be_lowered_but_not_raised_past_128() {
 fn id_over_the_limit_is_rejected_and_not_repeated() {
     let call = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"a"}}"#);
     // As written: the quotes count.
-    assert_eq!(heard(call(&format!("\"{}\"", "x".repeat(4094)))), "accepted");
-    assert_eq!(heard(call(&format!("\"{}\"", "x".repeat(4095)))), "-32801 without id");
-    assert_eq!(heard(call(&"9".repeat(4096))), "accepted");
-    assert_eq!(heard(call(&"9".repeat(4097))), "-32801 without id");
+    assert_eq!(response_to(call(&format!("\"{}\"", "x".repeat(4094)))), "accepted");
+    assert_eq!(response_to(call(&format!("\"{}\"", "x".repeat(4095)))), "-32801 without id");
+    assert_eq!(response_to(call(&"9".repeat(4096))), "accepted");
+    assert_eq!(response_to(call(&"9".repeat(4097))), "-32801 without id");
 
     let answer = format!(r#"{{"jsonrpc":"2.0","id":"{}","result":{{}}}}"#, "x".repeat(5000));
-    assert_eq!((code_of(&answer), heard(&answer)), (-32801, "nothing".to_owned()));
+    assert_eq!((code_of(&answer), response_to(&answer)), (-32801, "nothing".to_owned()));
 }
 
 #[test]

@@ -12,7 +12,7 @@ fn error(code: i64, data: &str) -> ErrorObject {
 
 /// The number and the data it has then; the message must be the same.
 #[track_caller]
-fn carried(code: i64, data: &str, method: &str, from: Revision, to: Revision) -> (i64, String) {
+fn translated(code: i64, data: &str, method: &str, from: Revision, to: Revision) -> (i64, String) {
     let error = translate_raw_error(error(code, data), method, from, to);
     assert_eq!(error.message, "as it was said");
     (error.code, error.data.map(|data| data.text().to_owned()).unwrap_or_default())
@@ -29,13 +29,17 @@ fn error_is_unchanged_where_its_code_means_the_same() {
     for from in Revision::ALL {
         for code in codes {
             for method in ["tools/call", "resources/read", "no/such"] {
-                assert_eq!(carried(code, data, method, from, from), (code, data.to_owned()));
+                assert_eq!(translated(code, data, method, from, from), (code, data.to_owned()));
             }
         }
         for to in Revision::ALL {
             for code in [-32700, -32600, -32601, -32603, -1, 0, 7, -32801] {
                 for method in ["tools/call", "resources/read", "no/such"] {
-                    assert_eq!(carried(code, data, method, from, to), (code, data.to_owned()), "{from} {to}");
+                    assert_eq!(
+                        translated(code, data, method, from, to),
+                        (code, data.to_owned()),
+                        "{from} {to}"
+                    );
                 }
             }
         }
@@ -43,7 +47,7 @@ fn error_is_unchanged_where_its_code_means_the_same() {
     for from in older() {
         for to in older() {
             for code in [-32002, -32000, -32020, -32021, -32022, -32099] {
-                assert_eq!(carried(code, data, "resources/read", from, to), (code, data.to_owned()));
+                assert_eq!(translated(code, data, "resources/read", from, to), (code, data.to_owned()));
             }
         }
     }
@@ -54,18 +58,18 @@ fn missing_resource_has_its_own_code_in_handshake_revisions() {
     let data = r#"{"x":1.0,"uri":"a:b"}"#;
     for older in older() {
         for data in [data, "", "1.0", "{}"] {
-            let told = carried(-32002, data, "resources/read", older, V2026_07_28);
-            assert_eq!(told, (-32602, data.to_owned()));
+            let translate = translated(-32002, data, "resources/read", older, V2026_07_28);
+            assert_eq!(translate, (-32602, data.to_owned()));
         }
-        let told = |data: &str, method: &str| carried(-32602, data, method, V2026_07_28, older);
-        assert_eq!(told(data, "resources/read"), (-32002, data.to_owned()));
+        let translate = |data: &str, method: &str| translated(-32602, data, method, V2026_07_28, older);
+        assert_eq!(translate(data, "resources/read"), (-32002, data.to_owned()));
         // An error without the URI may mean anything.
         for other in ["", "{}", "[\"a:b\"]", r#"{"uri":1}"#] {
-            assert_eq!(told(other, "resources/read"), (-32602, other.to_owned()));
+            assert_eq!(translate(other, "resources/read"), (-32602, other.to_owned()));
         }
-        assert_eq!(told(data, "tools/call"), (-32602, data.to_owned()));
+        assert_eq!(translate(data, "tools/call"), (-32602, data.to_owned()));
         // A server that lags behind.
-        assert_eq!(carried(-32002, data, "resources/read", V2026_07_28, older), (-32002, data.to_owned()));
+        assert_eq!(translated(-32002, data, "resources/read", V2026_07_28, older), (-32002, data.to_owned()));
     }
 }
 
@@ -74,16 +78,16 @@ fn codes_reserved_by_2026_07_28_are_replaced() {
     let data = r#"{"x":1.0}"#;
     for older in older() {
         for code in [-32000, -32001, -32020, -32022, -32099] {
-            assert_eq!(carried(code, data, "tools/call", older, V2026_07_28), (-32603, data.to_owned()));
+            assert_eq!(translated(code, data, "tools/call", older, V2026_07_28), (-32603, data.to_owned()));
         }
-        let told = |code, data: &str| carried(code, data, "tools/call", V2026_07_28, older);
-        assert_eq!(told(-32020, data), (-32600, data.to_owned()));
+        let translate = |code, data: &str| translated(code, data, "tools/call", V2026_07_28, older);
+        assert_eq!(translate(-32020, data), (-32600, data.to_owned()));
         let versions = r#"{"supported":["2026-07-28","later"],"requested":"1","x":1.0}"#;
-        assert_eq!(told(-32022, versions), (-32602, versions.to_owned()));
+        assert_eq!(translate(-32022, versions), (-32602, versions.to_owned()));
         let capability = r#"{"requiredCapabilities":{"sampling":{},"x":1.0},"y":1}"#;
-        assert_eq!(told(-32021, capability), (-32602, capability.to_owned()));
+        assert_eq!(translate(-32021, capability), (-32602, capability.to_owned()));
         // Older revisions leave these codes to the server.
-        assert_eq!(told(-32021, "1"), (-32021, "1".to_owned()));
+        assert_eq!(translate(-32021, "1"), (-32021, "1".to_owned()));
     }
 }
 
@@ -94,9 +98,9 @@ fn url_elicitation_code_exists_only_on_2025_11_25() {
     let more = format!(
         r#"{{"elicitations":[{page}],"y":1.0,"requiredCapabilities":{{"elicitation":{{"url":{{}}}}}}}}"#
     );
-    let told = |to| carried(-32042, &data, "tools/call", V2025_11_25, to);
-    assert_eq!(told(V2026_07_28), (-32021, more.clone()));
-    assert_eq!(told(V2025_06_18), (-32602, more));
-    assert_eq!(carried(-32042, "{}", "tools/call", V2025_11_25, V2026_07_28), (-32603, "{}".to_owned()));
-    assert_eq!(carried(-32042, &data, "tools/call", V2025_06_18, V2026_07_28), (-32603, data.clone()));
+    let translate = |to| translated(-32042, &data, "tools/call", V2025_11_25, to);
+    assert_eq!(translate(V2026_07_28), (-32021, more.clone()));
+    assert_eq!(translate(V2025_06_18), (-32602, more));
+    assert_eq!(translated(-32042, "{}", "tools/call", V2025_11_25, V2026_07_28), (-32603, "{}".to_owned()));
+    assert_eq!(translated(-32042, &data, "tools/call", V2025_06_18, V2026_07_28), (-32603, data.clone()));
 }

@@ -10,7 +10,6 @@
     reason = "a test fails by panicking, and so do its own helpers"
 )]
 
-mod carried;
 mod errors;
 mod examples;
 mod generate;
@@ -20,3 +19,4 @@ mod methods;
 mod official;
 mod rules;
 mod shapes;
+mod translated;

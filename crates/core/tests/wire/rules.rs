@@ -212,7 +212,7 @@ fn form() -> FormSchema {
     FormSchema::new().required_field("colour", Field::choice(ChoiceOptions::Titled(titled.to_vec())))
 }
 
-fn asked(params: ElicitParams, to: Revision) -> Result<Value, UnsupportedByRevisionError> {
+fn elicit_params(params: ElicitParams, to: Revision) -> Result<Value, UnsupportedByRevisionError> {
     let mut out = Vec::new();
     write_request::<elicitation::Create>(&mut out, &Id::from(1), params, to)?;
     Ok(serde_json::from_slice::<Value>(&out).unwrap()["params"].take())
@@ -222,7 +222,7 @@ fn asked(params: ElicitParams, to: Revision) -> Result<Value, UnsupportedByRevis
 fn titled_choices_are_enum_names_on_2025_06_18() {
     // ELIC-007 not before, ELIC-011 in its own words there.
     let params = || ElicitParams::Form(FormParams::new("Which?", form()));
-    let old = asked(params(), V2025_06_18).unwrap();
+    let old = elicit_params(params(), V2025_06_18).unwrap();
     assert_eq!(
         old["requestedSchema"]["properties"]["colour"],
         json!({"type": "string", "enum": ["r", "g"], "enumNames": ["Red", "Green"]})
@@ -230,7 +230,10 @@ fn titled_choices_are_enum_names_on_2025_06_18() {
     let back = read_params::<elicitation::Create>(Raw::from(&RawJson::from(old)), V2025_06_18).unwrap();
     assert_eq!(back, params());
     for revision in [V2024_11_05, V2025_03_26] {
-        assert_eq!(asked(params(), revision), Err(UnsupportedByRevisionError::Method("elicitation/create")));
+        assert_eq!(
+            elicit_params(params(), revision),
+            Err(UnsupportedByRevisionError::Method("elicitation/create"))
+        );
     }
 }
 
@@ -240,18 +243,18 @@ fn multiple_choice_and_urls_are_unsupported_on_2025_06_18() {
     let several =
         FormSchema::new().field("c", Field::multiple_choice(ChoiceOptions::Plain(vec!["a".to_owned()])));
     let several = ElicitParams::Form(FormParams::new("Which?", several));
-    assert_eq!(asked(several.clone(), V2025_06_18), Err(UnsupportedByRevisionError::MultipleChoice));
-    assert!(asked(several, V2025_11_25).is_ok());
+    assert_eq!(elicit_params(several.clone(), V2025_06_18), Err(UnsupportedByRevisionError::MultipleChoice));
+    assert!(elicit_params(several, V2025_11_25).is_ok());
     let page = UrlParams::new("Sign in", "https://example.com");
     assert_eq!(
-        asked(ElicitParams::Url(page.clone()), V2025_06_18),
+        elicit_params(ElicitParams::Url(page.clone()), V2025_06_18),
         Err(UnsupportedByRevisionError::UrlElicitation)
     );
     assert_eq!(
-        asked(ElicitParams::Url(page.clone()), V2025_11_25),
+        elicit_params(ElicitParams::Url(page.clone()), V2025_11_25),
         Err(UnsupportedByRevisionError::MissingMember("elicitationId"))
     );
-    let named = asked(ElicitParams::Url(page.elicitation_id("e")), V2025_11_25).unwrap();
+    let named = elicit_params(ElicitParams::Url(page.elicitation_id("e")), V2025_11_25).unwrap();
     assert_eq!(named["elicitationId"], "e");
 }
 
@@ -380,8 +383,8 @@ fn failed_tool_fails_its_task_only_on_2025_11_25() {
 fn input_required_needs_a_request_and_a_stateless_peer() {
     // MRTR-004
     let nothing = InputRequired::new();
-    let write = |asked: InputRequired, to| {
-        write_result::<tools::Call>(&mut Vec::new(), &Id::from(1), asked.into(), to, None)
+    let write = |elicit_params: InputRequired, to| {
+        write_result::<tools::Call>(&mut Vec::new(), &Id::from(1), elicit_params.into(), to, None)
     };
     assert_eq!(
         write(nothing.clone(), V2026_07_28),

@@ -46,7 +46,7 @@ fn invalid<M: Method<Params: Translate>>(params: Value) {
     }
 }
 
-fn asked<M: Method<Params: Translate>>(
+fn request_params<M: Method<Params: Translate>>(
     params: M::Params,
     to: Revision,
 ) -> Result<Value, UnsupportedByRevisionError> {
@@ -55,7 +55,7 @@ fn asked<M: Method<Params: Translate>>(
     Ok(serde_json::from_slice::<Value>(&out).unwrap()["params"].take())
 }
 
-fn told<N: NotificationMethod<Params: Translate>>(
+fn notification_params<N: NotificationMethod<Params: Translate>>(
     params: N::Params,
     to: Revision,
 ) -> Result<Value, UnsupportedByRevisionError> {
@@ -152,7 +152,7 @@ fn a_call_names_its_tool_and_its_result_has_content() {
     let embedded = contents.map(|contents| ContentBlock::Resource(EmbeddedResource::new(contents)));
     for revision in Revisions::ALL.handshake().newest_first() {
         assert_eq!(
-            asked::<tools::Call>(call.clone(), revision),
+            request_params::<tools::Call>(call.clone(), revision),
             Ok(json!({"name": "t", "arguments": {"a": 1}}))
         );
         assert_eq!(written::<tools::Call>(CallResult::new([]).into(), revision), json!({"content": []}));
@@ -242,7 +242,10 @@ fn prompts_have_names_and_become_messages() {
     }
     let params = prompts::GetParams::new("p")
         .arguments([("a", "1".to_owned())].into_iter().collect::<OrderedMap<_>>());
-    assert_eq!(asked::<prompts::Get>(params, V2025_11_25), Ok(json!({"name": "p", "arguments": {"a": "1"}})));
+    assert_eq!(
+        request_params::<prompts::Get>(params, V2025_11_25),
+        Ok(json!({"name": "p", "arguments": {"a": "1"}}))
+    );
     link["messages"][0]["content"] = json!({"type": "resource_link", "uri": "a:b", "name": "n"});
     for revision in [V2025_06_18, V2025_11_25, V2026_07_28] {
         assert_eq!(back::<prompts::Get>(&link, revision)["messages"], link["messages"]);
@@ -262,7 +265,10 @@ fn log_levels_are_those_of_syslog_and_data_is_any() {
     for data in [json!(null), json!("text"), json!([1]), json!({"a": {}}), json!(0.5), json!(false)] {
         for revision in Revision::ALL {
             let entry = LogParams::new(Level::Alert, RawJson::from(data.clone()));
-            assert_eq!(told::<Log>(entry, revision), Ok(json!({"level": "alert", "data": data})));
+            assert_eq!(
+                notification_params::<Log>(entry, revision),
+                Ok(json!({"level": "alert", "data": data}))
+            );
         }
         let entry: LogParams =
             serde_json::from_value(json!({"level": "info", "logger": "l", "data": data})).unwrap();
@@ -280,21 +286,21 @@ fn on_2026_07_28_the_server_asks_only_inside_results() {
         || CreateMessageParams::new([SamplingMessage::new(Role::User, SamplingBlock::text("a"))], 1u64);
     let form = || ElicitParams::Form(FormParams::new("m", FormSchema::new()));
     assert_eq!(
-        asked::<CreateMessage>(sample(), V2026_07_28),
+        request_params::<CreateMessage>(sample(), V2026_07_28),
         Err(UnsupportedByRevisionError::Method("sampling/createMessage"))
     );
     assert_eq!(
-        asked::<elicitation::Create>(form(), V2026_07_28),
+        request_params::<elicitation::Create>(form(), V2026_07_28),
         Err(UnsupportedByRevisionError::Method("elicitation/create"))
     );
     assert_eq!(
-        asked::<roots::List>(EmptyParams::new(), V2026_07_28),
+        request_params::<roots::List>(EmptyParams::new(), V2026_07_28),
         Err(UnsupportedByRevisionError::Method("roots/list"))
     );
     for revision in [V2025_06_18, V2025_11_25] {
-        assert!(asked::<CreateMessage>(sample(), revision).is_ok());
-        assert!(asked::<elicitation::Create>(form(), revision).is_ok());
-        assert!(asked::<roots::List>(EmptyParams::new(), revision).is_ok());
+        assert!(request_params::<CreateMessage>(sample(), revision).is_ok());
+        assert!(request_params::<elicitation::Create>(form(), revision).is_ok());
+        assert!(request_params::<roots::List>(EmptyParams::new(), revision).is_ok());
     }
 }
 
@@ -451,7 +457,7 @@ fn both_sides_of_a_handshake_say_version_capabilities_and_name() {
     let params =
         InitializeParams::new(offered.as_str(), ClientCapabilities::new(), Implementation::new("c", "1"));
     assert_eq!(
-        asked::<Initialize>(params, offered),
+        request_params::<Initialize>(params, offered),
         Ok(
             json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}})
         )
@@ -483,12 +489,12 @@ fn a_cancellation_names_its_request() {
     for revision in Revision::ALL {
         let without_id = cancellation::CancelledParams::new();
         assert_eq!(
-            told::<cancellation::Cancelled>(without_id, revision),
+            notification_params::<cancellation::Cancelled>(without_id, revision),
             Err(UnsupportedByRevisionError::MissingMember("requestId"))
         );
         let params = cancellation::CancelledParams::new().request_id(Id::from("7")).reason("late");
         assert_eq!(
-            told::<cancellation::Cancelled>(params, revision),
+            notification_params::<cancellation::Cancelled>(params, revision),
             Ok(json!({"requestId": "7", "reason": "late"}))
         );
     }

@@ -86,10 +86,10 @@ fn everything() -> Server {
 /// Sends a line as it is and gives the next one.
 async fn exchange(wire: &mut MemoryConnection, message: &Value) -> Value {
     wire.send(message.to_string());
-    heard(wire).await
+    receive(wire).await
 }
 
-async fn heard(wire: &mut MemoryConnection) -> Value {
+async fn receive(wire: &mut MemoryConnection) -> Value {
     let line = tokio::time::timeout(Duration::from_secs(3_600), wire.next()).await;
     serde_json::from_str(&line.unwrap_or_else(|_| panic!("the server stays silent"))).unwrap()
 }
@@ -177,7 +177,7 @@ async fn unrelated_requests_share_a_connection() {
         wire.send(call.to_string());
     }
     for _ in 0..20 {
-        let answer = heard(&mut wire).await;
+        let answer = receive(&mut wire).await;
         match answer["id"].as_str() {
             Some(_) => open.push(answer),
             None => assert_eq!(text(&answer), "t"),
@@ -252,7 +252,7 @@ async fn repeated_handshake_starts_a_new_session() {
         let call = json!({"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "loud"}});
         let log = exchange(&mut wire, &call).await;
         assert_eq!(log["method"], "notifications/message", "the level of the first session: {log}");
-        let answer = heard(&mut wire).await;
+        let answer = receive(&mut wire).await;
         assert_eq!(text(&answer), "false", "{revision}: {answer}");
     }
 }

@@ -36,7 +36,7 @@ fn server() -> Server {
 }
 
 /// The notifications of one call: the progress values or the data of each.
-async fn heard(server: &Server, revision: Revision, name: &str, count: u32) -> Vec<Value> {
+async fn notifications_of(server: &Server, revision: Revision, name: &str, count: u32) -> Vec<Value> {
     let mut peer = RawClient::connect(server, revision, json!({})).await;
     let meta = json!({"progressToken": "t", "io.modelcontextprotocol/logLevel": "info"});
     let params = json!({"name": name, "arguments": {"count": count}, "_meta": meta});
@@ -53,7 +53,7 @@ async fn heard(server: &Server, revision: Revision, name: &str, count: u32) -> V
 async fn burst_of_a_thousand_notifications_passes() {
     for revision in Revisions::ALL.newest_first() {
         for name in ["counts", "logs"] {
-            let all: Vec<Value> = heard(&server(), revision, name, 1_000).await;
+            let all: Vec<Value> = notifications_of(&server(), revision, name, 1_000).await;
             assert_eq!(all.len(), 1_000, "{revision} {name}");
         }
     }
@@ -63,7 +63,7 @@ async fn burst_of_a_thousand_notifications_passes() {
 async fn progress_beyond_the_burst_is_coalesced() {
     // PROG-010
     for revision in Revisions::ALL.newest_first() {
-        let all = heard(&server(), revision, "counts", 5_000).await;
+        let all = notifications_of(&server(), revision, "counts", 5_000).await;
         assert_eq!(all.len(), 1_001, "{revision}");
         assert_eq!(all.last().unwrap().as_f64(), Some(5_000.0), "{revision}: the last one is sent");
     }
@@ -73,7 +73,7 @@ async fn progress_beyond_the_burst_is_coalesced() {
 async fn logs_beyond_the_burst_are_dropped_and_counted() {
     // LOG-013
     for revision in Revisions::ALL.newest_first() {
-        let all = heard(&server(), revision, "logs", 1_234).await;
+        let all = notifications_of(&server(), revision, "logs", 1_234).await;
         assert_eq!(all.len(), 1_001, "{revision}");
         assert_eq!(all[999], 1_000);
         let last = all[1_000].as_str().unwrap();
@@ -83,7 +83,7 @@ async fn logs_beyond_the_burst_are_dropped_and_counted() {
 
 #[tokio::test(start_paused = true)]
 async fn coalesced_progress_does_not_wait_for_the_handler() {
-    let all = heard(&server(), Revision::V2025_11_25, "slow", 1_500).await;
+    let all = notifications_of(&server(), Revision::V2025_11_25, "slow", 1_500).await;
     assert_eq!(all.len(), 1_002);
     assert_eq!(all[1_000].as_f64(), Some(1_500.0), "sent while the handler rests");
     assert_eq!(all[1_001], "rested");

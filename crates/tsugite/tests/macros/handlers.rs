@@ -38,7 +38,7 @@ impl Calculator {
     }
 
     #[tool(name = "nothing")]
-    pub(crate) async fn on_nobody() -> &'static str {
+    pub(crate) async fn without_receiver() -> &'static str {
         "nothing"
     }
 
@@ -98,7 +98,7 @@ fn by_hand() -> Server {
             },
         ))
         .tool(Tool::new("twice").blocking_handler(move |cx: Context| doubling.twice(cx)))
-        .tool(Tool::new("nothing").handler(Calculator::on_nobody))
+        .tool(Tool::new("nothing").handler(Calculator::without_receiver))
         .resource(
             Resource::template("memory://{slot}")
                 .name("remembered")

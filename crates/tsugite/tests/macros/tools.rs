@@ -500,8 +500,8 @@ async fn gives_result(#[arg(default)] fails: bool) -> io::Result<Weather> {
 }
 
 #[tool]
-async fn gives_said(#[arg(default)] fails: bool) -> Result<String, HandlerError> {
-    if fails { Err(HandlerError::new("said")) } else { Ok("fine".to_owned()) }
+async fn gives_handler_result(#[arg(default)] fails: bool) -> Result<String, HandlerError> {
+    if fails { Err(HandlerError::new("failed")) } else { Ok("fine".to_owned()) }
 }
 
 #[tool]
@@ -532,7 +532,7 @@ async fn return_types_match_the_builders() {
         .tool(gives_list)
         .tool(gives_option)
         .tool(gives_result)
-        .tool(gives_said)
+        .tool(gives_handler_result)
         .tool(gives_image)
         .tool(gives_nothing)
         .tool(gives_result_of_call);
@@ -545,10 +545,9 @@ async fn return_types_match_the_builders() {
         .tool(Tool::new("gives_result").handler(|Args(Fails { fails }): Args<Fails>| async move {
             gives_result::call(fails).await.map(Json)
         }))
-        .tool(
-            Tool::new("gives_said")
-                .handler(|Args(Fails { fails }): Args<Fails>| async move { gives_said::call(fails).await }),
-        )
+        .tool(Tool::new("gives_handler_result").handler(|Args(Fails { fails }): Args<Fails>| async move {
+            gives_handler_result::call(fails).await
+        }))
         .tool(Tool::new("gives_image").handler(|| async { Image::from_bytes(b"png", "image/png") }))
         .tool(Tool::new("gives_nothing").handler(|| async {}))
         .tool(Tool::new("gives_result_of_call").handler(|| async { CallResult::error("no") }));
@@ -562,14 +561,14 @@ async fn return_types_match_the_builders() {
         "list",
         "option",
         "result",
-        "said",
+        "handler_result",
         "image",
         "nothing",
         "result_of_call",
     ];
     let calls = names.map(|name| call(&format!("gives_{name}"), json!({})));
-    let said = call("gives_said", json!({"fails": true}));
-    assert_twins(made, by_hand, calls.into_iter().chain([said])).await;
+    let failing = call("gives_handler_result", json!({"fails": true}));
+    assert_twins(made, by_hand, calls.into_iter().chain([failing])).await;
 }
 
 #[tool]

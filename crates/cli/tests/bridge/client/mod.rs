@@ -18,7 +18,7 @@ use crate::server::LONG;
 /// A client.
 pub(crate) struct Client {
     pub(crate) rev: Rev,
-    wire: Wire,
+    transport: ClientTransport,
     received: mpsc::UnboundedReceiver<Result<Received, String>>,
     last_id: i64,
     /// The method of every request that was sent.
@@ -33,7 +33,7 @@ pub(crate) struct Client {
     allows_unsupported_requests: bool,
 }
 
-enum Wire {
+enum ClientTransport {
     Pipe(pipe::Pipe),
     Http(http::Http),
     Sse(sse::Sse),
@@ -64,14 +64,18 @@ impl Client {
     /// Connects to a bridge, with a handshake where the revision has one.
     pub(crate) async fn connect(rev: Rev, endpoint: Endpoint) -> Result<Self, String> {
         let (sender, received) = mpsc::unbounded_channel();
-        let wire = match (endpoint, rev) {
-            (Endpoint::Pipes(input, output), _) => Wire::Pipe(pipe::Pipe::new(input, output, sender)),
-            (Endpoint::At(address), Rev::Nov24) => Wire::Sse(sse::Sse::open(address, sender).await?),
-            (Endpoint::At(address), _) => Wire::Http(http::Http::new(address, rev, sender)),
+        let transport = match (endpoint, rev) {
+            (Endpoint::Pipes(input, output), _) => {
+                ClientTransport::Pipe(pipe::Pipe::new(input, output, sender))
+            }
+            (Endpoint::At(address), Rev::Nov24) => {
+                ClientTransport::Sse(sse::Sse::open(address, sender).await?)
+            }
+            (Endpoint::At(address), _) => ClientTransport::Http(http::Http::new(address, rev, sender)),
         };
         let mut client = Self {
             rev,
-            wire,
+            transport,
             received,
             last_id: 0,
             asked: HashMap::new(),
@@ -105,8 +109,8 @@ impl Client {
         }
         self.greeting = agreed;
         self.notify("notifications/initialized", json!({})).await?;
-        match &mut self.wire {
-            Wire::Http(http) => http.listen().await,
+        match &mut self.transport {
+            ClientTransport::Http(http) => http.listen().await,
             _ => Ok(()),
         }
     }
@@ -163,7 +167,7 @@ impl Client {
         let received = received.await?;
         match &received.on {
             On::Post(of) if of != id => Err(format!("the response to {id} arrived on the stream of {of}")),
-            On::Stream if !matches!(self.wire, Wire::Sse(_)) => {
+            On::Stream if !matches!(self.transport, ClientTransport::Sse(_)) => {
                 Err(format!("the response to {id} did not arrive on its own stream"))
             }
             _ => Ok(received.message),
@@ -237,8 +241,8 @@ impl Client {
 
     /// Cancels a request, in the transport of the revision.
     pub(crate) async fn cancel(&mut self, id: &Value) -> Result<(), String> {
-        match &mut self.wire {
-            Wire::Http(http) if self.rev.is_stateless() => {
+        match &mut self.transport {
+            ClientTransport::Http(http) if self.rev.is_stateless() => {
                 http.close(id);
                 Ok(())
             }
@@ -252,25 +256,25 @@ impl Client {
 
     async fn send_text(&mut self, message: &Value, text: String) -> Result<(), String> {
         self.log.push(format!("client > {text}"));
-        match &mut self.wire {
-            Wire::Pipe(pipe) => pipe.send(text).await,
-            Wire::Http(http) => http.send(message, text).await,
-            Wire::Sse(sse) => sse.send(text).await,
+        match &mut self.transport {
+            ClientTransport::Pipe(pipe) => pipe.send(text).await,
+            ClientTransport::Http(http) => http.send(message, text).await,
+            ClientTransport::Sse(sse) => sse.send(text).await,
         }
     }
 
     /// Stops or resumes reading.
     pub(crate) fn set_reading(&self, reads: bool) {
-        match &self.wire {
-            Wire::Pipe(pipe) => pipe.set_reading(reads),
+        match &self.transport {
+            ClientTransport::Pipe(pipe) => pipe.set_reading(reads),
             _ => panic!("only pipes can stop reading"),
         }
     }
 
     /// Ends the session.
     pub(crate) async fn close(&mut self) -> Result<(), String> {
-        match &mut self.wire {
-            Wire::Http(http) => http.end().await,
+        match &mut self.transport {
+            ClientTransport::Http(http) => http.end().await,
             _ => Ok(()),
         }
     }

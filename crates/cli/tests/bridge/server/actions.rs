@@ -46,7 +46,7 @@ impl Call {
                 let params = json!({"_meta": {"com.example/cell": self.cell()}});
                 let method = "notifications/tools/list_changed";
                 self.connection
-                    .say(&self.out, &json!({"jsonrpc": "2.0", "method": method, "params": params}));
+                    .send(&self.out, &json!({"jsonrpc": "2.0", "method": method, "params": params}));
                 self.done("changed", json!({}));
             }
             "update" => {
@@ -60,7 +60,7 @@ impl Call {
             "say" => {
                 let params = json!({"a": 1.0, "_meta": {"com.example/cell": self.cell()}});
                 self.connection
-                    .say(&self.out, &json!({"jsonrpc": "2.0", "method": SAYING, "params": params}));
+                    .send(&self.out, &json!({"jsonrpc": "2.0", "method": SAYING, "params": params}));
                 self.done("said", json!({}));
             }
             "params" => {
@@ -130,7 +130,7 @@ impl Call {
                 params["message"] = json!(format!("step {step}"));
             }
             let message = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
-            self.connection.say(&self.out, &message);
+            self.connection.send(&self.out, &message);
         }
         self.done("three steps", json!({}));
     }
@@ -147,7 +147,7 @@ impl Call {
         for level in &LEVELS[from..] {
             let params =
                 json!({"level": level, "logger": "raw", "data": {"cell": self.cell()}, "x-unknown": 1});
-            self.connection.say(
+            self.connection.send(
                 &self.out,
                 &json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params}),
             );
@@ -175,7 +175,7 @@ impl Call {
             match over {
                 true => self.connection.shared.notify(method, params, |_| true, |_| true),
                 false => {
-                    self.out.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string())
+                    self.out.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string())
                 }
             }
         }

@@ -91,7 +91,7 @@ impl Connection {
         }
     }
 
-    pub(super) fn hear(self: &Arc<Self>, message: Message, out: &Arc<dyn Out>) {
+    pub(super) fn receive(self: &Arc<Self>, message: Message, out: &Arc<dyn Out>) {
         self.shared.log(format!("  server {} < {}", self.number, message.text));
         let rev = self.shared.rev;
         let method = message.value["method"].as_str().unwrap_or_default().to_owned();
@@ -132,9 +132,9 @@ impl Connection {
         out.answer(text);
     }
 
-    pub(super) fn say(&self, out: &Arc<dyn Out>, message: &Value) {
+    pub(super) fn send(&self, out: &Arc<dyn Out>, message: &Value) {
         self.shared.log(format!("  server {} > {message}", self.number));
-        out.say(&message.to_string());
+        out.send(&message.to_string());
     }
 
     fn method_of(&self, id: &Value) -> Option<String> {
@@ -243,7 +243,7 @@ impl Connection {
         let meta = json!({"io.modelcontextprotocol/subscriptionId": id});
         let method = "notifications/subscriptions/acknowledged";
         let params = json!({"_meta": meta, "notifications": filter});
-        self.say(out, &json!({"jsonrpc": "2.0", "method": method, "params": params}));
+        self.send(out, &json!({"jsonrpc": "2.0", "method": method, "params": params}));
         self.shared.state().listens.push(Listen {
             connection: self.number,
             id,
@@ -277,7 +277,7 @@ impl Connection {
             state.asked.insert(id, (method.to_owned(), asked));
             id
         };
-        self.say(out, &json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        self.send(out, &json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         answered.await.ok()
     }
 

@@ -60,7 +60,7 @@ struct Listen {
 /// The output for messages.
 pub(crate) trait Out: Send + Sync {
     /// Sends a message before the response.
-    fn say(&self, text: &str);
+    fn send(&self, text: &str);
     /// Sends the response, which is the last message.
     fn answer(&self, text: &str);
 }
@@ -259,7 +259,7 @@ impl Shared {
         if self.rev.is_stateless() {
             for listen in state.listens.iter().filter(|listen| wants(&listen.filter)) {
                 params["_meta"]["io.modelcontextprotocol/subscriptionId"] = listen.id.clone();
-                listen.out.say(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
+                listen.out.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
             }
             return;
         }
@@ -268,7 +268,7 @@ impl Shared {
         {
             connection
                 .standalone()
-                .say(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
+                .send(&json!({"jsonrpc": "2.0", "method": method, "params": params}).to_string());
         }
     }
 }

@@ -12,12 +12,12 @@ use crate::message::Message;
 struct Lines(mpsc::UnboundedSender<String>);
 
 impl Out for Lines {
-    fn say(&self, text: &str) {
+    fn send(&self, text: &str) {
         let _ = self.0.send(format!("{text}\n"));
     }
 
     fn answer(&self, text: &str) {
-        self.say(text);
+        self.send(text);
     }
 }
 
@@ -46,7 +46,7 @@ pub(super) async fn serve(socket: TcpStream, shared: Arc<Shared>) {
         };
         let Ok(Some(line)) = line else { break };
         match Message::read(&line) {
-            Ok(message) => connection.hear(message, &out),
+            Ok(message) => connection.receive(message, &out),
             Err(fault) => shared.fault(None, &fault),
         }
     }

@@ -85,7 +85,7 @@ impl Posts {
                 match session {
                     Some((connection, out)) => {
                         reply(writer, "202 Accepted", "", "");
-                        connection.hear(message, &out);
+                        connection.receive(message, &out);
                     }
                     // The stream may have been closed in the meantime.
                     None if path.starts_with("/messages?to=") => reply(writer, "404 Not Found", "", ""),
@@ -217,7 +217,7 @@ impl Posts {
         let stateless = self.shared.rev.is_stateless();
         let out = Post { writer: writer.clone(), headers: headers.to_owned(), begun, stateless };
         let out: Arc<dyn Out> = Arc::new(out);
-        connection.hear(message, &out);
+        connection.receive(message, &out);
     }
 
     fn end(&self, name: &str) {
@@ -262,7 +262,7 @@ impl Post {
 }
 
 impl Out for Post {
-    fn say(&self, text: &str) {
+    fn send(&self, text: &str) {
         self.begin();
         http::event(&self.writer, "message", text);
     }
@@ -306,7 +306,7 @@ impl Stream {
 }
 
 impl Out for Stream {
-    fn say(&self, text: &str) {
+    fn send(&self, text: &str) {
         let mut state = self.state();
         match &state.0 {
             Some(writer) => http::event(writer, "message", text),
@@ -315,7 +315,7 @@ impl Out for Stream {
     }
 
     fn answer(&self, text: &str) {
-        self.say(text);
+        self.send(text);
     }
 }
 
@@ -323,7 +323,7 @@ impl Out for Stream {
 struct Nowhere;
 
 impl Out for Nowhere {
-    fn say(&self, _: &str) {}
+    fn send(&self, _: &str) {}
     fn answer(&self, _: &str) {}
 }
 

@@ -16,7 +16,7 @@ fn sampling_needs_messages_and_a_limit_and_returns_a_model() {
     for revision in Revisions::ALL.handshake().newest_first() {
         let raw = RawJson::from(params.clone());
         let read_back = read_params::<CreateMessage>(Raw::from(&raw), revision).unwrap();
-        assert_eq!(asked::<CreateMessage>(read_back, revision), Ok(params.clone()));
+        assert_eq!(request_params::<CreateMessage>(read_back, revision), Ok(params.clone()));
         assert_eq!(back::<CreateMessage>(&result, revision), result);
         for member in ["role", "content", "model"] {
             let mut bad = result.clone();
@@ -41,7 +41,7 @@ fn a_sampling_message_holds_what_its_revision_knows() {
     let tool = SamplingBlock::ToolUse(ToolUse::new("1", "t", RawJson::from(json!({}))));
     let contents = |blocks: SamplingContent, to: Revision| {
         let params = CreateMessageParams::new([SamplingMessage::new(Role::User, blocks)], 1u64);
-        asked::<CreateMessage>(params, to).map(|params| {
+        request_params::<CreateMessage>(params, to).map(|params| {
             params["messages"]
                 .as_array()
                 .unwrap()
@@ -62,9 +62,9 @@ fn a_sampling_message_holds_what_its_revision_knows() {
     assert_eq!(kept.len(), 1);
     assert_eq!(kinds(kept[0].as_array().unwrap().clone()), ["text", "audio", "tool_use"]);
     let params = CreateMessageParams::new([SamplingMessage::new(Role::User, all)], 1u64);
-    let asked = InputRequired::new()
+    let request_params = InputRequired::new()
         .input_requests([("s", InputRequest::Sample(params))].into_iter().collect::<OrderedMap<_>>());
-    let result = written::<tools::Call>(asked.into(), V2026_07_28);
+    let result = written::<tools::Call>(request_params.into(), V2026_07_28);
     assert_eq!(result["inputRequests"]["s"]["params"]["messages"][0]["content"], kept[0]);
     let strange = json!([{"role": "user", "content": {"type": "video", "data": "", "mimeType": ""}}]);
     invalid::<CreateMessage>(json!({"maxTokens": 1, "messages": strange}));
@@ -78,7 +78,7 @@ fn elicitation_has_a_message_and_is_a_form_by_default() {
         let raw = RawJson::from(form.clone());
         let params = read_params::<elicitation::Create>(Raw::from(&raw), revision).unwrap();
         assert!(matches!(params, ElicitParams::Form(_)));
-        assert_eq!(asked::<elicitation::Create>(params, revision), Ok(form.clone()));
+        assert_eq!(request_params::<elicitation::Create>(params, revision), Ok(form.clone()));
     }
     for bad in [
         json!({"message": "m"}),
@@ -123,7 +123,8 @@ fn form_is_flat_and_has_the_fields_of_its_revision() {
         let params = RawJson::from(form(field.clone()));
         let params = || read_params::<elicitation::Create>(Raw::from(&params), V2025_11_25).unwrap();
         let written = |to| {
-            asked::<elicitation::Create>(params(), to).unwrap()["requestedSchema"]["properties"]["f"].take()
+            request_params::<elicitation::Create>(params(), to).unwrap()["requestedSchema"]["properties"]["f"]
+                .take()
         };
         assert_eq!(written(V2025_11_25), field);
         let is_flag = field["type"] == "boolean";
@@ -137,7 +138,7 @@ fn form_is_flat_and_has_the_fields_of_its_revision() {
     ] {
         let params = RawJson::from(form(field.clone()));
         let params = read_params::<elicitation::Create>(Raw::from(&params), V2025_11_25).unwrap();
-        assert_eq!(asked::<elicitation::Create>(params, V2025_11_25), Ok(form(field)));
+        assert_eq!(request_params::<elicitation::Create>(params, V2025_11_25), Ok(form(field)));
     }
     let several = Field::from(FieldKind::MultipleChoice {
         options: ChoiceOptions::Plain(vec!["a".to_owned()]),
@@ -147,7 +148,7 @@ fn form_is_flat_and_has_the_fields_of_its_revision() {
     });
     let params = ElicitParams::Form(FormParams::new("m", FormSchema::new().field("f", several)));
     assert_eq!(
-        asked::<elicitation::Create>(params, V2025_06_18),
+        request_params::<elicitation::Create>(params, V2025_06_18),
         Err(UnsupportedByRevisionError::MultipleChoice)
     );
 }

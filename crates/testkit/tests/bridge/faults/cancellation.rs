@@ -13,14 +13,14 @@ async fn reason_of_a_cancellation_is_forwarded() {
     for near in [HANDSHAKE, STATELESS] {
         let heard = Pipe::new();
         let far = spawn(&format!(
-            r#"hello; hear; echo yes > {heard}; hear; printf '%s\n' "$line" > {heard}; drain"#
+            r#"handshake; read_line; echo yes > {heard}; read_line; printf '%s\n' "$line" > {heard}; drain"#
         ));
         let bridge = Bridge::to(far);
         let mut peer = RawClient::connect(&bridge.server(), near, can_be_asked()).await;
         let call = peer.send_request("tools/call", json!({"name": "slow"}));
-        heard.hear().await;
+        heard.read().await;
         peer.notify("notifications/cancelled", json!({"requestId": call, "reason": "the user left"}));
-        let told: Value = serde_json::from_str(&heard.hear().await).unwrap();
+        let told: Value = serde_json::from_str(&heard.read().await).unwrap();
         assert_eq!(told["method"], "notifications/cancelled", "{near}: {told}");
         assert_eq!(told["params"]["reason"], "the user left", "{near}: {told}");
         bridge.close().await;
@@ -31,8 +31,8 @@ async fn reason_of_a_cancellation_is_forwarded() {
 async fn reason_of_a_withdrawn_question_is_forwarded() {
     let go = Pipe::new();
     let far = spawn(&format!(
-        r#"hello; hear; ask 9; read said < {go}
-        say '{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":9,"reason":"too late"}}}}'
+        r#"handshake; read_line; ask 9; read -r line < {go}
+        send_line '{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":9,"reason":"too late"}}}}'
         drain"#
     ));
     let bridge = Bridge::to(far);
@@ -40,7 +40,7 @@ async fn reason_of_a_withdrawn_question_is_forwarded() {
     peer.send_request("tools/call", json!({"name": "asks"}));
     let question = within(peer.next()).await;
     assert_eq!(question["method"], "elicitation/create", "{question}");
-    go.say("go").await;
+    go.write_line("go").await;
     let told = within(peer.next()).await;
     assert_eq!(told["method"], "notifications/cancelled", "{told}");
     assert_eq!(told["params"], json!({"requestId": question["id"], "reason": "too late"}));
@@ -53,15 +53,15 @@ async fn abandoned_call_does_not_end_the_server() {
     let (first, heard) = (Pipe::new(), Pipe::new());
     let list = |id: u32, name: &str| {
         format!(
-            r#"say '{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{{"name":"{name}","inputSchema":{{"type":"object"}}}}]}}}}'"#
+            r#"send_line '{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{{"name":"{name}","inputSchema":{{"type":"object"}}}}]}}}}'"#
         )
     };
     let (old, new) = (list(3, "old"), list(2, "new"));
     let far = spawn(&format!(
         r#"if rm {first} 2>/dev/null; then
-            hello; hear; echo yes > {heard}; hear; printf '%s\n' "$line" > {heard}; hear; {old}; drain
+            handshake; read_line; echo yes > {heard}; read_line; printf '%s\n' "$line" > {heard}; read_line; {old}; drain
         else
-            hello; hear; {new}; drain
+            handshake; read_line; {new}; drain
         fi"#
     ));
     let bridge = Bridge::to(far);
@@ -75,10 +75,10 @@ async fn abandoned_call_does_not_end_the_server() {
         let mut connection = near.connect().await;
         async move { connection.send(call).await }
     });
-    heard.hear().await;
+    heard.read().await;
     // Dropping the connection gives up the call.
     sending.abort();
-    assert!(heard.hear().await.contains("notifications/cancelled"));
+    assert!(heard.read().await.contains("notifications/cancelled"));
     let list = within(near.send(request("tools/list", json!({})))).await.json();
     assert_eq!(names(&list), ["old"]);
     bridge.close().await;

@@ -118,10 +118,12 @@ async fn closed_bridge_opens_no_connections() {
         bridge.close().await;
         sent.lock().unwrap().clear();
         let mut wire = tsugite::transport::memory::connect(&server).unwrap();
-        let hello = json!({
+        let initialize = json!({
             "protocolVersion": HANDSHAKE.as_str(), "capabilities": {}, "clientInfo": {"name": "p", "version": "1"},
         });
-        wire.send(json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).to_string());
+        wire.send(
+            json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": initialize}).to_string(),
+        );
         let answer = within(wire.next()).await;
         assert!(answer.contains("the bridge is closed"), "{answer}");
         assert!(sent.lock().unwrap().is_empty());

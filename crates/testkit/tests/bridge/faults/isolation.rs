@@ -34,9 +34,9 @@ async fn unnamed_client_does_not_get_the_name_of_another() {
 async fn server_request_of_a_cancelled_call_is_not_forwarded() {
     let heard = Pipe::new();
     let far = spawn(&format!(
-        r#"hello; hear
+        r#"handshake; read_line
         case "$line" in
-        *first*) echo yes > {heard}; hear; echo "$line" > {heard}; hear; ask 9 ;;
+        *first*) echo yes > {heard}; read_line; echo "$line" > {heard}; read_line; ask 9 ;;
         *) answer 2 fine ;;
         esac; drain"#
     ));
@@ -44,9 +44,9 @@ async fn server_request_of_a_cancelled_call_is_not_forwarded() {
     let server = bridge.server();
     let mut first = RawClient::connect(&server, STATELESS, can_be_asked()).await;
     let call = first.send_request("tools/call", json!({"name": "first"}));
-    heard.hear().await;
+    heard.read().await;
     first.notify("notifications/cancelled", json!({"requestId": call}));
-    assert!(heard.hear().await.contains("notifications/cancelled"));
+    assert!(heard.read().await.contains("notifications/cancelled"));
     let mut second = RawClient::connect(&server, STATELESS, can_be_asked()).await;
     let answer = within(second.request_once("tools/call", json!({"name": "second"}))).await;
     assert_eq!(text(&answer), "fine");
@@ -58,9 +58,9 @@ async fn server_request_of_a_cancelled_call_is_not_forwarded() {
 async fn server_request_goes_to_the_call_not_to_a_list() {
     let heard = Pipe::new();
     let far = spawn(&format!(
-        r#"hello; hear; echo yes > {heard}; hear; ask 9; hear
+        r#"handshake; read_line; echo yes > {heard}; read_line; ask 9; read_line
         case "$line" in *accept*) answer 2 asked ;; *) answer 2 "not asked" ;; esac
-        say '{{"jsonrpc":"2.0","id":3,"result":{{"tools":[]}}}}'
+        send_line '{{"jsonrpc":"2.0","id":3,"result":{{"tools":[]}}}}'
         drain"#
     ));
     let bridge = Bridge::to(far);
@@ -68,7 +68,7 @@ async fn server_request_goes_to_the_call_not_to_a_list() {
     let peer = RawClient::connect(&server, STATELESS, can_be_asked()).await;
     let mut peer = peer.on_request(|_, _| json!({"action": "accept", "content": {}}));
     let call = peer.send_request("tools/call", json!({"name": "first"}));
-    heard.hear().await;
+    heard.read().await;
     let list = peer.send_request("tools/list", json!({}));
     let asked = within(peer.wait_for_response(call)).await;
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
@@ -85,22 +85,22 @@ async fn server_request_goes_to_the_call_not_to_a_list() {
 async fn initialize_response_comes_first() {
     let told = Pipe::new();
     let eager = spawn(&format!(
-        r#"hello
-        say '{{"jsonrpc":"2.0","id":7,"method":"roots/list"}}'
-        say '{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"info","data":"up"}}}}'
-        say '{{"jsonrpc":"2.0","id":8,"method":"ping"}}'
-        hear; echo yes > {told}; drain"#
+        r#"handshake
+        send_line '{{"jsonrpc":"2.0","id":7,"method":"roots/list"}}'
+        send_line '{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"info","data":"up"}}}}'
+        send_line '{{"jsonrpc":"2.0","id":8,"method":"ping"}}'
+        read_line; echo yes > {told}; drain"#
     ));
-    let late = spawn(&format!("hear; read said < {told}; welcome; hear; drain"));
+    let late = spawn(&format!("read_line; read -r line < {told}; welcome; read_line; drain"));
     let bridge = Bridge::to_many().target("eager", eager).target("late", late);
     let mut wire = memory::connect(&bridge.server()).unwrap();
-    let hello = json!({
+    let initialize = json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": HANDSHAKE.as_str(), "capabilities": {"roots": {}},
             "clientInfo": {"name": "peer", "version": "1"},
         },
     });
-    wire.send(hello.to_string());
+    wire.send(initialize.to_string());
     let first: Value = serde_json::from_str(&within(wire.next()).await).unwrap();
     assert_eq!(first["id"], 1, "{first}");
     assert_eq!(first["result"]["protocolVersion"], HANDSHAKE.as_str(), "{first}");

@@ -17,7 +17,7 @@ async fn next(wire: &mut memory::MemoryConnection) -> Value {
     serde_json::from_str(&within(wire.next()).await).unwrap()
 }
 
-fn hello(revision: Revision) -> Value {
+fn initialize(revision: Revision) -> Value {
     json!({
         "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
             "protocolVersion": revision.as_str(), "capabilities": {},
@@ -33,9 +33,9 @@ async fn second_initialize_replaces_the_first_session() {
         let (far, sent) = overheard(Client::in_process(&one()).revision(HANDSHAKE));
         let bridge = Bridge::to(far);
         let mut wire = memory::connect(&bridge.server()).unwrap();
-        let mut again = hello(HANDSHAKE);
+        let mut again = initialize(HANDSHAKE);
         again["id"] = json!(2);
-        wire.send(hello(HANDSHAKE).to_string());
+        wire.send(initialize(HANDSHAKE).to_string());
         let mut left = 0;
         if !at_once {
             assert!(next(&mut wire).await.get("result").is_some());
@@ -64,7 +64,7 @@ async fn batch_gets_one_response_array() {
     for far in [HANDSHAKE, STATELESS] {
         let bridge = Bridge::to(Client::in_process(&one()).revision(far));
         let mut wire = memory::connect(&bridge.server()).unwrap();
-        wire.send(hello(Revision::V2025_03_26).to_string());
+        wire.send(initialize(Revision::V2025_03_26).to_string());
         assert!(next(&mut wire).await.get("result").is_some());
         wire.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#);
         wire.send(

@@ -8,17 +8,17 @@ use tsugite::client::{Client, ClientBuilder, Command};
 
 use super::{HANDSHAKE, within};
 
-/// Functions for the scripts. `hear` reads a line into `$line`, `say` writes one. The first call after `hello` has the
-/// id 2.
+/// Functions for the scripts. `read_line` reads a line into `$line`, `send_line` writes one. The first call after
+/// `handshake` has the id 2.
 const WORDS: &str = r#"
-say() { printf '%s\n' "$1"; }
-hear() { IFS= read -r line; }
-answer() { say '{"jsonrpc":"2.0","id":'"$1"',"result":{"content":[{"type":"text","text":"'"$2"'"}]}}'; }
-ask() { say '{"jsonrpc":"2.0","id":'"$1"',"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}'; }
-welcome() { say '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"s","version":"1"}}}'; }
-hello() { hear; welcome; hear; }
-# Reads whatever comes until nothing more does.
-drain() { while hear; do :; done; }
+send_line() { printf '%s\n' "$1"; }
+read_line() { IFS= read -r line; }
+answer() { send_line '{"jsonrpc":"2.0","id":'"$1"',"result":{"content":[{"type":"text","text":"'"$2"'"}]}}'; }
+ask() { send_line '{"jsonrpc":"2.0","id":'"$1"',"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}'; }
+welcome() { send_line '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"s","version":"1"}}}'; }
+handshake() { read_line; welcome; read_line; }
+# Reads lines until the end of the input.
+drain() { while read_line; do :; done; }
 "#;
 
 /// A server that is a script with a handshake.
@@ -41,7 +41,7 @@ impl Pipe {
     }
 
     /// Waits for a script to write to it.
-    pub(crate) async fn hear(&self) -> String {
+    pub(crate) async fn read(&self) -> String {
         let path = self.0.clone();
         let reading = tokio::task::spawn_blocking(move || std::fs::read_to_string(path).unwrap());
         // Without a writer, a blocking read of the pipe could not be stopped.
@@ -52,7 +52,7 @@ impl Pipe {
     }
 
     /// Writes a line for a script that reads from it.
-    pub(crate) async fn say(&self, line: &str) {
+    pub(crate) async fn write_line(&self, line: &str) {
         let (path, line) = (self.0.clone(), format!("{line}\n"));
         within(tokio::task::spawn_blocking(move || std::fs::write(path, line).unwrap())).await.unwrap();
     }

@@ -63,13 +63,13 @@ async fn restarted_server_gets_its_subscriptions_again() {
     let (first, told) = (Pipe::new(), Pipe::new());
     let far = spawn(&format!(
         r#"if rm {first} 2>/dev/null; then
-            hello
-            hear; say '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'
-            hear; say '{{"jsonrpc":"2.0","id":3,"result":{{}}}}'
+            handshake
+            read_line; send_line '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'
+            read_line; send_line '{{"jsonrpc":"2.0","id":3,"result":{{}}}}'
         else
-            hello
-            hear; level=$line; say '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'
-            hear; printf '%s\n%s\n' "$level" "$line" > {told}
+            handshake
+            read_line; level=$line; send_line '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'
+            read_line; printf '%s\n%s\n' "$level" "$line" > {told}
             drain
         fi"#
     ));
@@ -77,7 +77,7 @@ async fn restarted_server_gets_its_subscriptions_again() {
     let mut peer = RawClient::connect(&bridge.server(), HANDSHAKE, can_be_asked()).await;
     within(peer.request("resources/subscribe", json!({"uri": "file:///x"}))).await;
     within(peer.request("logging/setLevel", json!({"level": "error"}))).await;
-    let told = told.hear().await;
+    let told = told.read().await;
     let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(told[0]["method"], "logging/setLevel");
     assert_eq!(told[0]["params"]["level"], "error");
@@ -90,18 +90,18 @@ async fn restarted_server_gets_its_subscriptions_again() {
 async fn unread_change_notifications_are_limited() {
     let done = Pipe::new();
     let far = spawn(&format!(
-        r#"hello; hear; i=0
+        r#"handshake; read_line; i=0
         while [ $i -lt {FLOOD} ]; do
-            say '{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"uri":"file:///a/rather/long/name/so/that/there/is/something/to/keep/'$i'"}}}}'
+            send_line '{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"uri":"file:///a/rather/long/name/so/that/there/is/something/to/keep/'$i'"}}}}'
             i=$((i + 1))
         done
-        say '{{"jsonrpc":"2.0","id":8,"method":"ping"}}'; hear; echo yes > {done}; drain"#
+        send_line '{{"jsonrpc":"2.0","id":8,"method":"ping"}}'; read_line; echo yes > {done}; drain"#
     ));
     let bridge = Bridge::to(far);
     let server = bridge.server();
     let mut peer = RawClient::connect(&server, HANDSHAKE, json!({})).await;
     peer.notify("notifications/roots/list_changed", json!({}));
-    done.hear().await;
+    done.read().await;
     // The waiting messages come in two parts: those that fitted, and those kept for later.
     for _ in 0..2 {
         within(peer.request("ping", json!({}))).await;
@@ -117,9 +117,9 @@ const FLOOD: usize = 20_000;
 #[tokio::test]
 async fn resource_without_a_scheme_is_found_among_several_servers() {
     let far = spawn(
-        r#"hello
-        hear; say '{"jsonrpc":"2.0","id":2,"result":{"resources":[{"uri":"plain.txt","name":"plain"}]}}'
-        hear; say '{"jsonrpc":"2.0","id":3,"result":{"contents":[{"uri":"plain.txt","text":"text"}]}}'
+        r#"handshake
+        read_line; send_line '{"jsonrpc":"2.0","id":2,"result":{"resources":[{"uri":"plain.txt","name":"plain"}]}}'
+        read_line; send_line '{"jsonrpc":"2.0","id":3,"result":{"contents":[{"uri":"plain.txt","text":"text"}]}}'
         drain"#,
     );
     let bridge = Bridge::to_many().target("a", far);
@@ -137,7 +137,7 @@ async fn resource_without_a_scheme_is_found_among_several_servers() {
 async fn subscribers_are_notified_of_a_late_server() {
     for near in [HANDSHAKE, STATELESS] {
         let first = Pipe::new();
-        let late = spawn(&format!("if rm {first} 2>/dev/null; then exit 1; fi; hello; drain"));
+        let late = spawn(&format!("if rm {first} 2>/dev/null; then exit 1; fi; handshake; drain"));
         let bridge = Bridge::to_many()
             .target("here", Client::in_process(&growing()).revision(HANDSHAKE))
             .target("late", late);
@@ -159,9 +159,9 @@ async fn late_server_is_subscribed_to() {
         let (first, asked) = (Pipe::new(), Pipe::new());
         let late = spawn(&format!(
             r#"if rm {first} 2>/dev/null; then exit 1; fi
-            hear
-            say '{{"jsonrpc":"2.0","id":1,"result":{{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{{"tools":{{"listChanged":true}}}},"ttlMs":0,"cacheScope":"private"}}}}'
-            hear; printf '%s\n' "$line" > {asked}; drain"#
+            read_line
+            send_line '{{"jsonrpc":"2.0","id":1,"result":{{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{{"tools":{{"listChanged":true}}}},"ttlMs":0,"cacheScope":"private"}}}}'
+            read_line; printf '%s\n' "$line" > {asked}; drain"#
         ));
         let late = late.revisions(Revisions::ALL);
         let bridge = Bridge::to_many()
@@ -171,7 +171,7 @@ async fn late_server_is_subscribed_to() {
         if near == STATELESS {
             peer.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
         }
-        let asked: Value = serde_json::from_str(&asked.hear().await).unwrap();
+        let asked: Value = serde_json::from_str(&asked.read().await).unwrap();
         assert_eq!(asked["method"], "subscriptions/listen", "{near}: {asked}");
         assert_eq!(asked["params"]["notifications"]["toolsListChanged"], true, "{near}: {asked}");
         bridge.close().await;

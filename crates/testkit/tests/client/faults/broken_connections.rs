@@ -4,7 +4,7 @@ use serde_json::json;
 use tsugite::client::{Client, ErrorKind};
 use tsugite::prelude::Revision;
 
-use super::raw::{Asked, Raw, Then, Wire};
+use super::raw::{AfterResponse, Raw, ReceivedRequest, ResponseWriter};
 use super::{HANDSHAKE, call, kind, within};
 
 /// The parts of a response that are written before the connection breaks.
@@ -25,23 +25,24 @@ const POINTS: [&str; 9] = [
 ];
 
 /// Writes part of a response and breaks the connection, with a reset or an orderly close.
-fn breaks(wire: &mut Wire, point: &str, reset: bool) -> Then {
-    wire.write(point);
-    if reset { Then::Reset } else { Then::Close }
+fn breaks(writer: &mut ResponseWriter, point: &str, reset: bool) -> AfterResponse {
+    writer.write(point);
+    if reset { AfterResponse::Reset } else { AfterResponse::Close }
 }
 
 #[tokio::test]
 async fn call_with_a_truncated_response_is_not_repeated() {
     for point in POINTS {
         for reset in [false, true] {
-            let raw = Raw::after_hello(move |asked, wire| match asked.body["params"]["name"].as_str() {
-                Some("breaks") => breaks(wire, point, reset),
-                _ => {
-                    wire.json(&asked.answer("yes"));
-                    Then::Keep
-                }
-            });
-            for client in [raw.client(), raw.modern()] {
+            let raw =
+                Raw::after_handshake(move |request, writer| match request.body["params"]["name"].as_str() {
+                    Some("breaks") => breaks(writer, point, reset),
+                    _ => {
+                        writer.json(&request.answer("yes"));
+                        AfterResponse::Keep
+                    }
+                });
+            for client in [raw.client(), raw.stateless_client()] {
                 let client = within(client).await.unwrap();
                 let before = raw.calls();
                 let outcome = call(&client, "breaks").await;
@@ -53,7 +54,7 @@ async fn call_with_a_truncated_response_is_not_repeated() {
                 assert_eq!(raw.calls(), before + 1, "{point:?}");
                 // The next call succeeds.
                 assert_eq!(call(&client, "works").await.unwrap(), "yes", "{point:?}");
-                assert_eq!(raw.count(|asked| asked.method() == "initialize"), 1, "{point:?}");
+                assert_eq!(raw.count(|request| request.method() == "initialize"), 1, "{point:?}");
             }
         }
     }
@@ -62,26 +63,26 @@ async fn call_with_a_truncated_response_is_not_repeated() {
 #[tokio::test]
 async fn safe_request_is_retried_after_a_truncated_response() {
     for point in POINTS {
-        let raw = Raw::after_hello(move |asked, wire| {
-            let first = asked.body["params"]["cursor"].is_null() && asked.id() % 2 == 0;
+        let raw = Raw::after_handshake(move |request, writer| {
+            let first = request.body["params"]["cursor"].is_null() && request.id() % 2 == 0;
             if first {
-                return breaks(wire, point, false);
+                return breaks(writer, point, false);
             }
-            wire.json(&asked.result(json!({"tools": []})));
-            Then::Keep
+            writer.json(&request.result(json!({"tools": []})));
+            AfterResponse::Keep
         });
         let client = within(raw.client()).await.unwrap();
         assert_eq!(within(client.list_tools()).await.unwrap().len(), 0, "{point:?}");
-        assert_eq!(raw.count(|asked| asked.method() == "tools/list"), 2, "{point:?}");
+        assert_eq!(raw.count(|request| request.method() == "tools/list"), 2, "{point:?}");
     }
 }
 
 #[tokio::test]
 async fn retries_of_safe_requests_are_limited() {
-    let raw = Raw::after_hello(|_, wire| breaks(wire, "", false));
+    let raw = Raw::after_handshake(|_, writer| breaks(writer, "", false));
     let client = within(raw.client()).await.unwrap();
     assert!(within(client.list_tools()).await.unwrap_err().is_connection_lost());
-    assert_eq!(raw.count(|asked| asked.method() == "tools/list"), 3);
+    assert_eq!(raw.count(|request| request.method() == "tools/list"), 3);
 }
 
 #[tokio::test]
@@ -92,20 +93,20 @@ async fn trusted_hints_let_tools_be_retried() {
         {"name": "harms", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": false}},
         {"name": "unknown", "inputSchema": {"type": "object"}},
     ]});
-    let raw = Raw::after_hello(move |asked, wire| {
-        if asked.method() == "tools/list" {
-            wire.json(&asked.result(list.clone()));
-            return Then::Keep;
+    let raw = Raw::after_handshake(move |request, writer| {
+        if request.method() == "tools/list" {
+            writer.json(&request.result(list.clone()));
+            return AfterResponse::Keep;
         }
-        match asked.id() % 2 {
-            1 => breaks(wire, POINTS[8], false),
+        match request.id() % 2 {
+            1 => breaks(writer, POINTS[8], false),
             _ => {
-                wire.json(&asked.answer("again"));
-                Then::Keep
+                writer.json(&request.answer("again"));
+                AfterResponse::Keep
             }
         }
     });
-    let of = |name: &'static str| move |asked: &Asked| asked.body["params"]["name"] == name;
+    let of = |name: &'static str| move |request: &ReceivedRequest| request.body["params"]["name"] == name;
     let client = within(raw.client().trust_tool_hints(true)).await.unwrap();
     within(client.list_tools()).await.unwrap();
     for name in ["reads", "repeats"] {
@@ -131,63 +132,63 @@ async fn trusted_hints_let_tools_be_retried() {
 
 #[tokio::test]
 async fn broken_stream_with_an_event_id_is_resumed() {
-    let raw = Raw::start(|asked, wire| {
-        if asked.is_call() {
-            wire.stream();
+    let raw = Raw::start(|request, writer| {
+        if request.is_call() {
+            writer.stream();
             // An event with only an id and a retry time.
-            wire.write("retry: 10\nid: a-1\ndata:\n\n");
-            wire.event(Some("a-2"), &json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}));
+            writer.write("retry: 10\nid: a-1\ndata:\n\n");
+            writer.event(Some("a-2"), &json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": 1}}));
             // An incomplete event does not count as received.
-            wire.write("id: a-3\ndata: {\"half\"");
-            return Then::Close;
+            writer.write("id: a-3\ndata: {\"half\"");
+            return AfterResponse::Close;
         }
-        match asked.header("last-event-id") {
+        match request.header("last-event-id") {
             Some("a-2") => {
-                wire.stream();
-                wire.write("id: a-3\ndata:\n\n");
-                Then::Close
+                writer.stream();
+                writer.write("id: a-3\ndata:\n\n");
+                AfterResponse::Close
             }
             Some("a-3") => {
-                wire.stream();
-                wire.event(Some("a-4"), &json!({"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "resumed"}]}}));
-                Then::Close
+                writer.stream();
+                writer.event(Some("a-4"), &json!({"jsonrpc": "2.0", "id": 2, "result": {"content": [{"type": "text", "text": "resumed"}]}}));
+                AfterResponse::Close
             }
-            _ => super::raw::hello(asked, wire).unwrap(),
+            _ => super::raw::answer_handshake(request, writer).unwrap(),
         }
     });
     let client = within(raw.client()).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "resumed");
     assert_eq!(raw.calls(), 1);
     let resumed: Vec<_> =
-        raw.seen().into_iter().filter(|asked| asked.header("last-event-id").is_some()).collect();
+        raw.requests().into_iter().filter(|request| request.header("last-event-id").is_some()).collect();
     assert_eq!(resumed.len(), 2);
-    for asked in resumed {
-        assert_eq!(asked.header("mcp-session-id"), Some("one"));
-        assert_eq!(asked.header("mcp-protocol-version"), Some("2025-11-25"));
-        assert_eq!(asked.header("accept"), Some("text/event-stream"));
+    for request in resumed {
+        assert_eq!(request.header("mcp-session-id"), Some("one"));
+        assert_eq!(request.header("mcp-protocol-version"), Some("2025-11-25"));
+        assert_eq!(request.header("accept"), Some("text/event-stream"));
     }
 }
 
 #[tokio::test]
 async fn failed_resumption_reports_that_the_call_may_have_run() {
     for refusal in ["", "404", "405", "401", "500", "200 application/json", "302", "garbage"] {
-        let raw = Raw::start(move |asked, wire| {
-            if asked.is_call() {
-                wire.stream();
-                wire.write("retry: 1\nid: x\ndata:\n\n");
-                return Then::Close;
+        let raw = Raw::start(move |request, writer| {
+            if request.is_call() {
+                writer.stream();
+                writer.write("retry: 1\nid: x\ndata:\n\n");
+                return AfterResponse::Close;
             }
-            if asked.header("last-event-id").is_none() {
-                return super::raw::hello(asked, wire).unwrap();
+            if request.header("last-event-id").is_none() {
+                return super::raw::answer_handshake(request, writer).unwrap();
             }
             match refusal {
-                "" => return Then::Reset,
-                "garbage" => drop(wire.write("garbage\r\n\r\n")),
-                "302" => wire.status(302, "location: http://127.0.0.2:1/\r\n", ""),
-                "200 application/json" => wire.json(&json!({})),
-                status => wire.status(status.parse().unwrap(), "", ""),
+                "" => return AfterResponse::Reset,
+                "garbage" => drop(writer.write("garbage\r\n\r\n")),
+                "302" => writer.status(302, "location: http://127.0.0.2:1/\r\n", ""),
+                "200 application/json" => writer.json(&json!({})),
+                status => writer.status(status.parse().unwrap(), "", ""),
             }
-            Then::Close
+            AfterResponse::Close
         });
         let client = within(raw.client()).await.unwrap();
         let error = call(&client, "t").await.unwrap_err();
@@ -198,21 +199,21 @@ async fn failed_resumption_reports_that_the_call_may_have_run() {
 
 #[tokio::test]
 async fn broken_stateless_stream_is_not_resumed() {
-    let raw = Raw::start(|asked, wire| {
-        wire.stream();
-        wire.write("retry: 1\n");
-        wire.event(Some("x"), &json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": asked.id(), "progress": 1}}));
-        Then::Close
+    let raw = Raw::start(|request, writer| {
+        writer.stream();
+        writer.write("retry: 1\n");
+        writer.event(Some("x"), &json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": request.id(), "progress": 1}}));
+        AfterResponse::Close
     });
-    let client = within(raw.modern()).await.unwrap();
+    let client = within(raw.stateless_client()).await.unwrap();
     assert!(matches!(kind(call(&client, "t").await), ErrorKind::ConnectionLost { may_have_run: true, .. }));
-    assert_eq!(raw.seen().len(), 1);
+    assert_eq!(raw.requests().len(), 1);
 }
 
 #[tokio::test]
 async fn broken_handshake_is_an_error_without_fallback() {
     for point in POINTS {
-        let raw = Raw::start(move |_, wire| breaks(wire, point, false));
+        let raw = Raw::start(move |_, writer| breaks(writer, point, false));
         for connecting in [raw.client(), Client::connect(raw.url())] {
             let error = within(connecting).await.unwrap_err();
             assert!(
@@ -221,7 +222,7 @@ async fn broken_handshake_is_an_error_without_fallback() {
             );
         }
         // A broken connection does not decide the era of the server: the other era is not tried.
-        assert_eq!(raw.seen().len(), 2, "{point:?}: {:?}", raw.seen());
+        assert_eq!(raw.requests().len(), 2, "{point:?}: {:?}", raw.requests());
     }
 }
 
@@ -249,8 +250,8 @@ async fn invalid_http_and_invalid_messages_are_errors() {
         "HTTP/1.1 206 Partial\r\ncontent-length: 2\r\n\r\n{}",
     ];
     for answer in answers {
-        let raw = Raw::after_hello(move |_, wire| breaks(wire, answer, false));
-        for client in [raw.client(), raw.modern()] {
+        let raw = Raw::after_handshake(move |_, writer| breaks(writer, answer, false));
+        for client in [raw.client(), raw.stateless_client()] {
             let client = within(client).await.unwrap();
             let error = call(&client, "t").await.unwrap_err();
             assert!(!error.is_timeout(), "{answer:?}: {error}");
@@ -264,14 +265,14 @@ async fn closed_idle_connection_is_replaced() {
     for (revision, reset) in
         [(HANDSHAKE, false), (HANDSHAKE, true), (Revision::NEWEST, false), (Revision::NEWEST, true)]
     {
-        let raw = Raw::after_hello(move |asked, wire| {
-            wire.json(&asked.answer("yes"));
-            if reset { Then::Reset } else { Then::Close }
+        let raw = Raw::after_handshake(move |request, writer| {
+            writer.json(&request.answer("yes"));
+            if reset { AfterResponse::Reset } else { AfterResponse::Close }
         });
         let client = within(Client::connect(raw.url()).revision(revision)).await.unwrap();
         for ended in 1..20 {
             assert_eq!(call(&client, "t").await.unwrap(), "yes", "{revision} {reset}");
-            raw.ended(ended).await;
+            raw.wait_for_closed(ended).await;
             // The connection counts as idle once the close was noticed.
             for _ in 0..10 {
                 tokio::task::yield_now().await;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 use tsugite::client::{Authorizer, Challenge, Client, Result};
 
-use super::raw::{Asked, Raw, Then};
+use super::raw::{AfterResponse, Raw, ReceivedRequest};
 use super::within;
 
 /// Acts for the user it names.
@@ -36,20 +36,20 @@ impl Authorizer for Login {
 
 /// A server whose only tool is named after the credentials.
 fn server(scope: &'static str) -> Raw {
-    Raw::start(move |asked, wire| {
-        let name = asked.header("authorization").unwrap_or_default().replace("Bearer ", "");
-        wire.json(&asked.result(json!({
+    Raw::start(move |request, writer| {
+        let name = request.header("authorization").unwrap_or_default().replace("Bearer ", "");
+        writer.json(&request.result(json!({
             "tools": [{"name": name, "inputSchema": {"type": "object"}}],
             "ttlMs": 60_000, "cacheScope": scope, "resultType": "complete",
         })));
-        Then::Keep
+        AfterResponse::Keep
     })
 }
 
 async fn client(raw: &Raw, identifies: bool) -> (Client, Arc<Mutex<String>>) {
     let user = Arc::new(Mutex::new("ann".to_owned()));
     let login = Login { user: Arc::clone(&user), identifies };
-    (within(raw.modern().authorizer(login)).await.unwrap(), user)
+    (within(raw.stateless_client().authorizer(login)).await.unwrap(), user)
 }
 
 async fn listed(client: &Client) -> String {
@@ -57,7 +57,7 @@ async fn listed(client: &Client) -> String {
 }
 
 fn lists(raw: &Raw) -> usize {
-    raw.count(|asked: &Asked| asked.method() == "tools/list")
+    raw.count(|request: &ReceivedRequest| request.method() == "tools/list")
 }
 
 #[tokio::test]
@@ -104,14 +104,14 @@ async fn result_of_a_change_of_identity_is_not_cached() {
     // The user changes while the request is on its way.
     let user = Arc::new(Mutex::new("ann".to_owned()));
     let login = Login { user: Arc::clone(&user), identifies: true };
-    let raw = Raw::start(move |asked, wire| {
+    let raw = Raw::start(move |request, writer| {
         *user.lock().unwrap() = "bob".to_owned();
-        wire.json(&asked.result(json!({
+        writer.json(&request.result(json!({
             "tools": [], "ttlMs": 60_000, "cacheScope": "private", "resultType": "complete",
         })));
-        Then::Keep
+        AfterResponse::Keep
     });
-    let client = within(raw.modern().authorizer(login)).await.unwrap();
+    let client = within(raw.stateless_client().authorizer(login)).await.unwrap();
     for times in 1..=2 {
         assert!(within(client.list_tools()).await.unwrap().is_empty());
         assert_eq!(lists(&raw), times);

@@ -5,19 +5,19 @@ use std::time::Duration;
 use serde_json::json;
 use tsugite::client::{Client, ClientBuilder};
 
-use super::raw::{Asked, Raw, Then, hello};
+use super::raw::{AfterResponse, Raw, ReceivedRequest, answer_handshake};
 use super::shell::{noted, spawn, spawn_modern};
 use super::{Running, call, until, within};
 
-fn is_cancellation(asked: &Asked) -> bool {
-    asked.method() == "notifications/cancelled"
+fn is_cancellation(request: &ReceivedRequest) -> bool {
+    request.method() == "notifications/cancelled"
 }
 
 /// A server that answers everything except calls.
 fn silent() -> Raw {
-    Raw::after_hello(|_, wire| {
-        wire.closed();
-        Then::Close
+    Raw::after_handshake(|_, writer| {
+        writer.closed();
+        AfterResponse::Close
     })
 }
 
@@ -27,7 +27,7 @@ fn begin(client: &Client) -> Running<tsugite::client::Result<String>> {
 
 #[tokio::test]
 async fn dropped_call_is_cancelled_at_the_child() {
-    let clients: [(ClientBuilder, i64); 2] = [(spawn("hello; drain"), 3), (spawn_modern("drain"), 2)];
+    let clients: [(ClientBuilder, i64); 2] = [(spawn("handshake; drain"), 3), (spawn_modern("drain"), 2)];
     for (client, id) in clients {
         let client = within(client).await.unwrap();
         let (first, second) = (begin(&client), begin(&client));
@@ -47,7 +47,7 @@ async fn dropped_call_is_cancelled_at_the_child() {
 #[tokio::test]
 async fn timed_out_call_is_cancelled_at_the_child() {
     // LIFE-023
-    let client = within(spawn("hello; drain")).await.unwrap();
+    let client = within(spawn("handshake; drain")).await.unwrap();
     let late = within(client.call::<String>("t", ()).timeout(Duration::from_millis(50))).await;
     assert!(late.unwrap_err().is_timeout());
     noted(&client, r#""requestId":2"#).await;
@@ -56,8 +56,10 @@ async fn timed_out_call_is_cancelled_at_the_child() {
 #[tokio::test]
 async fn answered_call_is_not_cancelled() {
     // CANC-003, CANC-004
-    let clients =
-        [(spawn("hello; hear; answer 2 yes; drain"), 3), (spawn_modern("hear; answer 1 yes; drain"), 2)];
+    let clients = [
+        (spawn("handshake; read_line; answer 2 yes; drain"), 3),
+        (spawn_modern("read_line; answer 1 yes; drain"), 2),
+    ];
     for (client, id) in clients {
         let client = within(client).await.unwrap();
         assert_eq!(call(&client, "t").await.unwrap(), "yes");
@@ -74,57 +76,60 @@ async fn http_handshake_cancellation_is_sent_and_keeps_the_session() {
     let raw = silent();
     let client = within(raw.client()).await.unwrap();
     let running = begin(&client);
-    raw.saw(1, Asked::is_call).await;
+    raw.wait_for_requests(1, ReceivedRequest::is_call).await;
     drop(running);
-    raw.saw(1, is_cancellation).await;
-    let told = raw.seen().into_iter().find(is_cancellation).unwrap();
+    raw.wait_for_requests(1, is_cancellation).await;
+    let told = raw.requests().into_iter().find(is_cancellation).unwrap();
     assert_eq!(told.body["params"]["requestId"], json!(2));
     assert_eq!(told.header("mcp-session-id"), Some("one"));
     // The same for a call that timed out.
     let late = within(client.call::<String>("t", ()).timeout(Duration::from_millis(50))).await;
     assert!(late.unwrap_err().is_timeout());
-    raw.saw(2, is_cancellation).await;
-    assert_eq!(raw.seen().into_iter().rfind(is_cancellation).unwrap().body["params"]["requestId"], json!(3));
+    raw.wait_for_requests(2, is_cancellation).await;
+    assert_eq!(
+        raw.requests().into_iter().rfind(is_cancellation).unwrap().body["params"]["requestId"],
+        json!(3)
+    );
 }
 
 #[tokio::test]
 async fn http_stateless_cancellation_only_closes_the_connection() {
     // While the client waits for the head, and while it reads a stream.
     for streams in [false, true] {
-        let raw = Raw::start(move |_, wire| {
+        let raw = Raw::start(move |_, writer| {
             if streams {
-                wire.stream();
-                wire.write(": begun\n\n");
+                writer.stream();
+                writer.write(": begun\n\n");
             }
-            wire.closed();
-            Then::Close
+            writer.closed();
+            AfterResponse::Close
         });
-        let client = within(raw.modern()).await.unwrap();
+        let client = within(raw.stateless_client()).await.unwrap();
         let running = begin(&client);
-        raw.saw(1, Asked::is_call).await;
+        raw.wait_for_requests(1, ReceivedRequest::is_call).await;
         drop(running);
-        raw.ended(1).await;
+        raw.wait_for_closed(1).await;
         let late = within(client.call::<String>("t", ()).timeout(Duration::from_millis(50))).await;
         assert!(late.unwrap_err().is_timeout());
-        raw.ended(2).await;
-        assert_eq!(raw.seen().len(), 2, "only the two calls are sent");
+        raw.wait_for_closed(2).await;
+        assert_eq!(raw.requests().len(), 2, "only the two calls are sent");
     }
 }
 
 #[tokio::test]
 async fn handshake_is_never_cancelled() {
     // CANC-005
-    let raw = Raw::start(|asked, wire| {
-        if asked.header("x-answer").is_some() {
-            return hello(asked, wire).unwrap();
+    let raw = Raw::start(|request, writer| {
+        if request.header("x-answer").is_some() {
+            return answer_handshake(request, writer).unwrap();
         }
-        wire.closed();
-        Then::Close
+        writer.closed();
+        AfterResponse::Close
     });
     for revision in [super::HANDSHAKE, tsugite::prelude::Revision::V2024_11_05] {
         let running = Running::new(Client::connect(raw.url()).revision(revision).into_future());
-        let before = raw.seen().len();
-        raw.saw(before.max(1), |asked| asked.method() == "initialize").await;
+        let before = raw.requests().len();
+        raw.wait_for_requests(before.max(1), |request| request.method() == "initialize").await;
         drop(running);
         let late = Client::connect(raw.url()).revision(revision).timeout(Duration::from_millis(50));
         within(late).await.unwrap_err();
@@ -135,7 +140,7 @@ async fn handshake_is_never_cancelled() {
     assert_eq!(raw.count(is_cancellation), 0);
     // The same over pipes.
     let file = super::shell::Path::new();
-    let script = format!("while hear; do echo \"$line\" >> {}; done", file.0.display());
+    let script = format!("while read_line; do echo \"$line\" >> {}; done", file.0.display());
     let late = spawn(&script).timeout(Duration::from_millis(300));
     within(late).await.unwrap_err();
     assert!(file.text().contains("initialize") && !file.text().contains("cancelled"), "{}", file.text());
@@ -143,12 +148,13 @@ async fn handshake_is_never_cancelled() {
 
 #[tokio::test]
 async fn dropped_list_requests_no_more_pages() {
-    let raw = Raw::after_hello(|asked, wire| {
-        let cursor = asked.body["params"]["cursor"].as_str().unwrap_or("0").parse::<u64>().unwrap() + 1;
-        wire.json(
-            &asked.result(json!({"tools": [], "prompts": [{"name": "p"}], "nextCursor": cursor.to_string()})),
+    let raw = Raw::after_handshake(|request, writer| {
+        let cursor = request.body["params"]["cursor"].as_str().unwrap_or("0").parse::<u64>().unwrap() + 1;
+        writer.json(
+            &request
+                .result(json!({"tools": [], "prompts": [{"name": "p"}], "nextCursor": cursor.to_string()})),
         );
-        Then::Keep
+        AfterResponse::Keep
     });
     let client = within(raw.client()).await.unwrap();
     let mut prompts = client.list_prompts();
@@ -157,7 +163,7 @@ async fn dropped_list_requests_no_more_pages() {
     }
     drop(prompts);
     within(client.close()).await;
-    assert_eq!(raw.count(|asked| asked.method() == "prompts/list"), 3);
+    assert_eq!(raw.count(|request| request.method() == "prompts/list"), 3);
 }
 
 #[tokio::test]
@@ -165,14 +171,14 @@ async fn closing_the_client_ends_its_session_and_calls() {
     let raw = silent();
     let client = within(raw.client()).await.unwrap();
     let running = begin(&client);
-    raw.saw(1, Asked::is_call).await;
+    raw.wait_for_requests(1, ReceivedRequest::is_call).await;
     within(client.close()).await;
     let error = running.end().await.unwrap_err();
     assert!(error.may_have_run() && !error.is_timeout(), "{error}");
-    assert_eq!(raw.count(|asked| asked.verb == "DELETE"), 1);
+    assert_eq!(raw.count(|request| request.verb == "DELETE"), 1);
     // Once is enough.
     within(client.close()).await;
     assert!(call(&client, "t").await.is_err());
-    assert_eq!(raw.count(|asked| asked.verb == "DELETE"), 1);
+    assert_eq!(raw.count(|request| request.verb == "DELETE"), 1);
     assert_eq!(raw.calls(), 1);
 }

@@ -18,12 +18,12 @@ const ENDS: [(&str, &str); 3] = [
 async fn child_exit_during_a_call_is_reported_without_retry() {
     for (end, words) in ENDS {
         for script in [
-            format!("hello; hear; {end}"),
+            format!("handshake; read_line; {end}"),
             // Half a response does not count.
-            format!("hello; hear; printf '{{\"jsonrpc\":\"2.0\",\"id\":2,'; {end}"),
+            format!("handshake; read_line; printf '{{\"jsonrpc\":\"2.0\",\"id\":2,'; {end}"),
             // Neither does a response to another call, nor progress.
             format!(
-                r#"hello; hear; answer 9 no; say '{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":2,"progress":1}}}}'; {end}"#
+                r#"handshake; read_line; answer 9 no; send_line '{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":2,"progress":1}}}}'; {end}"#
             ),
         ] {
             let client = within(spawn(&script)).await.unwrap();
@@ -40,7 +40,7 @@ async fn child_exit_during_a_call_is_reported_without_retry() {
 
 #[tokio::test]
 async fn last_response_without_a_newline_is_read() {
-    let client = within(spawn(r#"hello; hear; printf '%s' "$(answer 2 last)""#)).await.unwrap();
+    let client = within(spawn(r#"handshake; read_line; printf '%s' "$(answer 2 last)""#)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "last");
 }
 
@@ -49,8 +49,8 @@ async fn child_exit_during_the_handshake_reports_code_and_stderr() {
     for (end, words) in ENDS {
         for script in [
             format!("echo why >&2; {end}"),
-            format!("echo why >&2; hear; {end}"),
-            format!("hear; printf '{{\"jsonrpc\":\"2.0\",\"id\":1,'; echo why >&2; {end}"),
+            format!("echo why >&2; read_line; {end}"),
+            format!("read_line; printf '{{\"jsonrpc\":\"2.0\",\"id\":1,'; echo why >&2; {end}"),
         ] {
             match kind(within(spawn(&script)).await) {
                 ErrorKind::Connect { step: ConnectStep::Handshake, reason } => {
@@ -67,7 +67,7 @@ async fn next_call_restarts_an_exited_child() {
     let file = super::shell::Path::new();
     // The first of them ends at once, the second answers.
     let script = format!(
-        "echo started >> {0}; hello; [ $(wc -l < {0}) = 1 ] && exit 3; hear; answer 2 second; drain",
+        "echo started >> {0}; handshake; [ $(wc -l < {0}) = 1 ] && exit 3; read_line; answer 2 second; drain",
         file.0.display()
     );
     let client = within(spawn(&script)).await.unwrap();
@@ -86,7 +86,7 @@ async fn next_call_restarts_an_exited_child() {
 #[tokio::test]
 async fn safe_request_is_retried_on_a_new_child_within_limits() {
     let file = super::shell::Path::new();
-    let script = format!("echo started >> {}; hello; hear; exit 1", file.0.display());
+    let script = format!("echo started >> {}; handshake; read_line; exit 1", file.0.display());
     let client = within(spawn(&script)).await.unwrap();
     assert!(matches!(kind(within(client.list_tools()).await), ErrorKind::ConnectionLost { .. }));
     assert_eq!(file.text().lines().count(), 3, "the first attempt and two retries");
@@ -96,7 +96,7 @@ async fn safe_request_is_retried_on_a_new_child_within_limits() {
 
 #[tokio::test]
 async fn child_exit_fails_every_pending_call() {
-    let script = r#"hello; hear; hear; hear; say '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'; kill -TERM $$"#;
+    let script = r#"handshake; read_line; read_line; read_line; send_line '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'; kill -TERM $$"#;
     let client = within(spawn(script)).await.unwrap();
     let calls = (0..3).map(|_| call(&client, "t"));
     for outcome in futures_util::future::join_all(calls).await {
@@ -113,7 +113,7 @@ async fn child_exit_fails_every_pending_call() {
 async fn probe_that_kills_its_child_falls_back_to_handshake() {
     let file = super::shell::Path::new();
     let script = format!(
-        r#"echo started >> {0}; hear; case "$line" in *discover*) exit 1;; esac; welcome; hear; hear; answer 2 yes; drain"#,
+        r#"echo started >> {0}; read_line; case "$line" in *discover*) exit 1;; esac; welcome; read_line; read_line; answer 2 yes; drain"#,
         file.0.display()
     );
     let client = within(Client::spawn(sh(&script))).await.unwrap();
@@ -121,14 +121,14 @@ async fn probe_that_kills_its_child_falls_back_to_handshake() {
     assert_eq!(file.text().lines().count(), 2);
     // A child that always exits is not restarted forever.
     let file = super::shell::Path::new();
-    let script = format!("echo started >> {}; hear; exit 1", file.0.display());
+    let script = format!("echo started >> {}; read_line; exit 1", file.0.display());
     assert!(matches!(kind(within(Client::spawn(sh(&script))).await), ErrorKind::Connect { .. }));
     assert_eq!(file.text().lines().count(), 2);
 }
 
 #[tokio::test]
 async fn stateless_child_exit_fails_the_call() {
-    let client = within(spawn_modern("hear; exit 4")).await.unwrap();
+    let client = within(spawn_modern("read_line; exit 4")).await.unwrap();
     match kind(call(&client, "t").await) {
         ErrorKind::ConnectionLost { may_have_run: true, reason } => {
             assert!(reason.contains("code 4"), "{reason}")
@@ -152,9 +152,9 @@ async fn closing_during_resubscription_logs_no_warning() {
     let first = Path::new();
     let client = within(spawn(&format!(
         r#"if [ ! -e {0} ]; then
-            : > {0}; hello; hear; say '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'; exit
+            : > {0}; handshake; read_line; send_line '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'; exit
         fi
-        hello; hear; echo again >&2; drain"#,
+        handshake; read_line; echo again >&2; drain"#,
         first.0.display()
     )))
     .await
@@ -180,7 +180,9 @@ const INITIALIZED: &str = r#"{"jsonrpc":"2.0","id":2,"result":{"protocolVersion"
 #[tokio::test]
 async fn late_result_of_the_probe_counts_before_initialize() {
     // The child reads `initialize` too before it answers: it takes longer than the timeout of the probe to start.
-    let script = format!("hear; hear; say '{DISCOVERED}'; say '{INITIALIZED}'; hear; answer 3 yes; drain");
+    let script = format!(
+        "read_line; read_line; send_line '{DISCOVERED}'; send_line '{INITIALIZED}'; read_line; answer 3 yes; drain"
+    );
     let builder = Client::spawn(sh(&script)).probe_timeout(std::time::Duration::from_millis(50));
     let client = within(builder).await.unwrap();
     assert_eq!(client.revision(), Revision::V2026_07_28);
@@ -191,21 +193,21 @@ async fn late_result_of_the_probe_counts_before_initialize() {
 #[tokio::test]
 async fn revision_guessed_after_a_timeout_is_not_recorded() {
     let slow = |script: &str| {
-        Client::spawn(sh(&format!("hear; hear; {script}; drain")))
+        Client::spawn(sh(&format!("read_line; read_line; {script}; drain")))
             .probe_timeout(std::time::Duration::from_millis(50))
     };
-    let client = within(slow(&format!("say '{INITIALIZED}'"))).await.unwrap();
+    let client = within(slow(&format!("send_line '{INITIALIZED}'"))).await.unwrap();
     assert_eq!((client.revision(), client.probe_record()), (Revision::V2025_11_25, None));
     // An error is an answer, even a late one.
-    let refused = r#"say '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}'"#;
-    let client = within(slow(&format!("{refused}; say '{INITIALIZED}'"))).await.unwrap();
+    let refused = r#"send_line '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}'"#;
+    let client = within(slow(&format!("{refused}; send_line '{INITIALIZED}'"))).await.unwrap();
     assert_eq!(client.probe_record().map(|record| record.revision), Some(Revision::V2025_11_25));
 }
 
 #[tokio::test]
 async fn calls_do_not_restart_a_child_that_always_exits() {
     let file = Path::new();
-    let script = format!("echo started >> {}; hello; exit 3", file.0.display());
+    let script = format!("echo started >> {}; handshake; exit 3", file.0.display());
     let client = within(spawn(&script)).await.unwrap();
     let mut last = None;
     for _ in 0..20 {
@@ -225,9 +227,9 @@ async fn exited_child_is_restarted_for_its_listeners() {
     let first = Path::new();
     let script = format!(
         r#"if [ ! -e {0} ]; then
-            : > {0}; hello; hear; say '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'; exit
+            : > {0}; handshake; read_line; send_line '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'; exit
         fi
-        hello; drain"#,
+        handshake; drain"#,
         first.0.display()
     );
     let client = within(spawn(&script)).await.unwrap();
@@ -242,7 +244,7 @@ async fn listeners_hear_that_a_child_is_gone() {
     let file = Path::new();
     let script = format!(
         r#"echo started >> {0}; [ $(wc -l < {0}) -gt 1 ] && exit 5
-        hello; hear; say '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'"#,
+        handshake; read_line; send_line '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'"#,
         file.0.display()
     );
     let client = within(spawn(&script)).await.unwrap();

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 use tsugite::client::{Authorizer, Challenge, Client, ClientError, ConnectStep, ErrorKind, Result};
 
-use super::raw::{Asked, Raw, Then, hello};
+use super::raw::{AfterResponse, Raw, ReceivedRequest, answer_handshake};
 use super::{call, kind, until, within};
 
 /// A secret that must not appear anywhere.
@@ -17,14 +17,14 @@ const SECRET: &str = "hunter2-is-the-secret";
 #[tokio::test]
 async fn redirect_to_another_server_is_not_followed() {
     // T-21
-    let other = Raw::start(|asked, wire| {
-        wire.json(&asked.answer("stolen"));
-        Then::Keep
+    let other = Raw::start(|request, writer| {
+        writer.json(&request.answer("stolen"));
+        AfterResponse::Keep
     });
     let (port, stranger) = (other.address.port(), other.url());
-    let raw = Raw::after_hello(move |asked, wire| {
-        let here = asked.header("host").unwrap();
-        let location = match asked.body["params"]["arguments"]["to"].as_str().unwrap() {
+    let raw = Raw::after_handshake(move |request, writer| {
+        let here = request.header("host").unwrap();
+        let location = match request.body["params"]["arguments"]["to"].as_str().unwrap() {
             "url" => stranger.clone(),
             "host" => stranger.replace("http:", ""),
             "tls" => format!("https://{here}/mcp"),
@@ -34,8 +34,8 @@ async fn redirect_to_another_server_is_not_followed() {
             "file" => "file:///etc/passwd".to_owned(),
             _ => String::new(),
         };
-        wire.status(307, &format!("location: {location}\r\n"), "");
-        Then::Keep
+        writer.status(307, &format!("location: {location}\r\n"), "");
+        AfterResponse::Keep
     });
     let client = within(raw.client().bearer(SECRET).header("x-key", SECRET)).await.unwrap();
     // These are read as paths of the same server.
@@ -49,23 +49,23 @@ async fn redirect_to_another_server_is_not_followed() {
         );
         hides_secret(&error);
     }
-    assert!(other.seen().is_empty(), "{:?}", other.seen());
+    assert!(other.requests().is_empty(), "{:?}", other.requests());
 }
 
 #[tokio::test]
 async fn redirect_on_the_same_server_keeps_message_and_credentials() {
     for status in [301, 302, 307, 308] {
-        let raw = Raw::after_hello(move |asked, wire| {
-            match asked.path.as_str() {
-                "/mcp" => wire.status(status, "location: /elsewhere/mcp?x=1\r\n", ""),
-                _ => wire.json(&asked.answer("yes")),
+        let raw = Raw::after_handshake(move |request, writer| {
+            match request.path.as_str() {
+                "/mcp" => writer.status(status, "location: /elsewhere/mcp?x=1\r\n", ""),
+                _ => writer.json(&request.answer("yes")),
             }
-            Then::Keep
+            AfterResponse::Keep
         });
         let client = within(raw.client().bearer(SECRET)).await.unwrap();
         let called = within(client.call::<String>("t", json!({})).idempotent()).await;
         assert_eq!(called.unwrap(), "yes");
-        let last = raw.seen().pop().unwrap();
+        let last = raw.requests().pop().unwrap();
         assert_eq!((last.verb.as_str(), last.path.as_str()), ("POST", "/elsewhere/mcp?x=1"));
         assert!(last.header("authorization").unwrap().ends_with(SECRET));
     }
@@ -74,7 +74,7 @@ async fn redirect_on_the_same_server_keeps_message_and_credentials() {
 #[tokio::test]
 async fn endpoint_on_another_server_is_refused() {
     // HSSE-013, T-22
-    let other = Raw::start(|_, _| Then::Close);
+    let other = Raw::start(|_, _| AfterResponse::Close);
     let address = other.address;
     for endpoint in [
         format!("http://{address}/messages"),
@@ -82,18 +82,18 @@ async fn endpoint_on_another_server_is_refused() {
         "https://127.0.0.1/m".into(),
         "http://[".into(),
     ] {
-        let raw = Raw::start(move |_, wire| {
-            wire.stream();
-            wire.write(format!("event: endpoint\ndata: {endpoint}\n\n"));
-            wire.closed();
-            Then::Close
+        let raw = Raw::start(move |_, writer| {
+            writer.stream();
+            writer.write(format!("event: endpoint\ndata: {endpoint}\n\n"));
+            writer.closed();
+            AfterResponse::Close
         });
         let error = within(Client::connect(raw.url()).http_sse().bearer(SECRET)).await.unwrap_err();
         assert!(matches!(error.kind(), ErrorKind::Connect { step: ConnectStep::Handshake, .. }), "{error}");
         assert!(error.to_string().contains("another server"), "{error}");
-        assert_eq!(raw.seen().len(), 1, "nothing was posted anywhere");
+        assert_eq!(raw.requests().len(), 1, "nothing was posted anywhere");
     }
-    assert!(other.seen().is_empty());
+    assert!(other.requests().is_empty());
 }
 
 #[tokio::test]
@@ -105,11 +105,11 @@ async fn missing_endpoint_event_times_out() {
         "event: other\ndata: /messages\n\n",
         "event: endpoint\ndata: /messages\n",
     ] {
-        let raw = Raw::start(move |_, wire| {
-            wire.stream();
-            wire.write(said);
-            wire.closed();
-            Then::Close
+        let raw = Raw::start(move |_, writer| {
+            writer.stream();
+            writer.write(said);
+            writer.closed();
+            AfterResponse::Close
         });
         let connecting = Client::connect(raw.url()).http_sse().probe_timeout(Duration::from_millis(100));
         assert!(
@@ -117,47 +117,47 @@ async fn missing_endpoint_event_times_out() {
             "{said}"
         );
         // The client closes the stream.
-        raw.ended(1).await;
+        raw.wait_for_closed(1).await;
     }
 }
 
 #[tokio::test]
 async fn broken_http_sse_stream_fails_its_calls_and_reopens() {
     // HSSE-003, HSSE-011
-    let raw = Raw::start(|asked, wire| {
-        if asked.verb == "POST" {
-            let path = asked.path.clone();
-            wire.status(202, "", "");
+    let raw = Raw::start(|request, writer| {
+        if request.verb == "POST" {
+            let path = request.path.clone();
+            writer.status(202, "", "");
             if let Some(session) = path.strip_prefix("/messages?s=") {
-                MAIL.lock().unwrap().push((session.to_owned(), asked.clone()));
+                MAIL.lock().unwrap().push((session.to_owned(), request.clone()));
             }
-            return Then::Keep;
+            return AfterResponse::Keep;
         }
-        let session = asked.connection.to_string();
-        wire.stream();
-        wire.write(format!("event: endpoint\ndata: /messages?s={session}\n\n"));
+        let session = request.connection.to_string();
+        writer.stream();
+        writer.write(format!("event: endpoint\ndata: /messages?s={session}\n\n"));
         loop {
             let mut mail = MAIL.lock().unwrap();
             let Some(at) = mail.iter().position(|(to, _)| *to == session) else {
                 drop(mail);
                 std::thread::yield_now();
                 // Writing notices a client that has disconnected.
-                if !wire.write(":\n\n") {
-                    return Then::Close;
+                if !writer.write(":\n\n") {
+                    return AfterResponse::Close;
                 }
                 continue;
             };
             let (_, message) = mail.remove(at);
             drop(mail);
             match (message.method(), message.body["params"]["name"].as_str()) {
-                ("initialize", _) => drop(wire.event(None, &super::raw::welcome(&message))),
-                ("tools/call", Some("breaks")) => return Then::Close,
-                ("tools/call", _) => drop(wire.event(None, &message.answer("yes"))),
+                ("initialize", _) => drop(writer.event(None, &super::raw::welcome(&message))),
+                ("tools/call", Some("breaks")) => return AfterResponse::Close,
+                ("tools/call", _) => drop(writer.event(None, &message.answer("yes"))),
                 _ => {}
             }
         }
     });
-    static MAIL: Mutex<Vec<(String, Asked)>> = Mutex::new(Vec::new());
+    static MAIL: Mutex<Vec<(String, ReceivedRequest)>> = Mutex::new(Vec::new());
     let client = within(Client::connect(raw.url()).http_sse()).await.unwrap();
     assert_eq!(call(&client, "works").await.unwrap(), "yes");
     assert!(matches!(
@@ -165,15 +165,15 @@ async fn broken_http_sse_stream_fails_its_calls_and_reopens() {
         ErrorKind::ConnectionLost { may_have_run: true, .. }
     ));
     assert_eq!(call(&client, "works").await.unwrap(), "yes");
-    assert_eq!(raw.count(|asked| asked.verb == "GET"), 2);
-    assert_eq!(raw.count(|asked| asked.body["params"]["name"] == "breaks"), 1);
+    assert_eq!(raw.count(|request| request.verb == "GET"), 2);
+    assert_eq!(raw.count(|request| request.body["params"]["name"] == "breaks"), 1);
 }
 
 #[tokio::test]
 async fn https_fails_if_tls_fails() {
-    let raw = Raw::start(|_, wire| {
-        wire.write("HTTP/1.1 400 Bad Request\r\n\r\n");
-        Then::Close
+    let raw = Raw::start(|_, writer| {
+        writer.write("HTTP/1.1 400 Bad Request\r\n\r\n");
+        AfterResponse::Close
     });
     let url = format!("https://{}/mcp?key={SECRET}", raw.address);
     let error = within(Client::connect(url).bearer(SECRET)).await.unwrap_err();
@@ -184,19 +184,19 @@ async fn https_fails_if_tls_fails() {
         other => panic!("{other:?}"),
     }
     hides_secret(&error);
-    assert!(!raw.seen().iter().any(|asked| asked.header("authorization").is_some()));
+    assert!(!raw.requests().iter().any(|request| request.header("authorization").is_some()));
 }
 
 #[tokio::test]
 async fn unauthorized_without_an_authorizer_reports_the_challenge() {
     for status in [401, 403] {
-        let raw = Raw::after_hello(move |_, wire| {
-            wire.status(
+        let raw = Raw::after_handshake(move |_, writer| {
+            writer.status(
                 status,
                 "www-authenticate: Bearer resource_metadata=\"http://x/\"\r\nwww-authenticate: Basic\r\n",
                 "no",
             );
-            Then::Keep
+            AfterResponse::Keep
         });
         let url = format!("{}?token={SECRET}", raw.url());
         for client in [
@@ -219,9 +219,9 @@ async fn unauthorized_without_an_authorizer_reports_the_challenge() {
         }
         assert_eq!(raw.calls(), 2);
         // The same for the first request.
-        let raw = Raw::start(move |_, wire| {
-            wire.status(status, "", "");
-            Then::Keep
+        let raw = Raw::start(move |_, writer| {
+            writer.status(status, "", "");
+            AfterResponse::Keep
         });
         for connecting in [raw.client(), Client::connect(raw.url()), Client::connect(raw.url()).http_sse()] {
             // Without a challenge the status may mean something else, so the body is reported.
@@ -230,7 +230,7 @@ async fn unauthorized_without_an_authorizer_reports_the_challenge() {
                 (_, other) => panic!("{other:?}"),
             }
         }
-        assert_eq!(raw.seen().len(), 3, "an authorization error does not decide the era");
+        assert_eq!(raw.requests().len(), 3, "an authorization error does not decide the era");
     }
 }
 
@@ -254,12 +254,12 @@ impl Authorizer for Willing {
 
 #[tokio::test]
 async fn authorizer_is_called_and_its_token_is_sent() {
-    let raw = Raw::after_hello(|asked, wire| {
-        match asked.header("authorization") {
-            Some(token) if token == format!("Bearer {SECRET}-1") => wire.json(&asked.answer("in")),
-            _ => wire.status(401, "www-authenticate: Bearer scope=\"a\"\r\n", ""),
+    let raw = Raw::after_handshake(|request, writer| {
+        match request.header("authorization") {
+            Some(token) if token == format!("Bearer {SECRET}-1") => writer.json(&request.answer("in")),
+            _ => writer.status(401, "www-authenticate: Bearer scope=\"a\"\r\n", ""),
         }
-        Then::Keep
+        AfterResponse::Keep
     });
     let challenges = Arc::default();
     let client = within(raw.client().authorizer(Willing(Arc::clone(&challenges)))).await.unwrap();
@@ -268,20 +268,20 @@ async fn authorizer_is_called_and_its_token_is_sent() {
     let challenges = challenges.lock().unwrap();
     assert_eq!(challenges.len(), 1);
     assert_eq!(challenges[0].www_authenticate, ["Bearer scope=\"a\""]);
-    let all: Vec<_> = raw.seen().into_iter().filter(Asked::is_call).collect();
+    let all: Vec<_> = raw.requests().into_iter().filter(ReceivedRequest::is_call).collect();
     assert_eq!(all.len(), 3);
     assert_eq!(all[0].body, all[1].body, "the same message with other credentials");
     // Credentials are sent with every request.
-    assert!(raw.seen().iter().all(|asked| asked.header("authorization").is_some()));
+    assert!(raw.requests().iter().all(|request| request.header("authorization").is_some()));
 }
 
 #[tokio::test]
 async fn authorizer_is_called_at_most_twice_per_request() {
     // C-24
     for status in [401, 403] {
-        let raw = Raw::after_hello(move |_, wire| {
-            wire.status(status, "www-authenticate: Bearer\r\n", "");
-            Then::Keep
+        let raw = Raw::after_handshake(move |_, writer| {
+            writer.status(status, "www-authenticate: Bearer\r\n", "");
+            AfterResponse::Keep
         });
         let challenges = Arc::default();
         let client = within(raw.client().authorizer(Willing(Arc::clone(&challenges)))).await.unwrap();
@@ -295,23 +295,23 @@ async fn authorizer_is_called_at_most_twice_per_request() {
 #[tokio::test]
 async fn errors_contain_no_secrets() {
     // A server that is unreachable, silent, broken, or busy.
-    let ways: [fn(&Asked, &mut super::raw::Wire) -> Then; 5] = [
-        |_, _| Then::Close,
-        |_, wire| {
-            wire.closed();
-            Then::Close
+    let ways: [fn(&ReceivedRequest, &mut super::raw::ResponseWriter) -> AfterResponse; 5] = [
+        |_, _| AfterResponse::Close,
+        |_, writer| {
+            writer.closed();
+            AfterResponse::Close
         },
-        |_, wire| {
-            wire.write("garbage\r\n\r\n");
-            Then::Close
+        |_, writer| {
+            writer.write("garbage\r\n\r\n");
+            AfterResponse::Close
         },
-        |_, wire| {
-            wire.status(503, "retry-after: 999\r\n", "");
-            Then::Keep
+        |_, writer| {
+            writer.status(503, "retry-after: 999\r\n", "");
+            AfterResponse::Keep
         },
-        |_, wire| {
-            wire.json(&json!({"jsonrpc": "2.0", "id": "?", "result": 7}));
-            Then::Keep
+        |_, writer| {
+            writer.json(&json!({"jsonrpc": "2.0", "id": "?", "result": 7}));
+            AfterResponse::Keep
         },
     ];
     for way in ways {
@@ -344,17 +344,17 @@ async fn errors_contain_no_secrets() {
 #[tokio::test]
 async fn session_id_is_sent_unchanged_and_never_shown() {
     // SESS-004
-    let raw = Raw::start(|asked, wire| {
-        if asked.method() == "initialize" {
-            wire.json_with(&format!("mcp-session-id: {SECRET}\r\n"), &super::raw::welcome(asked));
-            return Then::Keep;
+    let raw = Raw::start(|request, writer| {
+        if request.method() == "initialize" {
+            writer.json_with(&format!("mcp-session-id: {SECRET}\r\n"), &super::raw::welcome(request));
+            return AfterResponse::Keep;
         }
-        assert_eq!(asked.header("mcp-session-id"), Some(SECRET));
-        match hello(asked, wire) {
+        assert_eq!(request.header("mcp-session-id"), Some(SECRET));
+        match answer_handshake(request, writer) {
             Some(then) => then,
             None => {
-                wire.status(500, "", "");
-                Then::Keep
+                writer.status(500, "", "");
+                AfterResponse::Keep
             }
         }
     });
@@ -362,7 +362,7 @@ async fn session_id_is_sent_unchanged_and_never_shown() {
     hides_secret(&call(&client, "t").await.unwrap_err());
     assert!(!format!("{client:?}").contains(SECRET));
     drop(client);
-    until(|| raw.count(|asked| asked.verb == "DELETE") == 1).await;
+    until(|| raw.count(|request| request.verb == "DELETE") == 1).await;
 }
 
 fn hides_secret(error: &ClientError) {

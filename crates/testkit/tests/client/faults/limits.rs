@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tsugite::client::{Client, ErrorKind, FormResponse, TimeoutKind};
 
-use super::raw::{Asked, Raw, Then, hello};
+use super::raw::{AfterResponse, Raw, ReceivedRequest, answer_handshake};
 use super::shell::spawn;
 use super::{call, kind, until, within, without_growing};
 
@@ -23,15 +23,16 @@ fn note(method: &str, params: Value) -> Value {
 
 #[tokio::test]
 async fn endless_response_head_is_refused() {
-    let raw = Raw::after_hello(|asked, wire| {
-        wire.write("HTTP/1.1 200 OK\r\n");
-        match asked.body["params"]["name"].as_str() {
-            Some("one") => wire.for_ever("x".repeat(1 << 16)),
-            Some("many") => wire.for_ever("x-more: and more\r\n".repeat(1_000)),
-            _ => wire.for_ever(format!("HTTP/1.1 100 Continue\r\nx: {}\r\n\r\n", "x".repeat(1_000))),
+    let raw = Raw::after_handshake(|request, writer| {
+        writer.write("HTTP/1.1 200 OK\r\n");
+        match request.body["params"]["name"].as_str() {
+            Some("one") => writer.repeat_until_closed("x".repeat(1 << 16)),
+            Some("many") => writer.repeat_until_closed("x-more: and more\r\n".repeat(1_000)),
+            _ => writer
+                .repeat_until_closed(format!("HTTP/1.1 100 Continue\r\nx: {}\r\n\r\n", "x".repeat(1_000))),
         }
     });
-    let client = within(raw.modern()).await.unwrap();
+    let client = within(raw.stateless_client()).await.unwrap();
     for name in ["one", "many"] {
         let error = without_growing(call(&client, name)).await.unwrap_err();
         assert!(error.may_have_run(), "{name}: {error}");
@@ -45,11 +46,11 @@ async fn endless_response_head_is_refused() {
 #[tokio::test]
 async fn endless_response_body_is_too_large() {
     // M-09
-    let raw = Raw::after_hello(|_, wire| {
-        wire.write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n[");
-        wire.for_ever("[".repeat(1 << 16))
+    let raw = Raw::after_handshake(|_, writer| {
+        writer.write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n[");
+        writer.repeat_until_closed("[".repeat(1 << 16))
     });
-    for client in [raw.client(), raw.modern()] {
+    for client in [raw.client(), raw.stateless_client()] {
         let client = within(client.max_message_bytes(1 << 20)).await.unwrap();
         assert!(matches!(kind(without_growing(call(&client, "t")).await), ErrorKind::TooLarge(_)));
     }
@@ -60,13 +61,13 @@ async fn endless_response_body_is_too_large() {
 async fn endless_event_is_too_large() {
     let lines = ["data: ", "data: x\n", ": comment ", "id: ", "event: ", "x"];
     for line in lines {
-        let raw = Raw::after_hello(move |_, wire| {
-            wire.stream();
+        let raw = Raw::after_handshake(move |_, writer| {
+            writer.stream();
             let more = if line.ends_with('\n') { line } else { "x" };
-            wire.write(line);
-            wire.for_ever(more.repeat(1 << 16))
+            writer.write(line);
+            writer.repeat_until_closed(more.repeat(1 << 16))
         });
-        for client in [raw.client(), raw.modern()] {
+        for client in [raw.client(), raw.stateless_client()] {
             let client = within(client.max_message_bytes(1 << 20)).await.unwrap();
             assert!(
                 matches!(kind(without_growing(call(&client, "t")).await), ErrorKind::TooLarge(_)),
@@ -80,14 +81,14 @@ async fn endless_event_is_too_large() {
 #[tokio::test]
 async fn only_real_progress_extends_the_timeout() {
     // F-31
-    let pieces: [fn(&Asked) -> String; 5] = [
+    let pieces: [fn(&ReceivedRequest) -> String; 5] = [
         |_| ": comment\n\n".into(),
         |_| "id: 1\ndata:\n\n".into(),
         |_| "data: no message\n\n".into(),
         |_| format!("data: {}\n\n", note("notifications/message", json!({"level": "info", "data": "x"}))),
         // Progress that stays the same, falls, or belongs to another call.
-        |asked| {
-            let all = [(asked.id(), 1.0), (asked.id(), 0.5), (asked.id() + 7, 2.0)];
+        |request| {
+            let all = [(request.id(), 1.0), (request.id(), 0.5), (request.id() + 7, 2.0)];
             all.map(|(token, progress)| {
                 format!(
                     "data: {}\n\n",
@@ -98,12 +99,12 @@ async fn only_real_progress_extends_the_timeout() {
         },
     ];
     for piece in pieces {
-        let raw = Raw::after_hello(move |asked, wire| {
-            wire.write(CHUNKED);
-            let piece = piece(asked).repeat(50);
-            wire.for_ever(format!("{:x}\r\n{piece}\r\n", piece.len()))
+        let raw = Raw::after_handshake(move |request, writer| {
+            writer.write(CHUNKED);
+            let piece = piece(request).repeat(50);
+            writer.repeat_until_closed(format!("{:x}\r\n{piece}\r\n", piece.len()))
         });
-        for client in [raw.client(), raw.modern()] {
+        for client in [raw.client(), raw.stateless_client()] {
             let client = within(client).await.unwrap();
             let call = client.call::<String>("t", ()).timeout(SHORT);
             match kind(without_growing(within(call)).await) {
@@ -116,20 +117,20 @@ async fn only_real_progress_extends_the_timeout() {
 
 #[tokio::test]
 async fn endless_progress_ends_at_the_total_timeout() {
-    let raw = Raw::after_hello(|asked, wire| {
-        wire.stream();
+    let raw = Raw::after_handshake(|request, writer| {
+        writer.stream();
         for step in 0.. {
-            if !wire.event(
+            if !writer.event(
                 None,
-                &note("notifications/progress", json!({"progressToken": asked.id(), "progress": step})),
+                &note("notifications/progress", json!({"progressToken": request.id(), "progress": step})),
             ) {
                 break;
             }
         }
-        Then::Close
+        AfterResponse::Close
     });
     let told = Arc::new(AtomicUsize::new(0));
-    let client = within(raw.modern()).await.unwrap();
+    let client = within(raw.stateless_client()).await.unwrap();
     let count = Arc::clone(&told);
     let call =
         client.call::<String>("t", ()).timeout(Duration::from_secs(50)).total_timeout(SHORT).on_progress(
@@ -156,7 +157,7 @@ async fn endless_notifications_of_a_child_do_not_block_calls() {
     ] {
         // They come while the call is pending, and after its response.
         let client = within(spawn(&format!(
-            "hello; hear; (yes '{note}' | head -n 20000); answer 2 yes; yes '{note}'"
+            "handshake; read_line; (yes '{note}' | head -n 20000); answer 2 yes; yes '{note}'"
         )))
         .await
         .unwrap();
@@ -169,9 +170,9 @@ async fn endless_notifications_of_a_child_do_not_block_calls() {
 #[tokio::test]
 async fn endless_and_cyclic_pages_are_refused() {
     // F-30
-    let raw = Raw::after_hello(|asked, wire| {
-        let cursor = asked.body["params"]["cursor"].as_str().unwrap_or("0").to_owned();
-        let next = match asked.method() {
+    let raw = Raw::after_handshake(|request, writer| {
+        let cursor = request.body["params"]["cursor"].as_str().unwrap_or("0").to_owned();
+        let next = match request.method() {
             // An endless list of new pages.
             "tools/list" => (cursor.parse::<u64>().unwrap() + 1).to_string(),
             // Two that name each other.
@@ -180,14 +181,14 @@ async fn endless_and_cyclic_pages_are_refused() {
             _ => String::new(),
         };
         let tool = json!({"name": format!("t{cursor}"), "inputSchema": {"type": "object"}});
-        wire.json(&asked.result(
+        writer.json(&request.result(
             json!({"tools": [tool], "prompts": [{"name": "p"}], "resources": [], "nextCursor": next}),
         ));
-        Then::Keep
+        AfterResponse::Keep
     });
-    for client in [raw.client(), raw.modern()] {
+    for client in [raw.client(), raw.stateless_client()] {
         let client = within(client.max_pages(20)).await.unwrap();
-        let of = |method: &'static str| raw.count(move |asked| asked.method() == method);
+        let of = |method: &'static str| raw.count(move |request| request.method() == method);
         let before = (of("tools/list"), of("prompts/list"), of("resources/list"));
         assert!(matches!(kind(within(client.list_tools()).await), ErrorKind::TooLarge(_)));
         assert_eq!(of("tools/list") - before.0, 20);
@@ -210,18 +211,19 @@ async fn endless_and_cyclic_pages_are_refused() {
 async fn endless_rounds_are_refused() {
     // M-08
     let form = json!({"method": "elicitation/create", "params": {"mode": "form", "message": "again?", "requestedSchema": {"type": "object", "properties": {}}}});
-    let raw = Raw::start(move |asked, wire| {
-        let state = asked.body["params"]["requestState"].as_str().unwrap_or("0").parse::<u64>().unwrap() + 1;
+    let raw = Raw::start(move |request, writer| {
+        let state =
+            request.body["params"]["requestState"].as_str().unwrap_or("0").parse::<u64>().unwrap() + 1;
         let mut result = json!({"resultType": "input_required", "requestState": state.to_string()});
-        if asked.body["params"]["name"] == "asks" {
+        if request.body["params"]["name"] == "asks" {
             result["inputRequests"] = json!({"q": form});
         }
-        wire.json(&asked.result(result));
-        Then::Keep
+        writer.json(&request.result(result));
+        AfterResponse::Keep
     });
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&asked);
-    let client = raw.modern().max_rounds(5).on_elicit_form(move |_| {
+    let forms = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&forms);
+    let client = raw.stateless_client().max_rounds(5).on_elicit_form(move |_| {
         count.fetch_add(1, Ordering::SeqCst);
         async { FormResponse::accept_defaults() }
     });
@@ -232,18 +234,18 @@ async fn endless_rounds_are_refused() {
         assert!(matches!(kind(call(&client, name).await), ErrorKind::InputRequired(_)));
         assert_eq!(raw.calls() - before, 6, "{name}");
     }
-    assert!(asked.load(Ordering::SeqCst) <= 6);
+    assert!(forms.load(Ordering::SeqCst) <= 6);
 }
 
 #[tokio::test]
 async fn endless_redirects_are_refused() {
-    let raw = Raw::after_hello(|asked, wire| {
-        let status = asked.body["params"]["arguments"]["status"].as_u64().unwrap() as u16;
-        let number: u64 = asked.path.rsplit('/').next().unwrap().parse().unwrap_or(0);
+    let raw = Raw::after_handshake(|request, writer| {
+        let status = request.body["params"]["arguments"]["status"].as_u64().unwrap() as u16;
+        let number: u64 = request.path.rsplit('/').next().unwrap().parse().unwrap_or(0);
         // To itself, or to a new path each time.
         let next = if status == 307 { "/mcp".to_owned() } else { format!("/mcp/{}", number + 1) };
-        wire.status(status, &format!("location: {next}\r\n"), "");
-        Then::Keep
+        writer.status(status, &format!("location: {next}\r\n"), "");
+        AfterResponse::Keep
     });
     let client = within(raw.client()).await.unwrap();
     for status in [301, 302, 307, 308] {
@@ -256,11 +258,11 @@ async fn endless_redirects_are_refused() {
 
 #[tokio::test]
 async fn retries_of_a_busy_server_are_limited() {
-    let raw = Raw::after_hello(|asked, wire| {
-        let arguments = &asked.body["params"]["arguments"];
+    let raw = Raw::after_handshake(|request, writer| {
+        let arguments = &request.body["params"]["arguments"];
         let after = arguments["after"].as_str().map(|after| format!("retry-after: {after}\r\n"));
-        wire.status(arguments["status"].as_u64().unwrap() as u16, &after.unwrap_or_default(), "later");
-        Then::Keep
+        writer.status(arguments["status"].as_u64().unwrap() as u16, &after.unwrap_or_default(), "later");
+        AfterResponse::Keep
     });
     let client = within(raw.client()).await.unwrap();
     let absurd =
@@ -294,72 +296,72 @@ async fn retries_of_a_busy_server_are_limited() {
 #[tokio::test]
 async fn get_stream_that_closes_at_once_reopens_with_backoff() {
     // HTTP-032
-    let raw = Raw::start(|asked, wire| {
-        if asked.verb != "GET" {
-            return hello(asked, wire).unwrap();
+    let raw = Raw::start(|request, writer| {
+        if request.verb != "GET" {
+            return answer_handshake(request, writer).unwrap();
         }
-        wire.stream();
-        wire.write("retry: 0\n\n");
-        Then::Close
+        writer.stream();
+        writer.write("retry: 0\n\n");
+        AfterResponse::Close
     });
     let start = Instant::now();
     let _client = within(raw.client()).await.unwrap();
-    raw.saw(5, |asked| asked.verb == "GET").await;
+    raw.wait_for_requests(5, |request| request.verb == "GET").await;
     // The backoff doubles each time, and does not start at zero.
     assert!(start.elapsed() >= Duration::from_millis(15 * 50), "four pauses in {:?}", start.elapsed());
 }
 
 #[tokio::test]
 async fn get_stream_with_one_event_each_time_has_backoff() {
-    let raw = Raw::start(|asked, wire| {
-        if asked.verb != "GET" {
-            return hello(asked, wire).unwrap();
+    let raw = Raw::start(|request, writer| {
+        if request.verb != "GET" {
+            return answer_handshake(request, writer).unwrap();
         }
-        wire.stream();
-        wire.write("retry: 0\n");
-        wire.event(Some("x"), &note("notifications/message", json!({"level": "info", "data": "x"})));
-        Then::Close
+        writer.stream();
+        writer.write("retry: 0\n");
+        writer.event(Some("x"), &note("notifications/message", json!({"level": "info", "data": "x"})));
+        AfterResponse::Close
     });
     let start = Instant::now();
     let _client = within(raw.client()).await.unwrap();
-    raw.saw(11, |asked| asked.verb == "GET").await;
+    raw.wait_for_requests(11, |request| request.verb == "GET").await;
     assert!(start.elapsed() >= Duration::from_millis(500), "ten streams in {:?}", start.elapsed());
 }
 
 #[tokio::test]
 async fn repeatedly_broken_call_stream_is_resumed_with_backoff() {
-    let raw = Raw::start(|asked, wire| {
-        if asked.is_call() || asked.header("last-event-id").is_some() {
-            wire.stream();
-            wire.write("retry: 0\n");
-            wire.event(Some("x"), &note("notifications/message", json!({"level": "info", "data": "x"})));
-            return Then::Close;
+    let raw = Raw::start(|request, writer| {
+        if request.is_call() || request.header("last-event-id").is_some() {
+            writer.stream();
+            writer.write("retry: 0\n");
+            writer.event(Some("x"), &note("notifications/message", json!({"level": "info", "data": "x"})));
+            return AfterResponse::Close;
         }
-        hello(asked, wire).unwrap()
+        answer_handshake(request, writer).unwrap()
     });
     let client = within(raw.client()).await.unwrap();
     let start = Instant::now();
     let late = within(client.call::<String>("t", ()).timeout(Duration::from_secs(1))).await.unwrap_err();
     assert!(late.may_have_run(), "{late}");
-    let (seen, time) = (raw.seen().len() as u32, start.elapsed());
+    let (seen, time) = (raw.requests().len() as u32, start.elapsed());
     assert!(Duration::from_millis(40) * seen < time + Duration::from_millis(500), "{seen} in {time:?}");
     assert_eq!(raw.calls(), 1);
 }
 
 #[tokio::test]
 async fn long_retry_hint_is_limited_by_the_call_timeout() {
-    let raw = Raw::start(|asked, wire| {
-        if asked.is_call() {
-            wire.stream();
-            wire.write("retry: 18446744073709551615\nid: x\ndata:\n\n");
-            return Then::Close;
+    let raw = Raw::start(|request, writer| {
+        if request.is_call() {
+            writer.stream();
+            writer.write("retry: 18446744073709551615\nid: x\ndata:\n\n");
+            return AfterResponse::Close;
         }
-        if asked.verb == "GET" {
-            wire.stream();
-            wire.write("retry: 18446744073709551615\n\n");
-            return Then::Close;
+        if request.verb == "GET" {
+            writer.stream();
+            writer.write("retry: 18446744073709551615\n\n");
+            return AfterResponse::Close;
         }
-        hello(asked, wire).unwrap()
+        answer_handshake(request, writer).unwrap()
     });
     let client = within(raw.client()).await.unwrap();
     let late = within(client.call::<String>("t", ()).timeout(SHORT)).await.unwrap_err();
@@ -370,49 +372,49 @@ async fn long_retry_hint_is_limited_by_the_call_timeout() {
 async fn responses_to_endless_http_requests_have_limited_concurrency() {
     // Endless requests and pings, and the server never answers the responses to them.
     for question in ["ping", "roots/list", "no/such"] {
-        let raw = Raw::start(move |asked, wire| {
-            if asked.verb == "GET" {
-                wire.stream();
+        let raw = Raw::start(move |request, writer| {
+            if request.verb == "GET" {
+                writer.stream();
                 for id in 0..5_000 {
-                    wire.event(None, &json!({"jsonrpc": "2.0", "id": id, "method": question}));
+                    writer.event(None, &json!({"jsonrpc": "2.0", "id": id, "method": question}));
                 }
-                wire.closed();
-                return Then::Close;
+                writer.closed();
+                return AfterResponse::Close;
             }
-            if asked.is_call() {
-                wire.json(&asked.answer("yes"));
-                return Then::Keep;
+            if request.is_call() {
+                writer.json(&request.answer("yes"));
+                return AfterResponse::Keep;
             }
-            if asked.method().is_empty() && asked.verb == "POST" {
-                wire.closed();
-                return Then::Close;
+            if request.method().is_empty() && request.verb == "POST" {
+                writer.closed();
+                return AfterResponse::Close;
             }
-            hello(asked, wire).unwrap()
+            answer_handshake(request, writer).unwrap()
         });
         let client = within(raw.client().roots([])).await.unwrap();
-        raw.saw(1, |asked| asked.verb == "POST" && asked.method().is_empty()).await;
+        raw.wait_for_requests(1, |request| request.verb == "POST" && request.method().is_empty()).await;
         for _ in 0..20 {
             assert_eq!(call(&client, "t").await.unwrap(), "yes");
         }
-        let hanging = raw.count(|asked| asked.verb == "POST" && asked.method().is_empty());
+        let hanging = raw.count(|request| request.verb == "POST" && request.method().is_empty());
         assert!(hanging <= 128, "{hanging} connections at a time, for {question}");
     }
 }
 
 #[tokio::test]
 async fn unanswered_notification_does_not_block_the_client() {
-    let raw = Raw::start(|asked, wire| {
-        if asked.method() == "notifications/initialized" {
-            wire.closed();
-            return Then::Close;
+    let raw = Raw::start(|request, writer| {
+        if request.method() == "notifications/initialized" {
+            writer.closed();
+            return AfterResponse::Close;
         }
-        hello(asked, wire).unwrap()
+        answer_handshake(request, writer).unwrap()
     });
     assert!(kind(within(raw.client().timeout(SHORT)).await).is_slow());
     // The same for the POSTs of HTTP+SSE.
-    let raw = Raw::start(|_, wire| {
-        wire.closed();
-        Then::Close
+    let raw = Raw::start(|_, writer| {
+        writer.closed();
+        AfterResponse::Close
     });
     let outcome = within(Client::connect(raw.url()).http_sse().timeout(SHORT)).await;
     assert!(kind(outcome).is_slow());
@@ -438,7 +440,7 @@ async fn oversized_response_of_a_child_fails_its_call_at_once() {
     std::fs::write(&file.0, &large).unwrap();
     let body = format!("$(cat {})", file.0.display());
     let script = format!(
-        r#"hello; hear; say '{{"jsonrpc":"2.0","id":2,"result":{{"content":[{{"type":"text","text":"'"{body}"'"}}]}}}}'; hear; answer 3 yes; drain"#
+        r#"handshake; read_line; send_line '{{"jsonrpc":"2.0","id":2,"result":{{"content":[{{"type":"text","text":"'"{body}"'"}}]}}}}'; read_line; answer 3 yes; drain"#
     );
     let client = within(spawn(&script).max_message_bytes(50_000)).await.unwrap();
     let ErrorKind::TooLarge(text) = kind(call(&client, "t").await) else { panic!("another error") };
@@ -458,7 +460,7 @@ async fn oversized_message_that_is_no_response_fails_no_call() {
         format!(r#"{{"jsonrpc":"2.0","result":{{"id":2,"data":{text}}},"id":2}}"#),
         format!(r#"[{{"jsonrpc":"2.0","id":2,"result":{{"data":{text}}}}}]"#),
     ] {
-        let script = format!("hello; hear; say '{line}'; answer 2 yes; drain");
+        let script = format!("handshake; read_line; send_line '{line}'; answer 2 yes; drain");
         let client = within(spawn(&script).max_message_bytes(50_000)).await.unwrap();
         assert_eq!(call(&client, "t").await.unwrap(), "yes", "{}", &line[..40]);
     }
@@ -466,31 +468,31 @@ async fn oversized_message_that_is_no_response_fails_no_call() {
 
 /// A server whose lists never end; each page has about 10 KB.
 fn endless_list() -> Raw {
-    Raw::after_hello(|asked, wire| {
-        let cursor = asked.body["params"]["cursor"].as_str().unwrap_or("0").parse::<u64>().unwrap();
+    Raw::after_handshake(|request, writer| {
+        let cursor = request.body["params"]["cursor"].as_str().unwrap_or("0").parse::<u64>().unwrap();
         let tool = json!({"name": "t", "description": "x".repeat(10_000), "inputSchema": {"type": "object"}});
         let next = (cursor + 1).to_string();
-        wire.json(&asked.result(json!({"tools": [tool], "nextCursor": next, "resultType": "complete"})));
-        Then::Keep
+        writer.json(&request.result(json!({"tools": [tool], "nextCursor": next, "resultType": "complete"})));
+        AfterResponse::Keep
     })
 }
 
 #[tokio::test]
 async fn list_is_limited_in_bytes() {
     let raw = endless_list();
-    for client in [raw.client(), raw.modern()] {
+    for client in [raw.client(), raw.stateless_client()] {
         let client = within(client.max_list_bytes(100_000).max_pages(50)).await.unwrap();
-        let before = raw.count(|asked| asked.method() == "tools/list");
+        let before = raw.count(|request| request.method() == "tools/list");
         let ErrorKind::TooLarge(text) = kind(within(client.list_tools()).await) else { panic!("no limit") };
         assert!(text.contains("100000") && text.contains("max_list_bytes"), "{text}");
-        assert!(raw.count(|asked| asked.method() == "tools/list") - before <= 10);
+        assert!(raw.count(|request| request.method() == "tools/list") - before <= 10);
     }
 }
 
 #[tokio::test]
 async fn list_is_limited_in_time() {
     let raw = endless_list();
-    let client = raw.modern().total_timeout(SHORT).max_pages(usize::MAX).max_list_bytes(usize::MAX);
+    let client = raw.stateless_client().total_timeout(SHORT).max_pages(usize::MAX).max_list_bytes(usize::MAX);
     let client = within(client).await.unwrap();
     match kind(within(client.list_tools()).await) {
         ErrorKind::TimedOut { limit, kind: TimeoutKind::Total } => assert_eq!(limit, SHORT),
@@ -500,19 +502,19 @@ async fn list_is_limited_in_time() {
 
 #[tokio::test]
 async fn large_request_state_is_not_sent_back() {
-    let raw = Raw::after_hello(|asked, wire| {
-        match asked.body["params"]["requestState"].as_str() {
-            Some(_) => wire.json(&asked.answer("done")),
-            None => wire.json(&asked.result(json!({
+    let raw = Raw::after_handshake(|request, writer| {
+        match request.body["params"]["requestState"].as_str() {
+            Some(_) => writer.json(&request.answer("done")),
+            None => writer.json(&request.result(json!({
                 "resultType": "input_required", "requestState": "x".repeat(2_000),
             }))),
         }
-        Then::Keep
+        AfterResponse::Keep
     });
-    let client = within(raw.modern().max_request_state_bytes(1_999)).await.unwrap();
+    let client = within(raw.stateless_client().max_request_state_bytes(1_999)).await.unwrap();
     let ErrorKind::TooLarge(text) = kind(call(&client, "t").await) else { panic!("no limit") };
     assert!(text.contains("2000") && text.contains("max_request_state_bytes"), "{text}");
     assert_eq!(raw.calls(), 1);
-    let client = within(raw.modern().max_request_state_bytes(2_000)).await.unwrap();
+    let client = within(raw.stateless_client().max_request_state_bytes(2_000)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "done");
 }

@@ -14,8 +14,8 @@ const SHORT: Duration = Duration::from_millis(200);
 
 #[tokio::test]
 async fn child_that_never_reads_does_not_block_forever() {
-    for (client, hello) in [
-        (quick("hello; stay").revision(super::HANDSHAKE), true),
+    for (client, with_handshake) in [
+        (quick("handshake; stay").revision(super::HANDSHAKE), true),
         (quick("stay").revision(Revision::NEWEST), false),
     ] {
         let client = within(client.timeout(SHORT)).await.unwrap();
@@ -23,10 +23,10 @@ async fn child_that_never_reads_does_not_block_forever() {
         let big = "x".repeat(4 << 20);
         for _ in 0..3 {
             let error = within(client.call::<String>("t", json!({"big": big}))).await.unwrap_err();
-            assert!(error.is_timeout(), "{hello}: {error}");
+            assert!(error.is_timeout(), "{with_handshake}: {error}");
         }
         let error = within(client.ping()).await.unwrap_err();
-        assert!(error.is_timeout() || !hello, "{error}");
+        assert!(error.is_timeout() || !with_handshake, "{error}");
         within(client.close()).await;
     }
     let error = within(spawn("stay").timeout(SHORT)).await.unwrap_err();
@@ -54,7 +54,7 @@ async fn output_queue_of_a_child_that_never_reads_is_limited() {
     for ask in asks {
         // A process that writes much faster than a shell: the same thousand lines again and again.
         let script = format!(
-            "hello; hear; n=0; while [ $n -lt 1000 ]; do n=$((n+1)); say '{ask}'; done > \"$FILE\"; \
+            "handshake; read_line; n=0; while [ $n -lt 1000 ]; do n=$((n+1)); send_line '{ask}'; done > \"$FILE\"; \
              for i in 1 2 3 4 5 6 7 8 9 10; do cat \"$FILE\" \"$FILE\" \"$FILE\" \"$FILE\" \"$FILE\"; done; \
              for i in 1 2 3 4 5 6 7 8 9 10; do cat \"$FILE\" \"$FILE\" \"$FILE\" \"$FILE\" \"$FILE\"; done; answer 2 done; stay"
         );
@@ -72,7 +72,7 @@ async fn output_queue_of_a_child_that_never_reads_is_limited() {
 async fn child_that_closes_stdout_is_replaced_by_the_next_call() {
     let file = super::shell::Path::new();
     let script = format!(
-        "echo started >> {0}; hello; hear; [ $(wc -l < {0}) = 1 ] && exec 1>&- sleep 600; answer 2 second; drain",
+        "echo started >> {0}; handshake; read_line; [ $(wc -l < {0}) = 1 ] && exec 1>&- sleep 600; answer 2 second; drain",
         file.0.display()
     );
     let client = within(spawn(&script)).await.unwrap();
@@ -89,7 +89,7 @@ async fn child_that_closes_stdout_is_replaced_by_the_next_call() {
 
 #[tokio::test]
 async fn child_that_closes_stdin_loses_its_connection() {
-    let client = within(spawn("hello; exec 0<&-; echo closed >&2; stay")).await.unwrap();
+    let client = within(spawn("handshake; exec 0<&-; echo closed >&2; stay")).await.unwrap();
     noted(&client, "closed").await;
     // Nothing can be sent any more, so waiting for a response would be useless.
     match kind(call(&client, "t").await) {
@@ -101,7 +101,7 @@ async fn child_that_closes_stdin_loses_its_connection() {
 #[tokio::test]
 async fn only_the_end_of_long_stderr_is_kept() {
     // STDIO-008
-    let script = r#"hello; hear; head -c 50000000 /dev/zero | tr '\0' 'e' >&2; echo >&2; echo the last >&2; answer 2 yes; drain"#;
+    let script = r#"handshake; read_line; head -c 50000000 /dev/zero | tr '\0' 'e' >&2; echo >&2; echo the last >&2; answer 2 yes; drain"#;
     let client = within(spawn(script)).await.unwrap();
     assert_eq!(without_growing(call(&client, "t")).await.unwrap(), "yes");
     noted(&client, "the last").await;
@@ -111,7 +111,7 @@ async fn only_the_end_of_long_stderr_is_kept() {
 #[tokio::test]
 async fn child_that_writes_before_reading_causes_no_deadlock() {
     // The child reads the call only after all of its output is read; the call is larger than a pipe.
-    let script = r#"hello; head -c 3000000 /dev/zero | tr '\0' '\n'; hear; answer 2 yes; drain"#;
+    let script = r#"handshake; head -c 3000000 /dev/zero | tr '\0' '\n'; read_line; answer 2 yes; drain"#;
     let client = within(spawn(script)).await.unwrap();
     let text = within(client.call::<String>("t", json!({"big": "x".repeat(1 << 20)}))).await.unwrap();
     assert_eq!(text, "yes");

@@ -11,20 +11,20 @@ use super::{HANDSHAKE, call, until, within};
 /// Process trees that resist termination.
 const FAMILIES: [(&str, usize); 6] = [
     // One process.
-    ("trap '' TERM HUP INT; hello; hear; while :; do read -r line; done", 1),
+    ("trap '' TERM HUP INT; handshake; read_line; while :; do read -r line; done", 1),
     // With a child and a grandchild.
-    ("(trap '' TERM; while :; do sleep 600; done) & hello; hear; drain; wait", 3),
+    ("(trap '' TERM; while :; do sleep 600; done) & handshake; read_line; drain; wait", 3),
     // One whose parent has exited.
-    ("(sh -c 'sleep 600 & sleep 600' &); hello; hear; drain", 4),
+    ("(sh -c 'sleep 600 & sleep 600' &); handshake; read_line; drain", 4),
     // In its own session, twice.
     (
-        "setsid sh -c 'setsid sleep 600 & trap \"\" TERM HUP; while :; do sleep 600; done' & hello; hear; drain",
+        "setsid sh -c 'setsid sleep 600 & trap \"\" TERM HUP; while :; do sleep 600; done' & handshake; read_line; drain",
         4,
     ),
     // One that holds the pipes open.
-    ("(trap '' TERM; exec sleep 600) & hello; hear; exec sleep 600", 2),
+    ("(trap '' TERM; exec sleep 600) & handshake; read_line; exec sleep 600", 2),
     // Stopped.
-    ("sleep 600 & hello; hear; kill -STOP $$", 2),
+    ("sleep 600 & handshake; read_line; kill -STOP $$", 2),
 ];
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn dropped_handshake_leaves_no_processes() {
     for (script, size) in FAMILIES {
         let family = Family::new();
         // The child never responds, so the handshake never ends.
-        let script = script.replace("hello;", "");
+        let script = script.replace("handshake;", "");
         let connecting = super::Running::new(family.spawn(&script).into_future());
         let all = family.all(size).await;
         drop(connecting);
@@ -78,7 +78,7 @@ async fn dropped_handshake_leaves_no_processes() {
 async fn failed_handshake_leaves_no_processes() {
     let all = FAMILIES.map(async |(script, size)| {
         let family = Family::new();
-        let script = script.replace("hello;", "");
+        let script = script.replace("handshake;", "");
         let connecting = family.spawn(&script).timeout(Duration::from_secs(1)).into_future();
         let connecting = super::Running::new(connecting);
         let all = family.all(size).await;
@@ -93,7 +93,7 @@ async fn failed_handshake_leaves_no_processes() {
 #[tokio::test]
 async fn exited_child_leaves_no_processes() {
     let family = Family::new();
-    let client = within(family.spawn("sleep 600 & hello; hear; exit 3")).await.unwrap();
+    let client = within(family.spawn("sleep 600 & handshake; read_line; exit 3")).await.unwrap();
     let id = client.process_id().unwrap();
     let all = family.all(2).await;
     assert!(call(&client, "t").await.unwrap_err().is_connection_lost());

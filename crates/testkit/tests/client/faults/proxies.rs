@@ -6,14 +6,14 @@ use serde_json::json;
 use tsugite::client::{Client, FormResponse};
 use tsugite::prelude::Revision;
 
-use super::raw::{Raw, Then, hello, welcome};
+use super::raw::{AfterResponse, Raw, answer_handshake, welcome};
 use super::{HANDSHAKE, call, until, within};
 
 #[tokio::test]
 async fn plain_http_request_to_a_proxy_has_the_whole_url() {
-    let proxy = Raw::after_hello(|asked, wire| {
-        wire.json(&asked.answer("through"));
-        Then::Keep
+    let proxy = Raw::after_handshake(|request, writer| {
+        writer.json(&request.answer("through"));
+        AfterResponse::Keep
     });
     let client = within(
         Client::connect("http://mcp.example:8000/mcp?key=1")
@@ -23,35 +23,35 @@ async fn plain_http_request_to_a_proxy_has_the_whole_url() {
     .await
     .unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "through");
-    for asked in proxy.seen() {
-        assert_eq!(asked.path, "http://mcp.example:8000/mcp?key=1");
-        assert_eq!(asked.header("host"), Some("mcp.example:8000"));
-        assert_eq!(asked.header("proxy-authorization"), Some("Basic dXNlcjpwYXNz"));
+    for request in proxy.requests() {
+        assert_eq!(request.path, "http://mcp.example:8000/mcp?key=1");
+        assert_eq!(request.header("host"), Some("mcp.example:8000"));
+        assert_eq!(request.header("proxy-authorization"), Some("Basic dXNlcjpwYXNz"));
     }
 }
 
 #[tokio::test]
 async fn server_on_the_loopback_interface_is_reached_without_the_proxy() {
-    let (server, proxy) = (Raw::after_hello(answer), Raw::after_hello(answer));
+    let (server, proxy) = (Raw::after_handshake(answer), Raw::after_handshake(answer));
     let client = within(server.client().proxy(format!("http://{}", proxy.address))).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "done");
-    assert_eq!((server.calls(), proxy.seen().len()), (1, 0));
+    assert_eq!((server.calls(), proxy.requests().len()), (1, 0));
 }
 
-fn answer(asked: &super::raw::Asked, wire: &mut super::raw::Wire) -> Then {
-    wire.json(&asked.answer("done"));
-    Then::Keep
+fn answer(request: &super::raw::ReceivedRequest, writer: &mut super::raw::ResponseWriter) -> AfterResponse {
+    writer.json(&request.answer("done"));
+    AfterResponse::Keep
 }
 
 #[tokio::test]
 async fn calls_wait_while_all_connections_are_in_use() {
     let released = Arc::new((Mutex::new(false), std::sync::Condvar::new()));
     let gate = Arc::clone(&released);
-    let server = Raw::after_hello(move |asked, wire| {
+    let server = Raw::after_handshake(move |request, writer| {
         let (lock, changed) = &*gate;
         drop(changed.wait_while(lock.lock().unwrap(), |released| !*released).unwrap());
-        wire.json(&asked.answer("done"));
-        Then::Keep
+        writer.json(&request.answer("done"));
+        AfterResponse::Keep
     });
     let client =
         within(Client::connect(server.url()).revision(Revision::NEWEST).max_connections(2)).await.unwrap();
@@ -73,7 +73,7 @@ async fn calls_wait_while_all_connections_are_in_use() {
         assert_eq!(within(call).await.unwrap().unwrap(), "done");
     }
     let connections: std::collections::HashSet<_> =
-        server.seen().iter().map(|asked| asked.connection).collect();
+        server.requests().iter().map(|request| request.connection).collect();
     assert!(connections.len() <= 2, "{connections:?}");
 }
 
@@ -83,25 +83,25 @@ async fn response_to_the_server_does_not_wait_for_calls() {
         "message": "sure?", "requestedSchema": {"type": "object", "properties": {}}}});
     let answered = Arc::new((Mutex::new(false), std::sync::Condvar::new()));
     let gate = Arc::clone(&answered);
-    let server = Raw::start(move |asked, wire| {
+    let server = Raw::start(move |request, writer| {
         let (lock, changed) = &*gate;
-        match asked.method() {
-            "initialize" => wire.json(&welcome(asked)),
+        match request.method() {
+            "initialize" => writer.json(&welcome(request)),
             "tools/call" => {
-                wire.stream();
-                wire.event(None, &question);
+                writer.stream();
+                writer.event(None, &question);
                 drop(changed.wait_while(lock.lock().unwrap(), |answered| !*answered).unwrap());
-                wire.event(None, &asked.answer("done"));
-                wire.closed();
+                writer.event(None, &request.answer("done"));
+                writer.closed();
             }
-            _ if asked.body["id"] == "q" => {
+            _ if request.body["id"] == "q" => {
                 *lock.lock().unwrap() = true;
                 changed.notify_all();
-                wire.status(202, "", "");
+                writer.status(202, "", "");
             }
-            _ => return hello(asked, wire).unwrap_or(Then::Keep),
+            _ => return answer_handshake(request, writer).unwrap_or(AfterResponse::Keep),
         }
-        Then::Keep
+        AfterResponse::Keep
     });
     let builder = server.client().max_connections(1);
     let client = within(builder.on_elicit_form(async |_| FormResponse::accept(json!({})))).await.unwrap();

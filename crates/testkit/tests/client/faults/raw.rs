@@ -15,14 +15,14 @@ use super::{HANDSHAKE, until};
 /// A server that handles each request with a closure.
 pub(crate) struct Raw {
     pub(crate) address: SocketAddr,
-    seen: Arc<Mutex<Vec<Asked>>>,
+    seen: Arc<Mutex<Vec<ReceivedRequest>>>,
     /// The number of closed connections.
     ended: Arc<AtomicUsize>,
 }
 
 /// One request as it was received.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     /// The HTTP method.
     pub(crate) verb: String,
     pub(crate) path: String,
@@ -32,7 +32,7 @@ pub(crate) struct Asked {
     pub(crate) connection: usize,
 }
 
-impl Asked {
+impl ReceivedRequest {
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
@@ -62,7 +62,7 @@ impl Asked {
 }
 
 /// The next state of the connection.
-pub(crate) enum Then {
+pub(crate) enum AfterResponse {
     /// It stays open for the next request.
     Keep,
     Close,
@@ -72,7 +72,9 @@ pub(crate) enum Then {
 
 impl Raw {
     /// Serves until the process ends, with a thread for each connection.
-    pub(crate) fn start(serve: impl Fn(&Asked, &mut Wire) -> Then + Send + Sync + 'static) -> Self {
+    pub(crate) fn start(
+        serve: impl Fn(&ReceivedRequest, &mut ResponseWriter) -> AfterResponse + Send + Sync + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Mutex::new(Vec::new()));
@@ -86,7 +88,7 @@ impl Raw {
                 let (runtime, ended) = (runtime.clone(), Arc::clone(&over));
                 std::thread::spawn(move || {
                     // A disconnected client is not an error of the server.
-                    let _ = converse(socket.unwrap(), connection, &seen, &runtime, &*serve);
+                    let _ = serve_connection(socket.unwrap(), connection, &seen, &runtime, &*serve);
                     ended.fetch_add(1, Ordering::SeqCst);
                 });
             }
@@ -95,10 +97,12 @@ impl Raw {
     }
 
     /// The same, but only calls reach the closure; all other requests are answered as by an ordinary server.
-    pub(crate) fn after_hello(serve: impl Fn(&Asked, &mut Wire) -> Then + Send + Sync + 'static) -> Self {
-        Self::start(move |asked, wire| match hello(asked, wire) {
+    pub(crate) fn after_handshake(
+        serve: impl Fn(&ReceivedRequest, &mut ResponseWriter) -> AfterResponse + Send + Sync + 'static,
+    ) -> Self {
+        Self::start(move |request, writer| match answer_handshake(request, writer) {
             Some(then) => then,
-            None => serve(asked, wire),
+            None => serve(request, writer),
         })
     }
 
@@ -112,84 +116,87 @@ impl Raw {
     }
 
     /// A stateless client.
-    pub(crate) fn modern(&self) -> ClientBuilder {
+    pub(crate) fn stateless_client(&self) -> ClientBuilder {
         Client::connect(self.url()).revision(Revision::NEWEST)
     }
 
-    pub(crate) fn seen(&self) -> Vec<Asked> {
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
         self.seen.lock().unwrap().clone()
     }
 
     /// The number of requests that match.
-    pub(crate) fn count(&self, is_it: impl Fn(&Asked) -> bool) -> usize {
-        self.seen.lock().unwrap().iter().filter(|asked| is_it(asked)).count()
+    pub(crate) fn count(&self, is_it: impl Fn(&ReceivedRequest) -> bool) -> usize {
+        self.seen.lock().unwrap().iter().filter(|request| is_it(request)).count()
     }
 
     /// The number of tool calls.
     pub(crate) fn calls(&self) -> usize {
-        self.count(Asked::is_call)
+        self.count(ReceivedRequest::is_call)
     }
 
     /// Waits until this many connections are closed.
-    pub(crate) async fn ended(&self, most: usize) {
-        until(|| self.ended.load(Ordering::SeqCst) >= most).await;
+    pub(crate) async fn wait_for_closed(&self, count: usize) {
+        until(|| self.ended.load(Ordering::SeqCst) >= count).await;
     }
 
     /// Waits until this many requests match.
-    pub(crate) async fn saw(&self, most: usize, is_it: impl Fn(&Asked) -> bool) {
-        until(|| self.count(&is_it) >= most).await;
+    pub(crate) async fn wait_for_requests(&self, count: usize, is_it: impl Fn(&ReceivedRequest) -> bool) {
+        until(|| self.count(&is_it) >= count).await;
     }
 }
 
 /// Answers everything except calls like an ordinary server of 2025-11-25: no GET stream, one session.
-pub(crate) fn hello(asked: &Asked, wire: &mut Wire) -> Option<Then> {
-    match (asked.verb.as_str(), asked.method()) {
-        ("POST", "initialize") => wire.json_with("mcp-session-id: one\r\n", &welcome(asked)),
-        ("POST", "notifications/initialized" | "notifications/cancelled") => wire.status(202, "", ""),
-        ("POST", "") => wire.status(202, "", ""),
-        ("GET", _) => wire.status(405, "", ""),
-        ("DELETE", _) => wire.status(200, "", ""),
+pub(crate) fn answer_handshake(
+    request: &ReceivedRequest,
+    writer: &mut ResponseWriter,
+) -> Option<AfterResponse> {
+    match (request.verb.as_str(), request.method()) {
+        ("POST", "initialize") => writer.json_with("mcp-session-id: one\r\n", &welcome(request)),
+        ("POST", "notifications/initialized" | "notifications/cancelled") => writer.status(202, "", ""),
+        ("POST", "") => writer.status(202, "", ""),
+        ("GET", _) => writer.status(405, "", ""),
+        ("DELETE", _) => writer.status(200, "", ""),
         _ => return None,
     }
-    Some(Then::Keep)
+    Some(AfterResponse::Keep)
 }
 
-pub(crate) fn welcome(asked: &Asked) -> Value {
-    asked.result(json!({
+pub(crate) fn welcome(request: &ReceivedRequest) -> Value {
+    request.result(json!({
         "protocolVersion": "2025-11-25",
         "capabilities": {"tools": {}},
         "serverInfo": {"name": "s", "version": "1"},
     }))
 }
 
-fn converse(
+fn serve_connection(
     socket: TcpStream,
     connection: usize,
-    seen: &Mutex<Vec<Asked>>,
+    seen: &Mutex<Vec<ReceivedRequest>>,
     runtime: &Handle,
-    serve: &(dyn Fn(&Asked, &mut Wire) -> Then + Send + Sync),
+    serve: &(dyn Fn(&ReceivedRequest, &mut ResponseWriter) -> AfterResponse + Send + Sync),
 ) -> std::io::Result<()> {
     socket.set_nodelay(true)?;
     let mut reader = BufReader::new(socket.try_clone()?);
-    let mut wire = Wire { socket, broken: false };
-    while let Some(asked) = read(&mut reader, connection)? {
-        seen.lock().unwrap().push(asked.clone());
-        match serve(&asked, &mut wire) {
-            Then::Keep if !wire.broken => {}
-            Then::Keep | Then::Close => break,
-            Then::Reset => {
+    let mut writer = ResponseWriter { socket, broken: false };
+    while let Some(request) = read(&mut reader, connection)? {
+        seen.lock().unwrap().push(request.clone());
+        match serve(&request, &mut writer) {
+            AfterResponse::Keep if !writer.broken => {}
+            AfterResponse::Keep | AfterResponse::Close => break,
+            AfterResponse::Reset => {
                 let _runtime = runtime.enter();
-                wire.socket.set_nonblocking(true)?;
-                tokio::net::TcpStream::from_std(wire.socket)?.set_zero_linger()?;
+                writer.socket.set_nonblocking(true)?;
+                tokio::net::TcpStream::from_std(writer.socket)?.set_zero_linger()?;
                 return Ok(());
             }
         }
     }
-    let _ = wire.socket.shutdown(Shutdown::Both);
+    let _ = writer.socket.shutdown(Shutdown::Both);
     Ok(())
 }
 
-fn read(reader: &mut BufReader<TcpStream>, connection: usize) -> std::io::Result<Option<Asked>> {
+fn read(reader: &mut BufReader<TcpStream>, connection: usize) -> std::io::Result<Option<ReceivedRequest>> {
     let mut line = String::new();
     if reader.read_line(&mut line)? == 0 {
         return Ok(None);
@@ -208,16 +215,16 @@ fn read(reader: &mut BufReader<TcpStream>, connection: usize) -> std::io::Result
     let mut body = vec![0; length.map_or(0, |(_, length)| length.parse().unwrap())];
     reader.read_exact(&mut body)?;
     let body = if body.is_empty() { Value::Null } else { serde_json::from_slice(&body).unwrap() };
-    Ok(Some(Asked { verb, path, headers, body, connection }))
+    Ok(Some(ReceivedRequest { verb, path, headers, body, connection }))
 }
 
 /// The writing half of a connection to the client.
-pub(crate) struct Wire {
+pub(crate) struct ResponseWriter {
     socket: TcpStream,
     broken: bool,
 }
 
-impl Wire {
+impl ResponseWriter {
     /// Writes bytes. Returns false once the client has closed the connection.
     pub(crate) fn write(&mut self, bytes: impl AsRef<[u8]>) -> bool {
         self.broken |= self.socket.write_all(bytes.as_ref()).is_err();
@@ -225,9 +232,9 @@ impl Wire {
     }
 
     /// Writes the same bytes until the client closes the connection.
-    pub(crate) fn for_ever(&mut self, bytes: impl AsRef<[u8]>) -> Then {
+    pub(crate) fn repeat_until_closed(&mut self, bytes: impl AsRef<[u8]>) -> AfterResponse {
         while self.write(bytes.as_ref()) {}
-        Then::Close
+        AfterResponse::Close
     }
 
     pub(crate) fn status(&mut self, status: u16, headers: &str, body: &str) {

@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use tsugite::bridge::Bridge;
 use tsugite::client::{Authorizer, Challenge, Client, ClientBuilder, ClientError, ErrorKind, Host, Result};
 
-use super::raw::{Asked, Raw, Then, Wire, hello};
+use super::raw::{AfterResponse, Raw, ReceivedRequest, ResponseWriter, answer_handshake};
 use super::{kind, within};
 
 /// What the server does with a tool call or a read. It has "run" each of them once it is received.
-type Serve = fn(&Asked, &mut Wire) -> Then;
+type Serve = fn(&ReceivedRequest, &mut ResponseWriter) -> AfterResponse;
 
 const JSON: &str = "content-type: application/json\r\n";
 
@@ -23,23 +23,23 @@ fn error(id: &Value, message: &str) -> String {
 
 /// A server that answers the handshake, and serves calls and reads as told.
 fn server(serve: Serve) -> Raw {
-    Raw::start(move |asked, wire| match asked.method() {
-        "tools/call" | "resources/read" => serve(asked, wire),
+    Raw::start(move |request, writer| match request.method() {
+        "tools/call" | "resources/read" => serve(request, writer),
         "tools/list" => {
             let tool = json!({"name": "t", "inputSchema": {"type": "object"},
                 "annotations": {"idempotentHint": true, "readOnlyHint": true}});
-            wire.json(&asked.result(
+            writer.json(&request.result(
                 json!({"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}),
             ));
-            Then::Keep
+            AfterResponse::Keep
         }
         "server/discover" => {
             let discovered = json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}},
                 "resultType": "complete", "ttlMs": 0, "cacheScope": "private"});
-            wire.json(&asked.result(discovered));
-            Then::Keep
+            writer.json(&request.result(discovered));
+            AfterResponse::Keep
         }
-        _ => hello(asked, wire).unwrap_or(Then::Keep),
+        _ => answer_handshake(request, writer).unwrap_or(AfterResponse::Keep),
     })
 }
 
@@ -56,7 +56,7 @@ async fn call_tool(raw: &Raw, client: &Client) -> Sent<String> {
 }
 
 async fn read(raw: &Raw, client: &Client) -> Sent<String> {
-    let reads = || raw.count(|asked| asked.method() == "resources/read");
+    let reads = || raw.count(|request| request.method() == "resources/read");
     let before = reads();
     let outcome = within(client.read_resource("a://b")).await.map(|result| result.text());
     Sent { outcome, times: reads() - before }
@@ -64,7 +64,7 @@ async fn read(raw: &Raw, client: &Client) -> Sent<String> {
 
 /// Both eras.
 fn builders(raw: &Raw) -> [ClientBuilder; 2] {
-    [raw.client(), raw.modern()]
+    [raw.client(), raw.stateless_client()]
 }
 
 fn is_error_response<T>(sent: &Sent<T>) -> bool {
@@ -84,21 +84,21 @@ fn status<T>(sent: &Sent<T>) -> Option<(u16, bool, Option<Duration>)> {
 async fn error_under_the_id_is_the_outcome_whatever_the_status() {
     // JRPC-038
     let rows: [Serve; 4] = [
-        |asked, wire| {
-            wire.status(503, JSON, &error(&asked.body["id"], "no"));
-            Then::Keep
+        |request, writer| {
+            writer.status(503, JSON, &error(&request.body["id"], "no"));
+            AfterResponse::Keep
         },
-        |asked, wire| {
-            wire.status(400, JSON, &error(&asked.body["id"], "Checkout session already paid"));
-            Then::Keep
+        |request, writer| {
+            writer.status(400, JSON, &error(&request.body["id"], "Checkout session already paid"));
+            AfterResponse::Keep
         },
-        |asked, wire| {
-            wire.status(429, &format!("{JSON}retry-after: 0\r\n"), &error(&asked.body["id"], "no"));
-            Then::Keep
+        |request, writer| {
+            writer.status(429, &format!("{JSON}retry-after: 0\r\n"), &error(&request.body["id"], "no"));
+            AfterResponse::Keep
         },
-        |asked, wire| {
-            wire.status(500, JSON, &error(&asked.body["id"], "no"));
-            Then::Keep
+        |request, writer| {
+            writer.status(500, JSON, &error(&request.body["id"], "no"));
+            AfterResponse::Keep
         },
     ];
     for serve in rows {
@@ -115,9 +115,9 @@ async fn error_under_the_id_is_the_outcome_whatever_the_status() {
 
 #[tokio::test]
 async fn result_under_the_id_is_the_outcome_whatever_the_status() {
-    let raw = server(|asked, wire| {
-        wire.status(500, JSON, &asked.answer("done").to_string());
-        Then::Keep
+    let raw = server(|request, writer| {
+        writer.status(500, JSON, &request.answer("done").to_string());
+        AfterResponse::Keep
     });
     for builder in builders(&raw) {
         let client = within(builder).await.unwrap();
@@ -130,24 +130,24 @@ async fn result_under_the_id_is_the_outcome_whatever_the_status() {
 async fn busy_server_is_retried_only_for_harmless_requests() {
     let rows: [(Serve, u16); 3] = [
         (
-            |_, wire| {
-                wire.status(503, "retry-after: 0\r\n", "later");
-                Then::Keep
+            |_, writer| {
+                writer.status(503, "retry-after: 0\r\n", "later");
+                AfterResponse::Keep
             },
             503,
         ),
         (
-            |_, wire| {
-                wire.status(429, "retry-after: 0\r\n", "later");
-                Then::Keep
+            |_, writer| {
+                writer.status(429, "retry-after: 0\r\n", "later");
+                AfterResponse::Keep
             },
             429,
         ),
         // An error that names no request is not the outcome of one.
         (
-            |_, wire| {
-                wire.status(503, &format!("{JSON}retry-after: 0\r\n"), &error(&Value::Null, "session"));
-                Then::Keep
+            |_, writer| {
+                writer.status(503, &format!("{JSON}retry-after: 0\r\n"), &error(&Value::Null, "session"));
+                AfterResponse::Keep
             },
             503,
         ),
@@ -174,11 +174,11 @@ async fn busy_server_is_retried_only_for_harmless_requests() {
 
 #[tokio::test]
 async fn failed_call_reports_status_delay_and_possible_execution() {
-    let raw = server(|_, wire| {
-        wire.status(503, "retry-after: 7\r\n", "busy");
-        Then::Keep
+    let raw = server(|_, writer| {
+        writer.status(503, "retry-after: 7\r\n", "busy");
+        AfterResponse::Keep
     });
-    let client = within(raw.modern()).await.unwrap();
+    let client = within(raw.stateless_client()).await.unwrap();
     let called = call_tool(&raw, &client).await;
     assert_eq!(status(&called), Some((503, true, Some(Duration::from_secs(7)))));
     let text = called.outcome.unwrap_err().to_string();
@@ -189,16 +189,16 @@ async fn failed_call_reports_status_delay_and_possible_execution() {
 async fn gateway_errors_are_not_repeated() {
     let rows: [(Serve, u16); 2] = [
         (
-            |_, wire| {
-                wire.status(502, "", "");
-                Then::Keep
+            |_, writer| {
+                writer.status(502, "", "");
+                AfterResponse::Keep
             },
             502,
         ),
         (
-            |_, wire| {
-                wire.status(504, "", "");
-                Then::Keep
+            |_, writer| {
+                writer.status(504, "", "");
+                AfterResponse::Keep
             },
             504,
         ),
@@ -216,21 +216,21 @@ async fn gateway_errors_are_not_repeated() {
 #[tokio::test]
 async fn status_that_refuses_a_request_did_not_run_it() {
     let rows: [Serve; 4] = [
-        |_, wire| {
-            wire.status(405, "", "");
-            Then::Keep
+        |_, writer| {
+            writer.status(405, "", "");
+            AfterResponse::Keep
         },
-        |_, wire| {
-            wire.status(413, "", "");
-            Then::Keep
+        |_, writer| {
+            writer.status(413, "", "");
+            AfterResponse::Keep
         },
-        |_, wire| {
-            wire.status(403, "", "");
-            Then::Keep
+        |_, writer| {
+            writer.status(403, "", "");
+            AfterResponse::Keep
         },
-        |_, wire| {
-            wire.status(415, "", "");
-            Then::Keep
+        |_, writer| {
+            writer.status(415, "", "");
+            AfterResponse::Keep
         },
     ];
     for serve in rows {
@@ -247,12 +247,12 @@ async fn request_that_was_not_processed_is_sent_again() {
     // 421 and 425 once, then an answer.
     for code in [421, 425] {
         let first = AtomicUsize::new(0);
-        let raw = Raw::after_hello(move |asked, wire| {
+        let raw = Raw::after_handshake(move |request, writer| {
             match first.fetch_add(1, Ordering::SeqCst) {
-                0 => wire.status(code, "", ""),
-                _ => wire.json(&asked.answer("done")),
+                0 => writer.status(code, "", ""),
+                _ => writer.json(&request.answer("done")),
             }
-            Then::Keep
+            AfterResponse::Keep
         });
         let client = within(raw.client()).await.unwrap();
         let called = call_tool(&raw, &client).await;
@@ -263,12 +263,12 @@ async fn request_that_was_not_processed_is_sent_again() {
 #[tokio::test]
 async fn redirect_repeats_a_call_only_if_it_keeps_the_method() {
     for (code, times) in [(307, 2), (308, 2), (301, 1), (302, 1)] {
-        let raw = Raw::after_hello(move |asked, wire| {
-            match asked.path.as_str() {
-                "/mcp" => wire.status(code, "location: /mcp/there\r\n", ""),
-                _ => wire.json(&asked.answer("done")),
+        let raw = Raw::after_handshake(move |request, writer| {
+            match request.path.as_str() {
+                "/mcp" => writer.status(code, "location: /mcp/there\r\n", ""),
+                _ => writer.json(&request.answer("done")),
             }
-            Then::Keep
+            AfterResponse::Keep
         });
         let client = within(raw.client()).await.unwrap();
         let called = call_tool(&raw, &client).await;
@@ -281,16 +281,16 @@ async fn redirect_repeats_a_call_only_if_it_keeps_the_method() {
 #[tokio::test]
 async fn permanent_redirect_is_remembered() {
     for code in [301, 308] {
-        let raw = Raw::start(move |asked, wire| match asked.path.as_str() {
+        let raw = Raw::start(move |request, writer| match request.path.as_str() {
             "/mcp" => {
-                wire.status(code, "location: /mcp/\r\n", "");
-                Then::Keep
+                writer.status(code, "location: /mcp/\r\n", "");
+                AfterResponse::Keep
             }
-            _ => match hello(asked, wire) {
+            _ => match answer_handshake(request, writer) {
                 Some(then) => then,
                 None => {
-                    wire.json(&asked.answer("done"));
-                    Then::Keep
+                    writer.json(&request.answer("done"));
+                    AfterResponse::Keep
                 }
             },
         });
@@ -322,12 +322,12 @@ async fn challenge_is_judged_by_its_status() {
         (403, "", 1),
     ] {
         let first = AtomicUsize::new(0);
-        let raw = Raw::after_hello(move |asked, wire| {
+        let raw = Raw::after_handshake(move |request, writer| {
             match first.fetch_add(1, Ordering::SeqCst) {
-                0 => wire.status(code, &format!("{JSON}{challenge}"), &error(&asked.body["id"], "no")),
-                _ => wire.json(&asked.answer("done")),
+                0 => writer.status(code, &format!("{JSON}{challenge}"), &error(&request.body["id"], "no")),
+                _ => writer.json(&request.answer("done")),
             }
-            Then::Keep
+            AfterResponse::Keep
         });
         let client = within(raw.client().authorizer(Renewing)).await.unwrap();
         let called = call_tool(&raw, &client).await;
@@ -338,7 +338,7 @@ async fn challenge_is_judged_by_its_status() {
 #[tokio::test]
 async fn lost_connection_repeats_only_harmless_requests() {
     // TOOL-019, F-01
-    let raw = server(|_, _| Then::Reset);
+    let raw = server(|_, _| AfterResponse::Reset);
     for builder in builders(&raw) {
         let client = within(builder).await.unwrap();
         within(client.list_tools()).await.unwrap();
@@ -361,11 +361,11 @@ async fn lost_connection_repeats_only_harmless_requests() {
 
 #[tokio::test]
 async fn text_of_a_400_does_not_end_a_session() {
-    let raw = server(|_, wire| {
-        wire.status(400, JSON, &error(&Value::Null, "Bad Request: No valid session ID provided"));
-        Then::Keep
+    let raw = server(|_, writer| {
+        writer.status(400, JSON, &error(&Value::Null, "Bad Request: No valid session ID provided"));
+        AfterResponse::Keep
     });
-    let handshakes = || raw.count(|asked| asked.method() == "initialize");
+    let handshakes = || raw.count(|request| request.method() == "initialize");
     let client = within(raw.client()).await.unwrap();
     let called = call_tool(&raw, &client).await;
     assert!(is_error_response(&called) && called.times == 1);
@@ -382,19 +382,19 @@ async fn text_of_a_400_does_not_end_a_session() {
 
 /// The tool runs once for each of these, through whatever is in between.
 const RUNS_ONCE: [Serve; 4] = [
-    |asked, wire| {
-        wire.status(503, JSON, &error(&asked.body["id"], "no"));
-        Then::Keep
+    |request, writer| {
+        writer.status(503, JSON, &error(&request.body["id"], "no"));
+        AfterResponse::Keep
     },
-    |asked, wire| {
-        wire.status(400, JSON, &error(&asked.body["id"], "session"));
-        Then::Keep
+    |request, writer| {
+        writer.status(400, JSON, &error(&request.body["id"], "session"));
+        AfterResponse::Keep
     },
-    |_, wire| {
-        wire.status(503, "retry-after: 0\r\n", "");
-        Then::Keep
+    |_, writer| {
+        writer.status(503, "retry-after: 0\r\n", "");
+        AfterResponse::Keep
     },
-    |_, _| Then::Reset,
+    |_, _| AfterResponse::Reset,
 ];
 
 #[tokio::test]
@@ -412,9 +412,9 @@ async fn host_calls_a_tool_once() {
 #[tokio::test]
 async fn bridge_calls_a_tool_once() {
     for serve in RUNS_ONCE {
-        for modern in [false, true] {
+        for stateless in [false, true] {
             let raw = server(serve);
-            let bridge = Bridge::to(if modern { raw.modern() } else { raw.client() });
+            let bridge = Bridge::to(if stateless { raw.stateless_client() } else { raw.client() });
             let client = within(Client::in_process(&bridge.server())).await.unwrap();
             let outcome = within(client.call::<String>("t", json!({}))).await;
             assert!(outcome.is_err());

@@ -5,14 +5,15 @@ use std::time::Duration;
 use serde_json::json;
 use tsugite::client::ErrorKind;
 
-use super::raw::{Raw, Then};
+use super::raw::{AfterResponse, Raw};
 use super::shell::{noted, spawn, spawn_modern};
 use super::{call, kind, within};
 
 #[tokio::test]
 async fn responses_are_matched_in_any_order() {
     // JRPC-047
-    let script = "hello; hear; hear; hear; answer 4 three; answer 2 one; answer 3 two; drain";
+    let script =
+        "handshake; read_line; read_line; read_line; answer 4 three; answer 2 one; answer 3 two; drain";
     let client = within(spawn(script)).await.unwrap();
     let all = tokio::join!(call(&client, "a"), call(&client, "b"), call(&client, "c"));
     assert_eq!(
@@ -27,14 +28,14 @@ async fn response_without_a_request_is_ignored() {
     let script = |id: u32| {
         format!(
             r#"
-            hear
+            read_line
             for id in 5 77 0 -1 9223372036854775807 99999999999999999999 {id}.5 '"{id}"' '""' null true '[{id}]' '{{}}'; do answer "$id" wrong; done
-            say '{{"jsonrpc":"2.0","id":null,"error":{{"code":-32700,"message":"wrong"}}}}'
-            say '{{"jsonrpc":"2.0","id":"{id}","error":{{"code":-32700,"message":"wrong"}}}}'
+            send_line '{{"jsonrpc":"2.0","id":null,"error":{{"code":-32700,"message":"wrong"}}}}'
+            send_line '{{"jsonrpc":"2.0","id":"{id}","error":{{"code":-32700,"message":"wrong"}}}}'
             answer {id} right; drain"#
         )
     };
-    for client in [spawn(&format!("hello; {}", script(2))), spawn_modern(&script(1))] {
+    for client in [spawn(&format!("handshake; {}", script(2))), spawn_modern(&script(1))] {
         let client = within(client).await.unwrap();
         assert_eq!(call(&client, "t").await.unwrap(), "right");
     }
@@ -44,10 +45,10 @@ async fn response_without_a_request_is_ignored() {
 async fn response_with_both_or_no_outcome_is_ignored() {
     // F-41
     let script = r#"
-        hello; hear
-        say '{"jsonrpc":"2.0","id":2,"result":{"content":[]},"error":{"code":1,"message":"both"}}'
-        say '{"jsonrpc":"2.0","id":2}'
-        say '{"jsonrpc":"2.0","id":2,"method":"tools/call","result":{"content":[]}}'
+        handshake; read_line
+        send_line '{"jsonrpc":"2.0","id":2,"result":{"content":[]},"error":{"code":1,"message":"both"}}'
+        send_line '{"jsonrpc":"2.0","id":2}'
+        send_line '{"jsonrpc":"2.0","id":2,"method":"tools/call","result":{"content":[]}}'
         answer 2 right; drain"#;
     let client = within(spawn(script)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "right");
@@ -55,7 +56,7 @@ async fn response_with_both_or_no_outcome_is_ignored() {
 
 #[tokio::test]
 async fn second_response_to_a_call_is_ignored() {
-    let script = "hello; hear; answer 2 first; answer 2 second; hear; answer 2 third; answer 3 right; drain";
+    let script = "handshake; read_line; answer 2 first; answer 2 second; read_line; answer 2 third; answer 3 right; drain";
     let client = within(spawn(script)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "first");
     assert_eq!(call(&client, "t").await.unwrap(), "right");
@@ -64,7 +65,8 @@ async fn second_response_to_a_call_is_ignored() {
 #[tokio::test]
 async fn response_after_the_timeout_is_ignored() {
     // CANC-010
-    let script = "hello; hear; hear; answer 2 late; hear; answer 2 later; answer 3 right; drain";
+    let script =
+        "handshake; read_line; read_line; answer 2 late; read_line; answer 2 later; answer 3 right; drain";
     let client = within(spawn(script)).await.unwrap();
     let late = within(client.call::<String>("t", ()).timeout(Duration::from_millis(50))).await.unwrap_err();
     assert!(late.is_timeout() && late.may_have_run(), "{late}");
@@ -76,7 +78,7 @@ async fn response_after_the_timeout_is_ignored() {
 #[tokio::test]
 async fn response_to_a_cancelled_call_is_ignored() {
     // CANC-010
-    let script = "hello; hear; hear; answer 2 unwanted; hear; answer 3 right; drain";
+    let script = "handshake; read_line; read_line; answer 2 unwanted; read_line; answer 3 right; drain";
     let client = within(spawn(script)).await.unwrap();
     let dropped =
         tokio::time::timeout(Duration::from_millis(50), client.call::<String>("t", ()).into_future());
@@ -88,7 +90,7 @@ async fn response_to_a_cancelled_call_is_ignored() {
 async fn malformed_result_has_its_own_error_kind() {
     for result in ["{}", "[]", "null", "7", r#"{"content":7}"#, r#"{"content":[{"type":"text"}]}"#] {
         let script = format!(
-            r#"hello; hear; say '{{"jsonrpc":"2.0","id":2,"result":{result}}}'; hear; answer 3 yes; drain"#
+            r#"handshake; read_line; send_line '{{"jsonrpc":"2.0","id":2,"result":{result}}}'; read_line; answer 3 yes; drain"#
         );
         let client = within(spawn(&script)).await.unwrap();
         match kind(within(client.call_raw("t", ())).await) {
@@ -102,17 +104,17 @@ async fn malformed_result_has_its_own_error_kind() {
 #[tokio::test]
 async fn http_response_must_have_the_id_of_its_call() {
     let wrong = [json!("2"), json!("x"), json!(77), json!(2.5), json!(true)];
-    let raw = Raw::after_hello(move |asked, wire| {
-        let mut answer = asked.answer("wrong");
-        let which = asked.body["params"]["arguments"]["id"].as_u64().unwrap() as usize;
+    let raw = Raw::after_handshake(move |request, writer| {
+        let mut answer = request.answer("wrong");
+        let which = request.body["params"]["arguments"]["id"].as_u64().unwrap() as usize;
         answer["id"] = match &wrong[which] {
-            id if id == "2" => json!(asked.id().to_string()),
+            id if id == "2" => json!(request.id().to_string()),
             id => id.clone(),
         };
-        wire.json(&answer);
-        Then::Keep
+        writer.json(&answer);
+        AfterResponse::Keep
     });
-    for client in [raw.client(), raw.modern()] {
+    for client in [raw.client(), raw.stateless_client()] {
         let client = within(client).await.unwrap();
         for which in 0..5 {
             let outcome = within(client.call::<String>("t", json!({"id": which}))).await;
@@ -124,24 +126,24 @@ async fn http_response_must_have_the_id_of_its_call() {
 
 #[tokio::test]
 async fn events_for_other_requests_are_ignored() {
-    let raw = Raw::after_hello(|asked, wire| {
-        wire.stream();
-        for id in [json!(asked.id().to_string()), json!(999), json!(null), json!(1.5)] {
-            let mut wrong = asked.answer("wrong");
+    let raw = Raw::after_handshake(|request, writer| {
+        writer.stream();
+        for id in [json!(request.id().to_string()), json!(999), json!(null), json!(1.5)] {
+            let mut wrong = request.answer("wrong");
             wrong["id"] = id;
-            wire.event(None, &wrong);
+            writer.event(None, &wrong);
         }
-        wire.event(
+        writer.event(
             None,
-            &json!({"jsonrpc": "2.0", "id": asked.id(), "result": {}, "error": {"code": 1, "message": "m"}}),
+            &json!({"jsonrpc": "2.0", "id": request.id(), "result": {}, "error": {"code": 1, "message": "m"}}),
         );
-        wire.event(None, &json!({"jsonrpc": "2.0", "id": asked.id()}));
-        wire.write("data: no message\n\ndata\n\n: comment\n\nevent: other\ndata: {}\n\n");
-        wire.event(None, &asked.answer("right"));
-        wire.event(None, &asked.answer("second"));
-        Then::Close
+        writer.event(None, &json!({"jsonrpc": "2.0", "id": request.id()}));
+        writer.write("data: no message\n\ndata\n\n: comment\n\nevent: other\ndata: {}\n\n");
+        writer.event(None, &request.answer("right"));
+        writer.event(None, &request.answer("second"));
+        AfterResponse::Close
     });
-    for client in [raw.client(), raw.modern()] {
+    for client in [raw.client(), raw.stateless_client()] {
         let client = within(client).await.unwrap();
         assert_eq!(call(&client, "t").await.unwrap(), "right");
         assert_eq!(call(&client, "t").await.unwrap(), "right");

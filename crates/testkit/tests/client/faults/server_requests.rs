@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 use tsugite::client::{Client, ClientBuilder, ErrorKind, FormResponse};
 
-use super::raw::{Raw, Then, hello};
+use super::raw::{AfterResponse, Raw, answer_handshake};
 use super::shell::{noted, sh, spawn, spawn_modern};
 use super::{HANDSHAKE, call, kind, until, within};
 
@@ -23,7 +23,11 @@ fn answers(client: &Client) -> Vec<(Value, Value)> {
 }
 
 /// A client whose form handler counts its calls and waits for a permit.
-fn asked(script: &str, count: &Arc<AtomicUsize>, go: &Arc<tokio::sync::Semaphore>) -> ClientBuilder {
+fn client_with_form_handler(
+    script: &str,
+    count: &Arc<AtomicUsize>,
+    go: &Arc<tokio::sync::Semaphore>,
+) -> ClientBuilder {
     let (count, go) = (Arc::clone(count), Arc::clone(go));
     spawn(script).on_elicit_form(move |_| {
         count.fetch_add(1, Ordering::SeqCst);
@@ -37,10 +41,11 @@ fn asked(script: &str, count: &Arc<AtomicUsize>, go: &Arc<tokio::sync::Semaphore
 
 #[tokio::test]
 async fn server_request_with_an_id_in_use_is_refused() {
-    let ask = format!(r#"say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'"#);
-    let script = format!("hello; hear; {ask}; {ask}; hear; answer 2 yes; drain");
+    let ask =
+        format!(r#"send_line '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'"#);
+    let script = format!("handshake; read_line; {ask}; {ask}; read_line; answer 2 yes; drain");
     let (count, go) = (Arc::default(), Arc::new(tokio::sync::Semaphore::new(0)));
-    let client = within(asked(&script, &count, &go)).await.unwrap();
+    let client = within(client_with_form_handler(&script, &count, &go)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "yes");
     assert_eq!(answers(&client)[0].1["error"]["code"], -32600);
     assert_eq!(count.load(Ordering::SeqCst), 1);
@@ -52,18 +57,20 @@ async fn server_request_with_an_id_in_use_is_refused() {
 #[tokio::test]
 async fn cancelled_server_request_gets_no_response_and_restarts_the_clock() {
     let script = format!(
-        r#"hello; hear
-        say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'
-        say '{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"no such"}}}}'
-        say '{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{}}}}'
-        say '{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"q"}}}}'
-        say '{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"q"}}}}'
-        say '{{"jsonrpc":"2.0","id":"p","method":"ping"}}'
+        r#"handshake; read_line
+        send_line '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'
+        send_line '{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"no such"}}}}'
+        send_line '{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{}}}}'
+        send_line '{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"q"}}}}'
+        send_line '{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":"q"}}}}'
+        send_line '{{"jsonrpc":"2.0","id":"p","method":"ping"}}'
         drain"#
     );
     let (count, go) = (Arc::default(), Arc::new(tokio::sync::Semaphore::new(0)));
     let client =
-        within(asked(&script, &count, &go).timeout(std::time::Duration::from_millis(500))).await.unwrap();
+        within(client_with_form_handler(&script, &count, &go).timeout(std::time::Duration::from_millis(500)))
+            .await
+            .unwrap();
     // The request is cancelled, so the call no longer waits for it.
     assert!(call(&client, "t").await.unwrap_err().is_timeout());
     noted(&client, r#""id":"p""#).await;
@@ -78,10 +85,10 @@ async fn excess_server_requests_are_refused() {
     // One process writes them all, so that they arrive at once.
     let line = format!(r#"{{"jsonrpc":"2.0","id":%d,"method":"elicitation/create","params":{FORM}}}"#);
     let script = format!(
-        "hello; hear; printf '{line}\\n' $(seq 1000); n=0; while [ $n -lt 1000 ]; do n=$((n+1)); read -r line; printf '%s\\n' \"${{line%%,\\\"message*}}\" | cut -c 1-60 >&2; done; answer 2 yes; drain"
+        "handshake; read_line; printf '{line}\\n' $(seq 1000); n=0; while [ $n -lt 1000 ]; do n=$((n+1)); read -r line; printf '%s\\n' \"${{line%%,\\\"message*}}\" | cut -c 1-60 >&2; done; answer 2 yes; drain"
     );
     let (count, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Semaphore::new(0)));
-    let client = within(asked(&script, &count, &go)).await.unwrap();
+    let client = within(client_with_form_handler(&script, &count, &go)).await.unwrap();
     let calling = {
         let client = client.clone();
         super::Running::new(async move { call(&client, "t").await })
@@ -95,18 +102,18 @@ async fn excess_server_requests_are_refused() {
 #[tokio::test]
 async fn undeclared_server_requests_are_refused() {
     let script = r#"
-        hello; hear
-        say '{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}'
-        say '{"jsonrpc":"2.0","id":2,"method":"roots/list"}'
-        say '{"jsonrpc":"2.0","id":3,"method":"elicitation/create","params":{"mode":"url","message":"m","url":"https://x/","elicitationId":"e"}}'
-        say '{"jsonrpc":"2.0","id":4,"method":"elicitation/create","params":{"mode":"other","message":"m"}}'
-        say '{"jsonrpc":"2.0","id":5,"method":"elicitation/create"}'
-        say '{"jsonrpc":"2.0","id":6,"method":"tools/list"}'
-        say '{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}'
-        say '{"jsonrpc":"2.0","id":8,"method":""}'
-        hear; hear; hear; hear; hear; hear; hear; hear; answer 2 yes; drain"#;
+        handshake; read_line
+        send_line '{"jsonrpc":"2.0","id":1,"method":"sampling/createMessage","params":{"messages":[],"maxTokens":1}}'
+        send_line '{"jsonrpc":"2.0","id":2,"method":"roots/list"}'
+        send_line '{"jsonrpc":"2.0","id":3,"method":"elicitation/create","params":{"mode":"url","message":"m","url":"https://x/","elicitationId":"e"}}'
+        send_line '{"jsonrpc":"2.0","id":4,"method":"elicitation/create","params":{"mode":"other","message":"m"}}'
+        send_line '{"jsonrpc":"2.0","id":5,"method":"elicitation/create"}'
+        send_line '{"jsonrpc":"2.0","id":6,"method":"tools/list"}'
+        send_line '{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}'
+        send_line '{"jsonrpc":"2.0","id":8,"method":""}'
+        read_line; read_line; read_line; read_line; read_line; read_line; read_line; read_line; answer 2 yes; drain"#;
     let (count, go) = (Arc::default(), Arc::new(tokio::sync::Semaphore::new(9)));
-    let client = within(asked(script, &count, &go)).await.unwrap();
+    let client = within(client_with_form_handler(script, &count, &go)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "yes");
     let answers = answers(&client);
     assert_eq!(answers.len(), 8);
@@ -117,16 +124,16 @@ async fn undeclared_server_requests_are_refused() {
 #[tokio::test]
 async fn server_request_before_the_handshake_does_not_disturb_it() {
     let ask = format!(
-        r#"say '{{"jsonrpc":"2.0","id":"early","method":"elicitation/create","params":{FORM}}}'; say '{{"jsonrpc":"2.0","id":1,"method":"ping"}}'"#
+        r#"send_line '{{"jsonrpc":"2.0","id":"early","method":"elicitation/create","params":{FORM}}}'; send_line '{{"jsonrpc":"2.0","id":1,"method":"ping"}}'"#
     );
     // Before anything was sent, after `initialize` arrived, and after its response. Responses and other lines may mix.
     for script in [
-        format!("{ask}; hear; hear; hear; welcome; hear; hear; answer 2 yes; drain"),
-        format!("hear; {ask}; hear; hear; welcome; hear; hear; answer 2 yes; drain"),
-        format!("hear; welcome; {ask}; hear; hear; hear; hear; answer 2 yes; drain"),
+        format!("{ask}; read_line; read_line; read_line; welcome; read_line; read_line; answer 2 yes; drain"),
+        format!("read_line; {ask}; read_line; read_line; welcome; read_line; read_line; answer 2 yes; drain"),
+        format!("read_line; welcome; {ask}; read_line; read_line; read_line; read_line; answer 2 yes; drain"),
     ] {
         let (count, go) = (Arc::default(), Arc::new(tokio::sync::Semaphore::new(9)));
-        let client = within(asked(&script, &count, &go)).await.unwrap();
+        let client = within(client_with_form_handler(&script, &count, &go)).await.unwrap();
         assert_eq!(call(&client, "t").await.unwrap(), "yes");
         let answers = answers(&client);
         assert_eq!(answers.len(), 2, "{answers:?}");
@@ -137,12 +144,12 @@ async fn server_request_before_the_handshake_does_not_disturb_it() {
 async fn requests_of_stateless_servers_are_ignored() {
     // JRPC-040, HTTP-012, F-42
     let script = format!(
-        r#"hear
-        say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'
-        say '{{"jsonrpc":"2.0","id":"p","method":"ping"}}'
-        say '{{"jsonrpc":"2.0","id":"r","method":"roots/list"}}'
-        say '{{"jsonrpc":"2.0","id":"s","method":"no/such"}}'
-        answer 1 first; hear; answer 2 second; drain"#
+        r#"read_line
+        send_line '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'
+        send_line '{{"jsonrpc":"2.0","id":"p","method":"ping"}}'
+        send_line '{{"jsonrpc":"2.0","id":"r","method":"roots/list"}}'
+        send_line '{{"jsonrpc":"2.0","id":"s","method":"no/such"}}'
+        answer 1 first; read_line; answer 2 second; drain"#
     );
     let count = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&count);
@@ -156,33 +163,33 @@ async fn requests_of_stateless_servers_are_ignored() {
     assert_eq!(answers(&client), []);
     assert_eq!(count.load(Ordering::SeqCst), 0);
     // The same over HTTP.
-    let raw = Raw::start(|asked, wire| {
-        wire.stream();
+    let raw = Raw::start(|request, writer| {
+        writer.stream();
         for method in ["ping", "roots/list", "elicitation/create"] {
-            wire.event(None, &json!({"jsonrpc": "2.0", "id": method, "method": method}));
+            writer.event(None, &json!({"jsonrpc": "2.0", "id": method, "method": method}));
         }
-        wire.event(None, &asked.answer("yes"));
-        Then::Close
+        writer.event(None, &request.answer("yes"));
+        AfterResponse::Close
     });
-    let client = within(raw.modern().roots([])).await.unwrap();
+    let client = within(raw.stateless_client().roots([])).await.unwrap();
     for _ in 0..3 {
         assert_eq!(call(&client, "t").await.unwrap(), "yes");
     }
-    assert!(raw.seen().iter().all(super::raw::Asked::is_call), "{:?}", raw.seen());
+    assert!(raw.requests().iter().all(super::raw::ReceivedRequest::is_call), "{:?}", raw.requests());
 }
 
 #[tokio::test]
 async fn invalid_input_requests_are_not_followed() {
     // M-11
-    let raw = Raw::start(|asked, wire| {
-        let method = asked.body["params"]["arguments"]["method"].clone();
-        let asked_for = json!({"q": {"method": method, "params": {"name": "x"}}});
-        wire.json(&asked.result(
-            json!({"resultType": "input_required", "inputRequests": asked_for, "requestState": "s"}),
+    let raw = Raw::start(|request, writer| {
+        let method = request.body["params"]["arguments"]["method"].clone();
+        let input_requests = json!({"q": {"method": method, "params": {"name": "x"}}});
+        writer.json(&request.result(
+            json!({"resultType": "input_required", "inputRequests": input_requests, "requestState": "s"}),
         ));
-        Then::Keep
+        AfterResponse::Keep
     });
-    let client = within(raw.modern()).await.unwrap();
+    let client = within(raw.stateless_client()).await.unwrap();
     for method in
         ["tools/call", "initialize", "ping", "", "sampling/createMessage", "roots/list", "elicitation/create"]
     {
@@ -199,23 +206,23 @@ async fn invalid_input_requests_are_not_followed() {
 async fn server_request_on_a_call_stream_is_answered_separately() {
     let answered = Arc::new(tokio::sync::Semaphore::new(0));
     let go = Arc::clone(&answered);
-    let raw = Raw::start(move |asked, wire| {
-        if asked.is_call() {
-            wire.stream();
-            wire.event(None, &json!({"jsonrpc": "2.0", "id": "q", "method": "roots/list"}));
+    let raw = Raw::start(move |request, writer| {
+        if request.is_call() {
+            writer.stream();
+            writer.event(None, &json!({"jsonrpc": "2.0", "id": "q", "method": "roots/list"}));
             while go.try_acquire().is_err() {
                 std::thread::yield_now();
             }
-            wire.event(None, &asked.answer("yes"));
-            return Then::Close;
+            writer.event(None, &request.answer("yes"));
+            return AfterResponse::Close;
         }
-        if asked.body["id"] == "q" {
+        if request.body["id"] == "q" {
             // A server that refuses a response affects only itself.
-            wire.status(500, "", "");
+            writer.status(500, "", "");
             go.add_permits(1);
-            return Then::Keep;
+            return AfterResponse::Keep;
         }
-        hello(asked, wire).unwrap()
+        answer_handshake(request, writer).unwrap()
     });
     let client = within(raw.client().roots([])).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "yes");
@@ -224,10 +231,10 @@ async fn server_request_on_a_call_stream_is_answered_separately() {
 #[tokio::test]
 async fn child_exit_ends_its_open_requests() {
     let script = format!(
-        r#"hello; hear; say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'; hear; exit 1"#
+        r#"handshake; read_line; send_line '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{FORM}}}'; read_line; exit 1"#
     );
     let (count, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Semaphore::new(0)));
-    let client = within(asked(&script, &count, &go)).await.unwrap();
+    let client = within(client_with_form_handler(&script, &count, &go)).await.unwrap();
     let calling = {
         let client = client.clone();
         super::Running::new(async move { call(&client, "t").await })
@@ -249,7 +256,7 @@ async fn invalid_form_is_refused() {
         r#"{"message":"m"}"#,
     ] {
         let script = format!(
-            r#"hello; hear; say '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{form}}}'; hear; answer 2 yes; drain"#
+            r#"handshake; read_line; send_line '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{form}}}'; read_line; answer 2 yes; drain"#
         );
         let command =
             Client::spawn(sh(&script)).revision(HANDSHAKE).on_elicit_form(async |_| FormResponse::Decline);
@@ -261,8 +268,8 @@ async fn invalid_form_is_refused() {
 
 #[tokio::test]
 async fn stateless_server_cannot_end_a_call_by_cancelling() {
-    let script = r#"hear
-        say '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'
+    let script = r#"read_line
+        send_line '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}'
         answer 1 yes; drain"#;
     let client = within(spawn_modern(script)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "yes");

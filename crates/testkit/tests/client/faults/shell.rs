@@ -7,18 +7,18 @@ use tsugite::client::{Client, ClientBuilder, Command};
 
 use super::{HANDSHAKE, until};
 
-/// Functions for the scripts. `hear` reads a line into `$line` and copies it to standard error; `say` writes one.
-/// The first call after `hello` has the id 2.
+/// Functions for the scripts. `read_line` reads a line into `$line` and copies it to standard error; `send_line` writes
+/// one. The first call after `handshake` has the id 2.
 const WORDS: &str = r#"
-say() { printf '%s\n' "$1"; }
-hear() { IFS= read -r line && printf '%s\n' "$line" >&2; }
-answer() { say '{"jsonrpc":"2.0","id":'"$1"',"result":{"content":[{"type":"text","text":"'"$2"'"}]}}'; }
-welcome() { say '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"s","version":"1"}}}'; }
-hello() { hear; welcome; hear; }
+send_line() { printf '%s\n' "$1"; }
+read_line() { IFS= read -r line && printf '%s\n' "$line" >&2; }
+answer() { send_line '{"jsonrpc":"2.0","id":'"$1"',"result":{"content":[{"type":"text","text":"'"$2"'"}]}}'; }
+welcome() { send_line '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"s","version":"1"}}}'; }
+handshake() { read_line; welcome; read_line; }
 # Stays alive without reading and without starting a child process.
 stay() { exec sleep 600; }
-# Reads whatever comes until nothing more does.
-drain() { while hear; do :; done; }
+# Reads lines until the end of the input.
+drain() { while read_line; do :; done; }
 "#;
 
 /// A command that runs a script.

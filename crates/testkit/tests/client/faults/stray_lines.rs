@@ -27,7 +27,7 @@ async fn noise_between_messages_is_skipped() {
     ];
     for noise in noise {
         let script = format!(
-            "{noise}; hear; {noise}; welcome; {noise}; hear; {noise}; hear; {noise}; answer 2 yes; {noise}; drain"
+            "{noise}; read_line; {noise}; welcome; {noise}; read_line; {noise}; read_line; {noise}; answer 2 yes; {noise}; drain"
         );
         let client = within(spawn(&script)).await.unwrap_or_else(|error| panic!("{noise}: {error}"));
         assert_eq!(call(&client, "t").await.unwrap(), "yes", "{noise}");
@@ -36,7 +36,8 @@ async fn noise_between_messages_is_skipped() {
 
 #[tokio::test]
 async fn byte_order_mark_spoils_only_its_line() {
-    let script = r#"printf '\357\273\277\n'; hello; hear; printf '\357\273\277\n'; answer 2 yes; drain"#;
+    let script =
+        r#"printf '\357\273\277\n'; handshake; read_line; printf '\357\273\277\n'; answer 2 yes; drain"#;
     let client = within(spawn(script)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "yes");
 }
@@ -45,14 +46,14 @@ async fn byte_order_mark_spoils_only_its_line() {
 async fn endless_nesting_is_skipped() {
     let deep = "head -c 200000 /dev/zero | tr '\\0' '['";
     let script = format!(
-        r#"hello; hear; printf '{{"jsonrpc":"2.0","id":2,"result":'; {deep}; echo; {deep}; echo; answer 2 yes; drain"#
+        r#"handshake; read_line; printf '{{"jsonrpc":"2.0","id":2,"result":'; {deep}; echo; {deep}; echo; answer 2 yes; drain"#
     );
     let client = within(spawn(&script)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "yes");
     // The same with balanced brackets, which could be parsed.
     let deep = "head -c 100000 /dev/zero | tr '\\0' '['; head -c 100000 /dev/zero | tr '\\0' ']'";
     let script = format!(
-        r#"hello; hear; printf '{{"jsonrpc":"2.0","id":2,"result":{{"content":'; {deep}; echo '}}}}'; answer 2 yes; drain"#
+        r#"handshake; read_line; printf '{{"jsonrpc":"2.0","id":2,"result":{{"content":'; {deep}; echo '}}}}'; answer 2 yes; drain"#
     );
     let client = within(spawn(&script)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "yes");
@@ -61,7 +62,8 @@ async fn endless_nesting_is_skipped() {
 #[tokio::test]
 async fn line_of_two_gibibytes_is_skipped_without_buffering() {
     // L-05
-    let script = r#"hello; hear; head -c 2147483648 /dev/zero | tr '\0' 'x'; echo; answer 2 yes; drain"#;
+    let script =
+        r#"handshake; read_line; head -c 2147483648 /dev/zero | tr '\0' 'x'; echo; answer 2 yes; drain"#;
     let client = within(spawn(script).max_message_bytes(1 << 20)).await.unwrap();
     // A busy machine needs longer for this much than the default timeout.
     let call = client.call::<String>("t", ()).timeout(std::time::Duration::from_secs(600));
@@ -72,7 +74,7 @@ async fn line_of_two_gibibytes_is_skipped_without_buffering() {
 async fn message_over_the_size_limit_is_skipped() {
     // Whitespace between tokens counts toward the limit.
     let script = r#"
-        hello; hear; printf '%-4097s\n' "$(answer 9 long)"; printf '%-4096s\n' "$(answer 2 fits)"; drain"#;
+        handshake; read_line; printf '%-4097s\n' "$(answer 9 long)"; printf '%-4096s\n' "$(answer 2 fits)"; drain"#;
     let client = within(spawn(script).max_message_bytes(4096)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "fits");
 }
@@ -80,9 +82,9 @@ async fn message_over_the_size_limit_is_skipped() {
 #[tokio::test]
 async fn endless_line_times_out() {
     // L-05
-    for hello in ["hello", ":"] {
-        let script = format!("{hello}; hear; tr '\\0' 'x' < /dev/zero");
-        let client = match hello {
+    for first in ["handshake", ":"] {
+        let script = format!("{first}; read_line; tr '\\0' 'x' < /dev/zero");
+        let client = match first {
             ":" => spawn_modern(&script),
             _ => spawn(&script),
         };
@@ -95,7 +97,7 @@ async fn endless_line_times_out() {
 
 #[tokio::test]
 async fn endless_handshake_response_times_out() {
-    let script = "hear; tr '\\0' 'x' < /dev/zero";
+    let script = "read_line; tr '\\0' 'x' < /dev/zero";
     let connecting = spawn(script).max_message_bytes(1 << 16).timeout(std::time::Duration::from_millis(200));
     let error = without_growing(within(connecting)).await.unwrap_err();
     assert!(

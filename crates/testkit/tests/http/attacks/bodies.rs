@@ -172,7 +172,7 @@ async fn unmatched_responses_are_harmless() {
         }
         let real = json!({"jsonrpc": "2.0", "id": id, "result": {"roots": [{"uri": "file:///a"}]}});
         assert_eq!(serving.send(Request::post(&real).session(&session)).await.status, 202);
-        assert_eq!(super::said(&calling.next_message().await.unwrap()), "1", "{revision}");
+        assert_eq!(super::result_text(&calling.next_message().await.unwrap()), "1", "{revision}");
         // A second response is too late.
         assert_eq!(serving.send(Request::post(&real).session(&session)).await.status, 202);
     }

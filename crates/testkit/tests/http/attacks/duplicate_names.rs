@@ -39,8 +39,8 @@ async fn raw_tool_never_sees_a_name_twice() {
         ] {
             let answer = guarded.send(raw_call(name, arguments, json!({}))).await.json();
             assert_eq!(answer["result"]["isError"], true, "{name} {arguments}: {answer}");
-            let said = answer["result"]["content"][0]["text"].as_str().unwrap().to_owned();
-            assert!(said.contains(at) && said.contains("twice"), "{said}");
+            let text = answer["result"]["content"][0]["text"].as_str().unwrap().to_owned();
+            assert!(text.contains(at) && text.contains("twice"), "{text}");
         }
         let fine = r#"{"a":{"x":1},"b":{"x":1},"c":["a","a"]}"#;
         assert_eq!(text(&guarded.send(raw_call(name, fine, json!({}))).await), fine);

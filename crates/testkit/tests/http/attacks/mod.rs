@@ -82,11 +82,11 @@ fn refused(response: &Response) -> (u16, i64) {
 #[track_caller]
 fn text(response: &Response) -> String {
     assert_eq!(response.status, 200, "{response:?}");
-    said(&response.json())
+    result_text(&response.json())
 }
 
 #[track_caller]
-fn said(message: &Value) -> String {
+fn result_text(message: &Value) -> String {
     message["result"]["content"][0]["text"]
         .as_str()
         .unwrap_or_else(|| panic!("no text in {message}"))

@@ -319,8 +319,8 @@ async fn other_users_cannot_answer_a_server_request() {
         assert_eq!(guarded.send(by("eve", roots(&asked, 0).session(&ada))).await.status, 404);
         assert_eq!(guarded.send(by("eve", roots(&own, 1).session(&eve))).await.status, 202);
         assert_eq!(guarded.send(by("ada", roots(&asked, 2).session(&ada))).await.status, 202);
-        assert_eq!(super::said(&to_eve.next_message().await.unwrap()), "1", "{revision}");
-        assert_eq!(super::said(&to_ada.next_message().await.unwrap()), "2", "{revision}");
+        assert_eq!(super::result_text(&to_eve.next_message().await.unwrap()), "1", "{revision}");
+        assert_eq!(super::result_text(&to_ada.next_message().await.unwrap()), "2", "{revision}");
     }
 }
 
@@ -384,14 +384,14 @@ async fn users_of_one_connection_are_isolated() {
         };
         let mut answer = connection.send(by(who, asked)).await;
         answer.body = connection.read_body().await;
-        let heard: Vec<_> = answer.events().into_iter().filter(|event| !event.data.is_empty()).collect();
-        assert_eq!(heard.len(), 3, "{answer:?}");
-        assert_eq!(heard[0].json()["params"]["data"], who);
+        let events: Vec<_> = answer.events().into_iter().filter(|event| !event.data.is_empty()).collect();
+        assert_eq!(events.len(), 3, "{answer:?}");
+        assert_eq!(events[0].json()["params"]["data"], who);
         assert_eq!(
-            (&heard[1].json()["params"]["progressToken"], &heard[1].json()["params"]["message"]),
+            (&events[1].json()["params"]["progressToken"], &events[1].json()["params"]["message"]),
             (&json!(who), &json!(who))
         );
-        assert_eq!(super::said(&heard[2].json()), who);
+        assert_eq!(super::result_text(&events[2].json()), who);
     }
 }
 

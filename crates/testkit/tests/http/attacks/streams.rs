@@ -67,10 +67,10 @@ async fn other_users_cannot_resume_a_stream() {
         go.add_permits(1);
         done.notified().await;
         let resumed = guarded.send(by("ada", resume(&ada))).await;
-        let said: Vec<_> = resumed.events().into_iter().filter(|event| !event.data.is_empty()).collect();
-        assert_eq!(said.len(), 2, "{resumed:?}");
-        assert_eq!(said[0].json()["params"]["data"], "xxx");
-        assert_eq!(said[1].json()["id"], 7, "{revision}");
+        let events: Vec<_> = resumed.events().into_iter().filter(|event| !event.data.is_empty()).collect();
+        assert_eq!(events.len(), 2, "{resumed:?}");
+        assert_eq!(events[0].json()["params"]["data"], "xxx");
+        assert_eq!(events[1].json()["id"], 7, "{revision}");
     }
 }
 
@@ -142,11 +142,11 @@ async fn come_back(
     done.notified().await;
     let last = head.events().pop().unwrap().id.unwrap();
     let resumed = direct.send(&Request::get_stream(session).header("Last-Event-ID", &last)).await;
-    let said = match resumed.status {
+    let events = match resumed.status {
         200 => resumed.events().into_iter().filter(|event| !event.data.is_empty()).collect(),
         _ => Vec::new(),
     };
-    (resumed, said)
+    (resumed, events)
 }
 
 #[tokio::test(start_paused = true)]
@@ -162,16 +162,16 @@ async fn replay_log_is_limited() {
     ] {
         let direct = Direct::new(&Server::new("s", "1").tool(teller(&go, &done, words, bytes)).http(log));
         let session = direct.send(&hello).await.header("mcp-session-id").unwrap().to_owned();
-        let (resumed, said) = come_back(&direct, &session, &go, &done).await;
+        let (resumed, events) = come_back(&direct, &session, &go, &done).await;
         // A partial replay is never served as a complete one.
-        assert_eq!((resumed.status, said.len()), if whole { (200, 6) } else { (400, 0) }, "{why}");
+        assert_eq!((resumed.status, events.len()), if whole { (200, 6) } else { (400, 0) }, "{why}");
     }
     let log = Http::new().log_ttl(Duration::from_secs(300));
     let direct = Direct::new(&Server::new("s", "1").tool(teller(&go, &done, 5, 10)).http(log));
     let session = direct.send(&hello).await.header("mcp-session-id").unwrap().to_owned();
-    let (resumed, said) = come_back(&direct, &session, &go, &done).await;
-    assert_eq!((resumed.status, said.len()), (200, 6));
-    let again = Request::get_stream(&session).header("Last-Event-ID", said[0].id.as_ref().unwrap());
+    let (resumed, events) = come_back(&direct, &session, &go, &done).await;
+    assert_eq!((resumed.status, events.len()), (200, 6));
+    let again = Request::get_stream(&session).header("Last-Event-ID", events[0].id.as_ref().unwrap());
     assert_eq!(direct.send(&again).await.status, 200);
     tokio::time::sleep(Duration::from_secs(500)).await;
     assert_eq!(direct.send(&again).await.status, 400, "too old");
@@ -188,8 +188,8 @@ async fn streams_kept_per_session_are_limited() {
     let session = direct.send(&hello).await.header("mcp-session-id").unwrap().to_owned();
     let mut ids = Vec::new();
     for _ in 0..3 {
-        let (_, said) = come_back(&direct, &session, &go, &done).await;
-        ids.push(said[0].id.clone().unwrap());
+        let (_, events) = come_back(&direct, &session, &go, &done).await;
+        ids.push(events[0].id.clone().unwrap());
     }
     let mut statuses = Vec::new();
     for id in &ids {
@@ -252,13 +252,13 @@ async fn subscriber_gets_only_requested_notifications() {
     server.notify_resource_updated("text://b");
     server.notify_resource_updated("text://a");
     server.add(Tool::new("more").handler(|| async { "more" })).unwrap();
-    let heard = pages.next_message().await.unwrap();
+    let message = pages.next_message().await.unwrap();
     assert_eq!(
-        (&heard["method"], &heard["params"]["uri"]),
+        (&message["method"], &message["params"]["uri"]),
         (&json!("notifications/resources/updated"), &json!("text://a"))
     );
-    let heard = lists.next_message().await.unwrap();
-    assert_eq!(heard["method"], "notifications/tools/list_changed");
+    let message = lists.next_message().await.unwrap();
+    assert_eq!(message["method"], "notifications/tools/list_changed");
     // Nothing else came before the end.
     serving.stop().await.unwrap();
     for (mut stream, id) in [(lists, 1), (pages, 2)] {

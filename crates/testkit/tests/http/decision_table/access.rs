@@ -4,13 +4,13 @@ use serde_json::json;
 use tsugite::jsonrpc::MessageLimits;
 use tsugite_testkit::http::Request;
 
-use super::{Counted, call, refused_without_id};
+use super::{CountingServer, call, refused_without_id};
 
 #[tokio::test]
 async fn access_checks_run_in_order() {
     let mut limits = MessageLimits::default();
     limits.max_message_bytes = 1000;
-    let counted = Counted::with(|server| server.limits(limits)).await;
+    let counted = CountingServer::with(|server| server.limits(limits)).await;
     let large = "x".repeat(2000);
     // Wrong in every way; each step corrects one thing.
     let request = Request::new("PUT").header("Origin", "http://evil.example").body(large.clone());
@@ -35,7 +35,7 @@ async fn access_checks_run_in_order() {
 
 #[tokio::test]
 async fn accept_must_name_json() {
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     let request = Request::stateless(call("echo"));
     let accepted = [
         "application/json, text/event-stream",
@@ -66,7 +66,7 @@ async fn accept_must_name_json() {
 
 #[tokio::test]
 async fn invalid_json_is_a_parse_error() {
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     for body in ["", "{", "nonsense", "{\"jsonrpc\":\"2.0\",}", "\u{feff}{}"] {
         let refused = counted.send(Request::post(&json!(0)).body(body)).await;
         assert_eq!(refused_without_id(&refused), (400, -32700), "{body:?}");

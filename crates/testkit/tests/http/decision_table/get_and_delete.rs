@@ -4,14 +4,14 @@ use serde_json::json;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Request, initialize_request};
 
-use super::{Counted, MODERN, call, refused_without_id, text};
+use super::{CountingServer, MODERN, call, refused_without_id, text};
 
 const UNKNOWN: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
 
 #[tokio::test]
 async fn row_21_get_opens_a_stream() {
     // HTTP-034
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     for revision in ["2025-03-26", "2025-06-18", "2025-11-25"] {
         let session = counted.open(revision).await;
         let mut stream = counted.serving.connect().await;
@@ -26,7 +26,7 @@ async fn row_21_get_opens_a_stream() {
 #[tokio::test]
 async fn row_21_get_with_last_event_id_resumes() {
     // RESM-004, RESM-005, RESM-007
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     let session = counted.open("2025-11-25").await;
     let mut stream = counted.serving.connect().await;
     stream.send(Request::post(&call("roots")).session(&session)).await;
@@ -48,7 +48,7 @@ async fn row_21_get_with_last_event_id_resumes() {
 #[tokio::test]
 async fn row_22_http_sse_uses_its_endpoint_and_stream() {
     // HSSE-001, HSSE-002
-    let counted = Counted::with(|server| server.http(Http::new().http_sse())).await;
+    let counted = CountingServer::with(|server| server.http(Http::new().http_sse())).await;
     let mut stream = counted.serving.connect().await;
     let old = Request::new("GET").path("/sse").header("Accept", "text/event-stream");
     let opened = stream.send(old.clone()).await;
@@ -63,15 +63,15 @@ async fn row_22_http_sse_uses_its_endpoint_and_stream() {
     assert_eq!(counted.send(post(call("echo"))).await.status, 202);
     assert_eq!(stream.next_message().await.unwrap()["result"]["content"][0]["text"], "2024-11-05");
     // Unless it is enabled, its path does not exist.
-    assert_eq!(Counted::start().await.send(old).await.status, 404);
+    assert_eq!(CountingServer::start().await.send(old).await.status, 404);
 }
 
 #[tokio::test]
 async fn row_23_stateless_get_and_delete_are_not_allowed() {
     // HTTP-094
-    let all = Counted::start().await;
-    let only = Counted::stateless_only().await;
-    let none = Counted::without_sessions().await;
+    let all = CountingServer::start().await;
+    let only = CountingServer::stateless_only().await;
+    let none = CountingServer::without_sessions().await;
     let session = all.open("2025-11-25").await;
     for method in ["GET", "DELETE"] {
         let request = Request::new(method).header("Accept", "text/event-stream");
@@ -96,7 +96,7 @@ async fn row_23_stateless_get_and_delete_are_not_allowed() {
 #[tokio::test]
 async fn row_24_delete_ends_the_session() {
     // SESS-012
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     let session = counted.open("2025-11-25").await;
     let end = Request::new("DELETE").session(&session);
     let ended = counted.send(end.clone().header("MCP-Protocol-Version", "2025-11-25")).await;
@@ -110,7 +110,7 @@ async fn row_24_delete_ends_the_session() {
 #[tokio::test]
 async fn row_24_delete_can_be_disabled() {
     // SESS-011
-    let counted = Counted::with(|server| server.http(Http::new().allow_delete(false))).await;
+    let counted = CountingServer::with(|server| server.http(Http::new().allow_delete(false))).await;
     let session = counted.open("2025-11-25").await;
     let kept = counted.send(Request::new("DELETE").session(&session)).await;
     assert_eq!((kept.status, kept.header("allow")), (405, Some("GET, POST")), "{kept:?}");
@@ -119,7 +119,7 @@ async fn row_24_delete_can_be_disabled() {
 
 #[tokio::test]
 async fn get_and_delete_need_a_live_session() {
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     for method in ["GET", "DELETE"] {
         let request = Request::new(method).header("Accept", "text/event-stream");
         assert_eq!(refused_without_id(&counted.send(request.clone()).await).0, 400, "{method}");

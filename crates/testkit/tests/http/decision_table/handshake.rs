@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 use tsugite::prelude::*;
 use tsugite_testkit::http::{Request, initialize_request};
 
-use super::{Counted, MODERN, call, claiming, notice, plain, refused, refused_without_id, response, text};
+use super::{
+    CountingServer, MODERN, call, claiming, notice, plain, refused, refused_without_id, response, text,
+};
 
 fn numbered(mut message: Value, id: i64) -> Value {
     message["id"] = json!(id);
@@ -13,9 +15,9 @@ fn numbered(mut message: Value, id: i64) -> Value {
 
 #[tokio::test]
 async fn row_1_batch_of_2025_03_26_gets_an_array() {
-    let sessions = Counted::start().await;
+    let sessions = CountingServer::start().await;
     let session = sessions.open("2025-03-26").await;
-    let none = Counted::without_sessions().await;
+    let none = CountingServer::without_sessions().await;
     let version = "2025-03-26";
     let requests = |batch: &Value| {
         let request = Request::post(batch);
@@ -57,8 +59,8 @@ async fn row_1_batch_of_2025_03_26_gets_an_array() {
 
 #[tokio::test]
 async fn row_2_other_arrays_are_refused() {
-    let sessions = Counted::start().await;
-    let none = Counted::without_sessions().await;
+    let sessions = CountingServer::start().await;
+    let none = CountingServer::without_sessions().await;
     let batch = json!([call("echo")]);
     for revision in ["2024-11-05", "2025-06-18", "2025-11-25"] {
         let session = sessions.open(revision).await;
@@ -68,7 +70,7 @@ async fn row_2_other_arrays_are_refused() {
         assert_eq!(refused_without_id(&none.send(alone).await), (400, -32600), "{revision}");
     }
     let claims = json!([claiming(MODERN, call("echo"))]);
-    for counted in [&sessions, &none, &Counted::stateless_only().await] {
+    for counted in [&sessions, &none, &CountingServer::stateless_only().await] {
         for batch in [&batch, &claims, &json!([])] {
             let modern = Request::post(batch).header("MCP-Protocol-Version", MODERN);
             assert_eq!(refused_without_id(&counted.send(modern).await), (400, -32600), "{batch}");
@@ -82,7 +84,7 @@ async fn row_2_other_arrays_are_refused() {
 #[tokio::test]
 async fn row_9_handshake_negotiates_a_revision_and_opens_a_session() {
     // VER-028, SESS-001
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     for (offered, agreed) in [
         ("2024-11-05", "2024-11-05"),
         ("2025-03-26", "2025-03-26"),
@@ -98,7 +100,7 @@ async fn row_9_handshake_negotiates_a_revision_and_opens_a_session() {
         assert_eq!(text(&counted.send(Request::post(&call("echo")).session(session)).await), agreed);
     }
     let some = Revisions::ALL.handshake().without("2025-11-25".parse().unwrap());
-    let older = Counted::with(|server| server.revisions(some)).await;
+    let older = CountingServer::with(|server| server.revisions(some)).await;
     let opened = older.send(Request::post(&initialize_request("2025-11-25", json!({})))).await;
     assert_eq!(opened.json()["result"]["protocolVersion"], "2025-06-18");
 }
@@ -106,7 +108,7 @@ async fn row_9_handshake_negotiates_a_revision_and_opens_a_session() {
 #[tokio::test]
 async fn row_10_session_keeps_its_revision() {
     // HTTP-044
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     let session = counted.open("2025-06-18").await;
     let request = Request::post(&call("echo")).session(&session);
     for version in ["2025-06-18", "2025-11-25", "2024-11-05"] {
@@ -125,7 +127,7 @@ async fn row_10_session_keeps_its_revision() {
 #[tokio::test]
 async fn row_11_unknown_session_is_not_found() {
     // SESS-008
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     let unknown = "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     for message in [call("echo"), plain("ping"), plain("tools/list")] {
         for session in [unknown, "short", &"x".repeat(2000)] {
@@ -143,7 +145,7 @@ async fn row_11_unknown_session_is_not_found() {
 #[tokio::test]
 async fn row_12_request_without_a_session_names_initialize() {
     // SESS-006
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     for message in [call("echo"), plain("ping"), plain("no/such/method"), notice("notifications/initialized")]
     {
         let request = Request::post(&message);
@@ -161,7 +163,7 @@ async fn row_12_request_without_a_session_names_initialize() {
 #[tokio::test]
 async fn row_13_requests_are_independent_without_sessions() {
     // HTTP-043
-    let counted = Counted::without_sessions().await;
+    let counted = CountingServer::without_sessions().await;
     assert_eq!(text(&counted.send(Request::post(&call("echo"))).await), "2025-03-26");
     for version in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let request = |message: &Value| Request::post(message).header("MCP-Protocol-Version", version);
@@ -177,7 +179,7 @@ async fn row_13_requests_are_independent_without_sessions() {
 #[tokio::test]
 async fn row_17_session_notification_is_accepted() {
     // HTTP-013
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     for revision in ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"] {
         let session = counted.open(revision).await;
         for method in [
@@ -194,7 +196,7 @@ async fn row_17_session_notification_is_accepted() {
 
 #[tokio::test]
 async fn row_18_notification_without_sessions_is_accepted() {
-    let counted = Counted::without_sessions().await;
+    let counted = CountingServer::without_sessions().await;
     let request = Request::post(&notice("notifications/initialized"));
     for request in [request.clone(), request.header("MCP-Protocol-Version", "2025-06-18")] {
         let answer = counted.send(request).await;
@@ -204,7 +206,7 @@ async fn row_18_notification_without_sessions_is_accepted() {
 
 #[tokio::test]
 async fn row_19_session_response_reaches_its_request() {
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     for revision in ["2025-03-26", "2025-11-25"] {
         let session = counted.open(revision).await;
         let mut stream = counted.serving.connect().await;
@@ -227,8 +229,8 @@ async fn row_19_session_response_reaches_its_request() {
 #[tokio::test]
 async fn row_20_response_without_a_request_is_refused() {
     // JRPC-040
-    let counted = Counted::start().await;
-    let none = Counted::without_sessions().await;
+    let counted = CountingServer::start().await;
+    let none = CountingServer::without_sessions().await;
     let session = counted.open("2025-11-25").await;
     let request = Request::post(&response(json!(1)));
     let modern = request.clone().header("MCP-Protocol-Version", MODERN);
@@ -247,7 +249,7 @@ async fn row_20_response_without_a_request_is_refused() {
 #[tokio::test]
 async fn unserved_version_is_refused_without_a_session() {
     // HTTP-044
-    for counted in [Counted::start().await, Counted::without_sessions().await] {
+    for counted in [CountingServer::start().await, CountingServer::without_sessions().await] {
         for version in ["1999-01-01", "2030-01-01", "latest", ""] {
             let request = Request::post(&call("echo")).header("MCP-Protocol-Version", version);
             assert_eq!(refused(&counted.send(request).await).0, 400, "{version}");

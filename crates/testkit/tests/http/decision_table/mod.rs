@@ -21,12 +21,12 @@ const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
 /// A server whose handlers are counted.
-struct Counted {
+struct CountingServer {
     serving: TestServer,
     calls: Arc<AtomicUsize>,
 }
 
-impl Counted {
+impl CountingServer {
     async fn start() -> Self {
         Self::with(|server| server).await
     }

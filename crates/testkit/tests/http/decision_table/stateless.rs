@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 use tsugite_testkit::http::{Request, initialize_request};
 
-use super::{CAPABILITIES, Counted, MODERN, VERSION, call, claiming, notice, plain, refused, text};
+use super::{CAPABILITIES, CountingServer, MODERN, VERSION, call, claiming, notice, plain, refused, text};
 
 #[tokio::test]
 async fn row_3_matching_claim_and_header_are_served() {
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     let answer = counted.send(Request::stateless(call("echo"))).await;
     assert_eq!(text(&answer), MODERN);
     assert_eq!(answer.json()["id"], 7);
@@ -19,7 +19,7 @@ async fn row_3_matching_claim_and_header_are_served() {
 #[tokio::test]
 async fn row_4_claim_without_a_header_is_a_mismatch() {
     // HTTP-055
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     for version in [MODERN, "v999.0.0", "2030-01-01"] {
         let request = Request::post(&claiming(version, call("echo")));
         assert_eq!(refused(&counted.send(request).await), (400, -32020), "{version}");
@@ -30,7 +30,7 @@ async fn row_4_claim_without_a_header_is_a_mismatch() {
 #[tokio::test]
 async fn row_5_claim_and_header_that_differ_are_a_mismatch() {
     // HTTP-047
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     for (claim, header) in
         [("v999.0.0", MODERN), (MODERN, "v999.0.0"), (MODERN, "2025-11-25"), ("2030-01-01", "2031-01-01")]
     {
@@ -43,8 +43,9 @@ async fn row_5_claim_and_header_that_differ_are_a_mismatch() {
 
 #[tokio::test]
 async fn row_6_unsupported_version_error_lists_supported_versions() {
-    let all = Counted::start().await;
-    let old = Counted::with(|server| server.revisions(tsugite::prelude::Revisions::ALL.handshake())).await;
+    let all = CountingServer::start().await;
+    let old =
+        CountingServer::with(|server| server.revisions(tsugite::prelude::Revisions::ALL.handshake())).await;
     for (counted, version, supports) in
         [(&all, "2030-01-01", MODERN), (&all, "v999.0.0", MODERN), (&old, MODERN, "2025-11-25")]
     {
@@ -61,7 +62,7 @@ async fn row_6_unsupported_version_error_lists_supported_versions() {
 
 #[tokio::test]
 async fn row_7_older_claim_is_not_stateless() {
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     let session = counted.open("2025-06-18").await;
     let request = Request::post(&claiming("2025-06-18", call("echo")));
     let answer = counted.send(request.clone().session(&session)).await;
@@ -77,7 +78,7 @@ async fn row_7_older_claim_is_not_stateless() {
 #[tokio::test]
 async fn row_8_stateless_header_without_a_claim_is_invalid() {
     // VER-004
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     let session = counted.open("2025-11-25").await;
     let mut without_version = call("echo");
     without_version["params"]["_meta"] = json!({CAPABILITIES: {}});
@@ -98,7 +99,7 @@ async fn row_8_stateless_header_without_a_claim_is_invalid() {
 
 #[tokio::test]
 async fn row_14_discovery_without_a_claim_is_invalid() {
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     let session = counted.open("2025-11-25").await;
     let request = Request::post(&plain("server/discover"));
     for request in [
@@ -117,7 +118,7 @@ async fn row_14_discovery_without_a_claim_is_invalid() {
 
 #[tokio::test]
 async fn row_14_bare_discover_is_served() {
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     let session = counted.open("2025-11-25").await;
     let full = counted.send(Request::stateless(plain("server/discover"))).await.json();
     let request = Request::post(&plain("mcp/discover"));
@@ -137,7 +138,7 @@ async fn row_14_bare_discover_is_served() {
 #[tokio::test]
 async fn row_15_removed_methods_are_not_found() {
     // VER-034, PING-005
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     let session = counted.open("2025-11-25").await;
     for method in [
         "initialize",
@@ -160,7 +161,7 @@ async fn row_15_removed_methods_are_not_found() {
 #[tokio::test]
 async fn row_16_stateless_notification_needs_no_more_headers() {
     // HTTP-014, HTTP-090
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     let mut claims = notice("notifications/anything");
     claims["params"] = json!({"_meta": {VERSION: MODERN}});
     let header = |message: Value| Request::post(&message).header("MCP-Protocol-Version", MODERN);
@@ -178,7 +179,7 @@ async fn row_16_stateless_notification_needs_no_more_headers() {
 #[tokio::test]
 async fn row_25_stateless_server_lists_its_versions() {
     // VER-032, HTTP-050
-    let counted = Counted::stateless_only().await;
+    let counted = CountingServer::stateless_only().await;
     let mut hello = initialize_request("2025-11-25", json!({}));
     hello["id"] = json!(7);
     let answer = counted.send(Request::post(&hello)).await;

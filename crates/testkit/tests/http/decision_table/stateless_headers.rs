@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tsugite_testkit::http::Request;
 
-use super::{CAPABILITIES, Counted, MODERN, VERSION, call, claiming, plain, refused, text};
+use super::{CAPABILITIES, CountingServer, MODERN, VERSION, call, claiming, plain, refused, text};
 
 /// A call of `place` with its headers.
 fn place(region: Value, header: Option<&str>) -> Request {
@@ -25,7 +25,7 @@ fn saying(key: &str, value: Value) -> Request {
 
 #[tokio::test]
 async fn step_0_non_requests_are_refused() {
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     let meta = json!({VERSION: MODERN, CAPABILITIES: {}});
     for message in [
         json!({"id": 7, "method": "tools/list", "params": {"_meta": meta}}),
@@ -45,7 +45,7 @@ async fn step_0_non_requests_are_refused() {
 #[tokio::test]
 async fn step_1_request_metadata_is_required() {
     // VER-004, VER-006, LOG-011
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     let client = "io.modelcontextprotocol/clientInfo";
     for (key, value) in [
         (VERSION, json!(7)),
@@ -71,7 +71,7 @@ async fn step_1_request_metadata_is_required() {
 #[tokio::test]
 async fn step_3_method_header_must_match() {
     // HTTP-055, HTTP-057, HTTP-058
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     let request = Request::stateless(call("echo"));
     assert_eq!(refused(&counted.send(request.clone().without_header("Mcp-Method")).await), (400, -32020));
     for header in ["tools/list", "Tools/Call", "tools/call/", "", "=?base64?dG9vbHMvY2FsbA==?="] {
@@ -88,7 +88,7 @@ async fn step_3_method_header_must_match() {
 #[tokio::test]
 async fn step_4_name_header_must_match() {
     // HTTP-055, HTTP-056
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     let request = Request::stateless(call("echo"));
     assert_eq!(refused(&counted.send(request.clone().without_header("Mcp-Name")).await), (400, -32020));
     for header in ["place", "Echo", "echo2", "", "=?base64?ZWNobw?=", "=?base64?ZWNo*w==?="] {
@@ -113,7 +113,7 @@ async fn step_4_name_header_must_match() {
 #[tokio::test]
 async fn step_5_unsupported_method_is_not_found() {
     // HTTP-048, JRPC-023
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     for method in [
         "no/such/method",
         "prompts/list",
@@ -133,7 +133,7 @@ async fn step_5_unsupported_method_is_not_found() {
 
 #[tokio::test]
 async fn step_6_invalid_params_get_status_200() {
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     let unknown = Request::stateless(call("nowhere"));
     let mut text = call("echo");
     text["params"]["arguments"] = json!("text");
@@ -156,7 +156,7 @@ async fn step_6_invalid_params_get_status_200() {
 #[tokio::test]
 async fn step_7_marked_arguments_must_match_their_headers() {
     // HTTP-074, HTTP-075
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     for (region, header) in [
         (json!("us"), Some("eu")),
         (json!("us"), Some("US")),
@@ -179,7 +179,7 @@ async fn step_7_marked_arguments_must_match_their_headers() {
 
 #[tokio::test]
 async fn step_8_missing_capability_is_named() {
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     let answer = counted.send(Request::stateless(call("roots"))).await;
     assert_eq!(refused(&answer), (400, -32021));
     assert!(answer.json()["error"]["data"]["requiredCapabilities"].get("roots").is_some(), "{answer:?}");
@@ -187,7 +187,7 @@ async fn step_8_missing_capability_is_named() {
 
 #[tokio::test]
 async fn earlier_steps_win() {
-    let counted = Counted::start().await;
+    let counted = CountingServer::start().await;
     // Wrong from step 8 down to step 1; each request corrects one more step.
     let mut message = json!({"jsonrpc": "2.0", "id": 7, "method": "no/such/method", "params": {
         "name": "roots", "arguments": 7, "_meta": {VERSION: "v999.0.0", CAPABILITIES: 7},

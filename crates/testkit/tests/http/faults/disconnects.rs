@@ -5,7 +5,7 @@ use tokio::io::AsyncWriteExt;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::Connection;
 
-use super::{Client, Stage, is_hello, live_tasks, run, run_alone, talk, text_of, until};
+use super::{Client, Stage, is_echo, live_tasks, run, run_alone, talk, text_of, until};
 
 #[test]
 fn session_client_resumes_after_a_disconnect() {
@@ -20,20 +20,20 @@ fn session_client_resumes_after_a_disconnect() {
         stage.step(0).await;
         // Each step is read on a new connection.
         for step in 1..=3 {
-            hear(&mut connection, &mut last, &mut said).await;
+            read_events(&mut connection, &mut last, &mut said).await;
             drop(connection);
             stage.let_go(1);
             stage.step(step).await;
             connection = serving.connect().await;
             assert_eq!(connection.send(client.after(&last)).await.status, 200);
         }
-        hear(&mut connection, &mut last, &mut said).await;
+        read_events(&mut connection, &mut last, &mut said).await;
         drop(connection);
         stage.let_go(1);
         assert!(stage.end().await, "a lost connection must not cancel the call");
         connection = serving.connect().await;
         assert_eq!(connection.send(client.after(&last)).await.status, 200);
-        hear(&mut connection, &mut last, &mut said).await;
+        read_events(&mut connection, &mut last, &mut said).await;
         assert_eq!(connection.next_message().await, None);
         let progress: Vec<_> =
             said.iter().filter_map(|message| message["params"]["progress"].as_u64()).collect();
@@ -45,7 +45,7 @@ fn session_client_resumes_after_a_disconnect() {
 }
 
 /// Reads the next message and the event id to resume after.
-async fn hear(connection: &mut Connection, last: &mut String, said: &mut Vec<Value>) {
+async fn read_events(connection: &mut Connection, last: &mut String, said: &mut Vec<Value>) {
     loop {
         let event = connection.next_event().await.unwrap();
         last.clone_from(event.id.as_ref().unwrap());
@@ -90,7 +90,7 @@ fn disconnect_before_the_response_cancels_only_stateless_calls() {
         // The call is still running, so its id is in use.
         let again = serving.send(session.wait(1)).await;
         assert_eq!(again.error_code(), Some(-32600), "{again:?}");
-        assert!(is_hello(&serving.send(session.echo()).await));
+        assert!(is_echo(&serving.send(session.echo()).await));
         stage.let_go(1);
         assert!(stage.end().await, "a lost connection must not cancel the call");
         until(|| live_tasks() == 2).await;
@@ -116,7 +116,7 @@ fn disconnect_during_a_request_leaves_no_tasks() {
                 drop(connection);
                 until(|| live_tasks() == 2).await;
             }
-            assert!(is_hello(&serving.send(client.echo()).await));
+            assert!(is_echo(&serving.send(client.echo()).await));
             until(|| live_tasks() == 2).await;
         }
         serving.stop().await.unwrap();
@@ -134,7 +134,7 @@ fn endless_detached_call_does_not_starve_others() {
         drop(connection);
         // The listener, the session sweeper, and the call.
         until(|| live_tasks() == 3).await;
-        assert!(is_hello(&serving.send(client.echo()).await));
+        assert!(is_echo(&serving.send(client.echo()).await));
         stage.let_go(1);
         assert!(stage.end().await);
         serving.stop().await.unwrap();

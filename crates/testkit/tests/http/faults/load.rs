@@ -7,7 +7,7 @@ use tsugite::prelude::*;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Connection, Request, TestServer, initialize_request, open_session};
 
-use super::{Client, HANDSHAKE, Stage, is_hello, later, live_tasks, run, run_alone, until};
+use super::{Client, HANDSHAKE, Stage, is_echo, later, live_tasks, run, run_alone, until};
 
 #[test]
 fn idle_sessions_have_no_tasks_and_expire() {
@@ -45,7 +45,7 @@ fn idle_sessions_have_no_tasks_and_expire() {
         // All sessions still exist.
         for number in [0, 1, SESSIONS / 2, SESSIONS - 1] {
             let client = Client::Session(ids[number].clone());
-            assert!(is_hello(&serving.send(client.echo()).await));
+            assert!(is_echo(&serving.send(client.echo()).await));
         }
 
         // Sessions can be opened again after enough sweeps.
@@ -61,7 +61,7 @@ fn idle_sessions_have_no_tasks_and_expire() {
         // Some were used a little later than others, and expire later.
         for _ in 0..2 {
             later(idle / 10).await;
-            assert!(is_hello(&serving.send(Client::Stateless.echo()).await));
+            assert!(is_echo(&serving.send(Client::Stateless.echo()).await));
         }
         for (number, id) in ids.iter().enumerate() {
             let connection = &mut connections[number % 4];
@@ -80,7 +80,7 @@ fn thousand_streams_get_each_change_once() {
     run(async || {
         let stage = Stage::new(Http::new());
         let serving = stage.serve().await;
-        let streams = most_streams();
+        let streams = max_streams();
         let mut clients = Vec::new();
         for number in 0..streams {
             // The streams alternate between the eras.
@@ -129,7 +129,7 @@ fn listen(id: usize) -> Request {
 }
 
 /// A thousand, or as many as the open file limit allows: each stream has a socket on both sides.
-fn most_streams() -> usize {
+fn max_streams() -> usize {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     let files = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
     let most = files.and_then(|rest| rest.split_whitespace().next()?.parse::<usize>().ok());

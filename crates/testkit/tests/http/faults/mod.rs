@@ -35,7 +35,7 @@ fn run_alone<F: Future<Output = ()>>(test: impl FnOnce() -> F + Send + 'static) 
 }
 
 fn on<F: Future<Output = ()>>(threads: usize, test: impl FnOnce() -> F + Send + 'static) {
-    hear_panics();
+    record_panics();
     let name = std::thread::current().name().unwrap_or("main").to_owned();
     let (done, ended) = std::sync::mpsc::channel::<()>();
     let thread = std::thread::Builder::new().name(name.clone()).spawn({
@@ -62,7 +62,7 @@ fn on<F: Future<Output = ()>>(threads: usize, test: impl FnOnce() -> F + Send + 
 /// The panics of other threads, with the name of the thread.
 static PANICS: Mutex<Vec<(String, String)>> = Mutex::new(Vec::new());
 
-fn hear_panics() {
+fn record_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let usual = std::panic::take_hook();
@@ -287,6 +287,6 @@ fn text_of(message: &Value) -> &str {
     message["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no result: {message}"))
 }
 
-fn is_hello(response: &Response) -> bool {
+fn is_echo(response: &Response) -> bool {
     response.status == 200 && text_of(&response.json()) == "hello"
 }

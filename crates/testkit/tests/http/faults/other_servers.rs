@@ -7,7 +7,7 @@ use serde_json::json;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::Request;
 
-use super::{Client, Stage, is_hello, later, live_tasks, run, run_alone, talk, text_of, until};
+use super::{Client, Stage, is_echo, later, live_tasks, run, run_alone, talk, text_of, until};
 
 #[test]
 fn unread_stream_does_not_stall_its_session() {
@@ -26,7 +26,7 @@ fn unread_stream_does_not_stall_its_session() {
                 stream = Some(news);
             }
             for _ in 0..50 {
-                assert!(is_hello(&serving.send(client.echo()).await));
+                assert!(is_echo(&serving.send(client.echo()).await));
             }
             let answer = serving.send(client.call(2, "burst", talk(20, 10))).await;
             assert_eq!(text_of(&answer.events().last().unwrap().json()), "burst");
@@ -81,14 +81,14 @@ fn long_call_keeps_its_session_alive() {
         // Twice the timeout; sessions are swept each minute, or a moment later, since timers are rounded up.
         for _ in 0..20 {
             later(idle / 10 + Duration::from_secs(1)).await;
-            assert!(is_hello(&serving.send(Client::Stateless.echo()).await));
+            assert!(is_echo(&serving.send(Client::Stateless.echo()).await));
         }
         assert_eq!(serving.send(unused.echo()).await.status, 404);
-        assert!(is_hello(&serving.send(watched.echo()).await));
+        assert!(is_echo(&serving.send(watched.echo()).await));
         for (client, _) in &connections {
-            assert!(is_hello(&serving.send(client.echo()).await));
+            assert!(is_echo(&serving.send(client.echo()).await));
         }
-        assert!(is_hello(&serving.send(lonely.echo()).await));
+        assert!(is_echo(&serving.send(lonely.echo()).await));
         let mut again = serving.connect().await;
         assert_eq!(again.send(lonely.after(&primed)).await.status, 200);
         stage.let_go(3);

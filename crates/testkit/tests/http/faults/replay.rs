@@ -46,7 +46,7 @@ fn timely_resumption_loses_and_repeats_nothing() {
             assert_eq!(connection.send(client.after(&last)).await.status, 200);
             // All but the last are read at once.
             for _ in 1..more {
-                hear(&mut connection, &mut heard).await;
+                read_events(&mut connection, &mut heard).await;
             }
             last.clone_from(heard.last().unwrap().id.as_ref().unwrap());
         }
@@ -65,7 +65,7 @@ fn timely_resumption_loses_and_repeats_nothing() {
     });
 }
 
-async fn hear(connection: &mut tsugite_testkit::http::Connection, heard: &mut Vec<SseEvent>) {
+async fn read_events(connection: &mut tsugite_testkit::http::Connection, heard: &mut Vec<SseEvent>) {
     loop {
         let event = connection.next_event().await.unwrap();
         if !event.data.is_empty() {

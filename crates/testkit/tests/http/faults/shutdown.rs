@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::Request;
 
-use super::{Client, Stage, is_hello, live_tasks, run, talk, text_of, until};
+use super::{Client, Stage, is_echo, live_tasks, run, talk, text_of, until};
 
 #[test]
 fn shutdown_finishes_requests_and_accepts_none() {
@@ -93,7 +93,7 @@ fn idle_connections_do_not_delay_shutdown() {
         let serving = stage.serve().await;
         let mut silent = serving.connect().await;
         // The server has accepted both once it has answered the second.
-        assert!(is_hello(&serving.send(Client::Stateless.echo()).await));
+        assert!(is_echo(&serving.send(Client::Stateless.echo()).await));
         serving.stop().await.unwrap();
         assert_eq!(silent.socket().read(&mut [0]).await.unwrap_or(0), 0);
     });

@@ -8,7 +8,7 @@ use tsugite::server::Tool;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::TestServer;
 
-use super::{Client, Stage, is_hello, later, live_tasks, run, run_alone, talk, text_of, until};
+use super::{Client, Stage, is_echo, later, live_tasks, run, run_alone, talk, text_of, until};
 
 const LONG: Duration = Duration::from_secs(600);
 const SHORT: Duration = Duration::from_millis(50);
@@ -31,7 +31,7 @@ fn stalled_body_times_out() {
                 // A next request could not be told from the rest of the body.
                 assert_eq!(connection.socket().read(&mut [0]).await.unwrap_or(0), 0);
             }
-            assert!(is_hello(&serving.send(client.echo()).await));
+            assert!(is_echo(&serving.send(client.echo()).await));
         }
         serving.stop().await.unwrap();
     });
@@ -58,7 +58,7 @@ fn stalled_or_trickling_head_closes_the_connection() {
             connection.socket().write_all(b"POST /mcp HTTP/1.1\r\nX: ").await.unwrap();
             dripping.push(connection);
         }
-        assert!(is_hello(&serving.send(Client::Stateless.echo()).await));
+        assert!(is_echo(&serving.send(Client::Stateless.echo()).await));
         while !dripping.is_empty() {
             let mut open = Vec::new();
             for mut connection in dripping {
@@ -89,7 +89,7 @@ fn idle_connection_is_closed_after_its_timeout() {
             let mut connection = serving.connect().await;
             let mut idle = serving.connect().await;
             for _ in 0..5 {
-                assert!(is_hello(&connection.send_and_read(client.echo()).await));
+                assert!(is_echo(&connection.send_and_read(client.echo()).await));
                 later(short).await;
             }
             assert_eq!(
@@ -103,7 +103,7 @@ fn idle_connection_is_closed_after_its_timeout() {
                 stage.step(0).await;
                 for _ in 0..5 {
                     later(limit * 2).await;
-                    assert!(is_hello(&serving.send(client.echo()).await));
+                    assert!(is_echo(&serving.send(client.echo()).await));
                 }
                 stage.let_go(1);
                 connection.read_head().await.unwrap();
@@ -111,7 +111,7 @@ fn idle_connection_is_closed_after_its_timeout() {
                 assert!(stage.end().await);
                 later(short).await;
             }
-            assert!(is_hello(&connection.send_and_read(client.echo()).await));
+            assert!(is_echo(&connection.send_and_read(client.echo()).await));
             // Half a head is not a request.
             connection.socket().write_all(b"POST /mcp HTTP/1.1\r\nHost:").await.unwrap();
             for _ in 0..4 {
@@ -141,7 +141,7 @@ fn head_timeout_does_not_limit_response_reading() {
             }
             assert!(connection.read_body().await.contains("xxx\"}]"));
             later(short).await;
-            assert!(is_hello(&connection.send_and_read(client.echo()).await));
+            assert!(is_echo(&connection.send_and_read(client.echo()).await));
             for _ in 0..4 {
                 later(short).await;
             }
@@ -182,13 +182,13 @@ fn stalled_reader_loses_only_its_own_connection() {
         let mut unread = serving.connect().await;
         unread.write_request(&stateless.call(1, "flood", talk(0, 64 << 10))).await;
         stage.step(32).await;
-        assert!(is_hello(&serving.send(stateless.echo()).await));
+        assert!(is_echo(&serving.send(stateless.echo()).await));
         assert!(!stage.end().await, "the call must end with its connection");
         while unread.next_message().await.is_some() {}
 
         let mut unread = serving.connect().await;
         unread.write_request(&session.call(1, "flood", talk(0, 64 << 10))).await;
-        assert!(is_hello(&serving.send(session.echo()).await));
+        assert!(is_echo(&serving.send(session.echo()).await));
         // 64 MB, which no socket buffers: the call continues without its connection, and the log keeps 1 MiB of it.
         stage.step(1_000).await;
         stage.let_go(1);
@@ -202,7 +202,7 @@ fn stalled_reader_loses_only_its_own_connection() {
         // The client resumes far too late, and gets an error.
         let refused = serving.send(session.after(&last.unwrap())).await;
         assert_eq!((refused.status, refused.error_code()), (400, Some(-32600)));
-        assert!(is_hello(&serving.send(session.echo()).await));
+        assert!(is_echo(&serving.send(session.echo()).await));
         until(|| live_tasks() == 2).await;
         serving.stop().await.unwrap();
     });

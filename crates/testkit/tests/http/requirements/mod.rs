@@ -136,7 +136,7 @@ async fn delete(serving: &TestServer, session: &str) {
 }
 
 /// A summary of messages: the methods of notifications and requests, the ids of responses.
-fn said(messages: &[Value]) -> Vec<String> {
+fn summary(messages: &[Value]) -> Vec<String> {
     let name = |message: &Value| match message["method"].as_str() {
         Some(method) => method.to_owned(),
         None => format!("answer {}", message["id"]),

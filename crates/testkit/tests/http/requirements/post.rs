@@ -5,7 +5,7 @@ use tsugite::prelude::*;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Request, Response, TestServer, open_session};
 
-use super::{HANDSHAKES, call, feature_server, notice, said, send, stream, with_http};
+use super::{HANDSHAKES, call, feature_server, notice, send, stream, summary, with_http};
 
 #[tokio::test]
 async fn one_path_serves_post_and_get() {
@@ -174,8 +174,8 @@ async fn response_is_json_or_ends_an_event_stream() {
         let events = send(&serving, request).await;
         assert_eq!((events.status, events.header("content-type")), (200, Some("text/event-stream")));
         let messages = messages(&events);
-        assert_eq!(said(&messages).last().unwrap(), "answer 2", "{events:?}");
-        assert_eq!(said(&messages).iter().filter(|said| said.starts_with("answer")).count(), 1);
+        assert_eq!(summary(&messages).last().unwrap(), "answer 2", "{events:?}");
+        assert_eq!(summary(&messages).iter().filter(|summary| summary.starts_with("answer")).count(), 1);
     }
 }
 

@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use serde_json::{Value, json};
 use tsugite_testkit::http::{Connection, Request, SseEvent, TestServer, open_session};
 
-use super::{FeatureServer, HANDSHAKES, call, feature_server, said, send, stream, within};
+use super::{FeatureServer, HANDSHAKES, call, feature_server, send, stream, summary, within};
 
 /// Reads up to the next message and returns all events up to it.
-async fn until_said(stream: &mut Connection) -> Vec<SseEvent> {
+async fn read_until_event(stream: &mut Connection) -> Vec<SseEvent> {
     let mut events = Vec::new();
     loop {
         let event = within(stream.next_event()).await.unwrap();
@@ -47,7 +47,7 @@ async fn event_id_is_unique_and_names_its_stream() {
         let mut streams = Vec::new();
         let mut listening = stream(&serving, Request::get_stream(&session)).await;
         assert_eq!(send(&serving, Request::post(&call(9, "hides")).session(&session)).await.status, 200);
-        let news = until_said(&mut listening).await;
+        let news = read_until_event(&mut listening).await;
         for id in 1..=2 {
             streams.push(stream(&serving, Request::post(&call(id, "waits")).session(&session)).await);
         }
@@ -85,7 +85,7 @@ async fn resumption_replays_only_missed_events_of_the_stream() {
         let mut last = Vec::new();
         for id in 1..=2 {
             let mut waiting = stream(&serving, Request::post(&call(id, "waits")).session(&session)).await;
-            let events = until_said(&mut waiting).await;
+            let events = read_until_event(&mut waiting).await;
             last.push(events.last().unwrap().id.clone().unwrap());
         }
         // The first client resumes before its response is ready, the second after.
@@ -100,7 +100,7 @@ async fn resumption_replays_only_missed_events_of_the_stream() {
         for (id, stream) in [(1, first), (2, second)] {
             let heard = messages(&all(stream).await);
             assert_eq!(
-                said(&heard),
+                summary(&heard),
                 ["notifications/progress".to_owned(), format!("answer {id}")],
                 "{revision}"
             );
@@ -130,13 +130,13 @@ async fn server_sends_a_retry_time_before_it_closes_a_stream() {
     let serving = TestServer::start(&server).await;
     let session = open_session(&serving, "2025-11-25", json!({})).await;
     let left = all(stream(&serving, Request::post(&call(1, "leaves")).session(&session)).await).await;
-    assert_eq!(said(&messages(&left)), ["notifications/progress"]);
+    assert_eq!(summary(&messages(&left)), ["notifications/progress"]);
     assert!(left.iter().any(|event| event.retry.is_some()), "{left:?}");
     let last = left.last().unwrap().id.clone().unwrap();
     gate.add_permits(1);
     assert_eq!(within(ended.recv()).await, Some(true));
     let back = all(stream(&serving, again(&session, &last)).await).await;
-    assert_eq!(said(&messages(&back)), ["notifications/progress", "answer 1"]);
+    assert_eq!(summary(&messages(&back)), ["notifications/progress", "answer 1"]);
 }
 
 #[tokio::test]
@@ -145,7 +145,7 @@ async fn nothing_is_resumed_on_2026_07_28() {
     let serving = TestServer::start(&feature_server().server).await;
     let answer = send(&serving, Request::stateless(call(1, "steps")).header("Last-Event-ID", "1-1")).await;
     assert_eq!(answer.status, 200);
-    assert_eq!(said(&messages(&answer.events())).last().unwrap(), "answer 1");
+    assert_eq!(summary(&messages(&answer.events())).last().unwrap(), "answer 1");
     let get = Request::new("GET")
         .header("Accept", "text/event-stream")
         .header("MCP-Protocol-Version", "2026-07-28")

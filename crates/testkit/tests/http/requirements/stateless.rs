@@ -7,7 +7,7 @@ use tsugite::prelude::*;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Request, TestServer, open_session};
 
-use super::{FeatureServer, call, feature_server, notice, rest, said, send, stream, with_http, within};
+use super::{FeatureServer, call, feature_server, notice, rest, send, stream, summary, with_http, within};
 
 #[tokio::test]
 async fn closing_a_request_stream_cancels_the_request() {
@@ -29,7 +29,7 @@ async fn closing_a_request_stream_cancels_the_request() {
     assert_eq!(within(ended.recv()).await, Some(false));
     gate.add_permits(2);
     let heard = rest(other).await;
-    assert_eq!(said(&heard), ["notifications/progress", "answer 2"]);
+    assert_eq!(summary(&heard), ["notifications/progress", "answer 2"]);
     assert_eq!(heard[0]["params"]["progressToken"], 2);
     assert_eq!(send(&serving, Request::stateless(call(3, "hides"))).await.status, 200);
     assert_eq!(within(listening.next_message()).await.unwrap()["method"], "notifications/tools/list_changed");
@@ -51,13 +51,13 @@ async fn progress_and_logs_use_the_request_stream() {
     for (id, stream) in streams {
         let heard = rest(stream).await;
         let answer = format!("answer {id}");
-        assert_eq!(said(&heard), ["notifications/progress", "notifications/progress", &answer]);
+        assert_eq!(summary(&heard), ["notifications/progress", "notifications/progress", &answer]);
         assert!(heard[..2].iter().all(|message| message["params"]["progressToken"] == id), "{heard:?}");
     }
     let mut logs = call(4, "steps");
     logs["params"]["_meta"] = json!({"io.modelcontextprotocol/logLevel": "debug"});
     let heard = rest(stream(&serving, Request::stateless(logs)).await).await;
-    assert_eq!(said(&heard), ["notifications/message", "answer 4"]);
+    assert_eq!(summary(&heard), ["notifications/message", "answer 4"]);
 }
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn input_required_result_ends_the_stream() {
     let mut asks = call(1, "tells_and_asks");
     asks["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] = json!({"roots": {}});
     let heard = rest(stream(&serving, Request::stateless(asks)).await).await;
-    assert_eq!(said(&heard), ["notifications/progress", "answer 1"]);
+    assert_eq!(summary(&heard), ["notifications/progress", "answer 1"]);
     assert_eq!(heard[1]["result"]["resultType"], "input_required", "{heard:?}");
     assert!(heard.iter().all(|message| message.get("method").is_none() || message.get("id").is_none()));
 }

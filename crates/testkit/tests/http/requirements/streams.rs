@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tsugite_testkit::http::{Request, TestServer, open_session};
 
 use super::{
-    FeatureServer, HANDSHAKES, call, delete, feature_server, notice, rest, said, send, stream, within,
+    FeatureServer, HANDSHAKES, call, delete, feature_server, notice, rest, send, stream, summary, within,
 };
 
 #[tokio::test]
@@ -24,12 +24,12 @@ async fn messages_before_a_response_belong_to_its_request() {
         let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}});
         assert_eq!(send(&serving, Request::post(&answer).session(&session)).await.status, 202);
         let asked = rest(asking).await;
-        assert_eq!(said(&asked), ["answer 2"], "{revision}");
+        assert_eq!(summary(&asked), ["answer 2"], "{revision}");
         assert_eq!(asked[0]["result"]["content"][0]["text"], "0 roots");
         gate.add_permits(1);
-        assert_eq!(said(&rest(waiting).await), ["notifications/progress", "answer 1"], "{revision}");
+        assert_eq!(summary(&rest(waiting).await), ["notifications/progress", "answer 1"], "{revision}");
         delete(&serving, &session).await;
-        assert_eq!(said(&rest(listening).await), [] as [&str; 0], "{revision}");
+        assert_eq!(summary(&rest(listening).await), [] as [&str; 0], "{revision}");
     }
 }
 
@@ -43,7 +43,7 @@ async fn stream_stays_open_until_its_response() {
         let leaving = stream(&serving, Request::post(&call(1, "leaves")).session(&session)).await;
         gate.add_permits(1);
         let progress = "notifications/progress";
-        assert_eq!(said(&rest(leaving).await), [progress, progress, "answer 1"], "{revision}");
+        assert_eq!(summary(&rest(leaving).await), [progress, progress, "answer 1"], "{revision}");
     }
     for revision in HANDSHAKES {
         let FeatureServer { server, mut ended, .. } = feature_server();
@@ -51,7 +51,7 @@ async fn stream_stays_open_until_its_response() {
         let session = open_session(&serving, revision, json!({})).await;
         let waiting = stream(&serving, Request::post(&call(1, "waits")).session(&session)).await;
         delete(&serving, &session).await;
-        assert_eq!(said(&rest(waiting).await), ["notifications/progress"], "{revision}");
+        assert_eq!(summary(&rest(waiting).await), ["notifications/progress"], "{revision}");
         assert_eq!(within(ended.recv()).await, Some(false), "{revision}");
     }
 }
@@ -91,14 +91,14 @@ async fn unrelated_messages_use_one_of_the_get_streams() {
         assert_eq!((hidden.status, hidden.json()["id"].clone()), (200, json!(2)), "{hidden:?}");
         gate.add_permits(1);
         let progress = "notifications/progress";
-        assert_eq!(said(&rest(waiting).await), [progress, progress, "answer 1"], "{revision}");
+        assert_eq!(summary(&rest(waiting).await), [progress, progress, "answer 1"], "{revision}");
         // The messages must be sent before the session ends.
         let mut second = second;
         let mut heard: Vec<Value> = within(second.next_message()).await.into_iter().collect();
         delete(&serving, &session).await;
         heard.extend(rest(first).await);
         heard.extend(rest(second).await);
-        assert_eq!(said(&heard), ["notifications/tools/list_changed"], "{revision}");
+        assert_eq!(summary(&heard), ["notifications/tools/list_changed"], "{revision}");
     }
 }
 
@@ -115,7 +115,7 @@ async fn either_side_may_close_the_get_stream() {
     assert_eq!(send(&serving, Request::post(&call(2, "hides")).session(&session)).await.status, 200);
     assert_eq!(within(again.next_message()).await.unwrap()["method"], "notifications/tools/list_changed");
     serving.request_stop();
-    assert_eq!(said(&rest(again).await), [] as [&str; 0]);
+    assert_eq!(summary(&rest(again).await), [] as [&str; 0]);
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ async fn session_ends_without_a_message() {
         let answer = send(&serving, Request::post(&call(1, "echo")).session(&session)).await;
         assert_eq!(answer.status, 200, "{revision}");
         delete(&serving, &session).await;
-        assert_eq!(said(&rest(listening).await), [] as [&str; 0], "{revision}");
+        assert_eq!(summary(&rest(listening).await), [] as [&str; 0], "{revision}");
         let answer = send(&serving, Request::post(&call(2, "echo")).session(&session)).await;
         assert_eq!(answer.status, 404, "{revision}");
     }

@@ -36,7 +36,7 @@ fn accept(content: Value) -> Value {
     json!({"action": "accept", "content": content})
 }
 
-fn said(text: &str) -> Value {
+fn sampling_result(text: &str) -> Value {
     json!({"role": "assistant", "model": "m", "content": {"type": "text", "text": text}})
 }
 
@@ -440,8 +440,9 @@ async fn model_priorities_lie_between_0_and_1() {
             for preferences in wish(value) {
                 let server =
                     Server::new("s", "1").tool(sampler("asks", question().model_preferences(preferences)));
-                let mut peer =
-                    RawClient::connect(&server, revision, able()).await.on_request(|_, _| said("hi"));
+                let mut peer = RawClient::connect(&server, revision, able())
+                    .await
+                    .on_request(|_, _| sampling_result("hi"));
                 peer.call("asks", json!({})).await;
                 if (0.0..=1.0).contains(&value) {
                     assert_eq!(peer.received_requests.len(), 1, "{value} on {revision}");

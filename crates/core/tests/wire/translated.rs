@@ -25,18 +25,18 @@ use crate::official::Official;
 
 type Path = Vec<String>;
 
-/// Asserts that `carried` is `original` in the shape of `typed`, with every unknown member in its place.
+/// Asserts that `translated` is `original` in the shape of `typed`, with every unknown member in its place.
 #[track_caller]
-fn judge(original: &Value, typed: &Value, carried: &Value, what: &str) {
-    let shown = || format!("{what}\nbefore {original:#}\nafter {carried:#}\nby type {typed:#}");
-    assert_eq!(plain(carried), plain(typed), "{}", shown());
-    let (before, after) = (strange(original), strange(carried));
+fn judge(original: &Value, typed: &Value, translated: &Value, what: &str) {
+    let shown = || format!("{what}\nbefore {original:#}\nafter {translated:#}\nby type {typed:#}");
+    assert_eq!(plain(translated), plain(typed), "{}", shown());
+    let (before, after) = (strange(original), strange(translated));
     for path in &before {
         assert!(after.contains(path) || restructured(path, original, typed), "lost {path:?}: {}", shown());
     }
     for path in &after {
         assert!(
-            before.contains(path) || restructured(path, carried, original),
+            before.contains(path) || restructured(path, translated, original),
             "moved {path:?}: {}",
             shown()
         );
@@ -119,16 +119,16 @@ fn claims(to: Revision) -> ClientMeta {
 #[track_caller]
 fn both<T>(
     typed: Result<T, UnsupportedByRevisionError>,
-    carried: Result<RawJson, UnsupportedByRevisionError>,
+    translated: Result<RawJson, UnsupportedByRevisionError>,
     what: &str,
 ) -> Option<(T, Value)> {
-    match (typed, carried) {
-        (Ok(typed), Ok(carried)) => Some((typed, carried.read().unwrap())),
-        (Err(typed), Err(carried)) => {
-            assert_eq!(typed, carried, "{what}");
+    match (typed, translated) {
+        (Ok(typed), Ok(translated)) => Some((typed, translated.read().unwrap())),
+        (Err(typed), Err(translated)) => {
+            assert_eq!(typed, translated, "{what}");
             None
         }
-        (typed, carried) => panic!("{what}: {:?} by type, {:?} carried", typed.err(), carried.err()),
+        (typed, translated) => panic!("{what}: {:?} by type, {:?} translated", typed.err(), translated.err()),
     }
 }
 
@@ -140,9 +140,9 @@ where
     let params = original.get("params").cloned().unwrap_or(json!({}));
     for to in Revision::ALL {
         let what = format!("{definition} {source} {to}");
-        let carried = translate_raw_params(M::NAME, Raw::from(&raw(&params)), source, to);
+        let translated = translate_raw_params(M::NAME, Raw::from(&raw(&params)), source, to);
         if to == source {
-            assert_eq!(carried.unwrap().text(), raw(&params).text());
+            assert_eq!(translated.unwrap().text(), raw(&params).text());
             continue;
         }
         let mut read = read_params::<M>(Raw::from(&raw(&params)), source).unwrap();
@@ -150,7 +150,7 @@ where
         let typed =
             match to.is_stateless() && !to.has_method(MethodKind::Request, M::NAME, MessageSender::Client) {
                 // It is asked inside a result.
-                true if !M::NAME.starts_with("tasks/") && asked(M::NAME) => {
+                true if !M::NAME.starts_with("tasks/") && is_server_request(M::NAME) => {
                     read.downgrade(to).map(|()| serde_json::to_value(&read).unwrap())
                 }
                 _ => {
@@ -162,17 +162,17 @@ where
                         .map(|()| json(&out).get("params").cloned().unwrap_or(json!({})))
                 }
             };
-        let Some((typed, mut carried)) = both(typed, carried, &what) else { continue };
+        let Some((typed, mut translated)) = both(typed, translated, &what) else { continue };
         // The caller that forwards a request adds the client's description.
-        if let Some(claims) = claims.filter(|_| !asked(M::NAME)) {
+        if let Some(claims) = claims.filter(|_| !is_server_request(M::NAME)) {
             let mut meta: tsugite_core::protocol::Meta =
-                serde_json::from_value(carried.get("_meta").cloned().unwrap_or(json!({}))).unwrap();
+                serde_json::from_value(translated.get("_meta").cloned().unwrap_or(json!({}))).unwrap();
             meta.set_client_meta(&claims);
-            carried["_meta"] = serde_json::to_value(meta).unwrap();
+            translated["_meta"] = serde_json::to_value(meta).unwrap();
         }
-        judge(&params, &typed, &carried, &what);
+        judge(&params, &typed, &translated, &what);
         if Official::of(to).has(definition) {
-            original["params"] = carried;
+            original["params"] = translated;
             original["jsonrpc"] = json!("2.0");
             original["id"] = json!(1);
             Official::of(to).accept_open(definition, &original);
@@ -181,7 +181,7 @@ where
 }
 
 /// Whether a server requests it.
-fn asked(method: &str) -> bool {
+fn is_server_request(method: &str) -> bool {
     Revision::V2025_11_25.has_method(MethodKind::Request, method, MessageSender::Server)
         && !Revision::V2025_11_25.has_method(MethodKind::Request, method, MessageSender::Client)
 }
@@ -194,18 +194,18 @@ where
     let params = original.get("params").cloned().unwrap_or(json!({}));
     for to in Revision::ALL {
         let what = format!("{definition} {source} {to}");
-        let carried = translate_raw_notification(N::NAME, Raw::from(&raw(&params)), source, to);
+        let translated = translate_raw_notification(N::NAME, Raw::from(&raw(&params)), source, to);
         if to == source {
-            assert_eq!(carried.unwrap().text(), raw(&params).text());
+            assert_eq!(translated.unwrap().text(), raw(&params).text());
             continue;
         }
         let read = read_notification::<N>(Raw::from(&raw(&params)), source).unwrap();
         let mut out = Vec::new();
         let typed = write_notification::<N>(&mut out, read, to)
             .map(|()| json(&out).get("params").cloned().unwrap_or(json!({})));
-        let Some((typed, carried)) = both(typed, carried, &what) else { continue };
-        judge(&params, &typed, &carried, &what);
-        original["params"] = carried;
+        let Some((typed, translated)) = both(typed, translated, &what) else { continue };
+        judge(&params, &typed, &translated, &what);
+        original["params"] = translated;
         original["jsonrpc"] = json!("2.0");
         Official::of(to).accept_open(definition, &original);
     }
@@ -218,7 +218,7 @@ where
     let (source, mut original) = value_of(definition, bytes);
     if source.is_stateless() {
         // The response of a client is not a result there.
-        if asked(M::NAME) {
+        if is_server_request(M::NAME) {
             return;
         }
         let asks = definition == "InputRequiredResult";
@@ -230,12 +230,12 @@ where
     let server = Implementation::new("s", "1");
     for to in Revision::ALL {
         let what = format!("{definition} {source} {to}");
-        let carried = translate_raw_result(M::NAME, Raw::from(&raw(&original)), source, to, Some(&server));
+        let translated = translate_raw_result(M::NAME, Raw::from(&raw(&original)), source, to, Some(&server));
         if to == source {
-            assert_eq!(carried.unwrap().text(), raw(&original).text());
+            assert_eq!(translated.unwrap().text(), raw(&original).text());
             continue;
         }
-        if to.is_stateless() && asked(M::NAME) {
+        if to.is_stateless() && is_server_request(M::NAME) {
             continue;
         }
         let read = read_result::<M>(Raw::from(&raw(&original)), source)
@@ -250,10 +250,10 @@ where
             };
             raw.read::<Value>().unwrap()
         });
-        let Some((typed, carried)) = both(typed, carried, &what) else { continue };
-        judge(&original, &typed, &carried, &what);
+        let Some((typed, translated)) = both(typed, translated, &what) else { continue };
+        judge(&original, &typed, &translated, &what);
         if Official::of(to).has(definition) && definition != "CreateTaskResult" {
-            Official::of(to).accept_open(definition, &carried);
+            Official::of(to).accept_open(definition, &translated);
         }
     }
 }
@@ -267,9 +267,9 @@ where
     for to in Revision::ALL {
         let what = format!("{definition} {source} {to}");
         let text = raw(&original);
-        let carried = translate_raw_input_response(M::NAME, Raw::from(&text), source, to);
+        let translated = translate_raw_input_response(M::NAME, Raw::from(&text), source, to);
         if to == source {
-            assert_eq!(carried.unwrap().text(), text.text());
+            assert_eq!(translated.unwrap().text(), text.text());
             continue;
         }
         let read = match source.is_stateless() {
@@ -286,16 +286,16 @@ where
         };
         if let Err(UnsupportedByRevisionError::Method(_)) = typed {
             // The side that requested something its revision does not have knows what it is for.
-            assert!(carried.is_ok(), "{what}");
+            assert!(translated.is_ok(), "{what}");
             continue;
         }
-        let Some((typed, carried)) = both(typed, carried, &what) else { continue };
-        judge(&original, &typed, &carried, &what);
-        Official::of(to).accept_open(definition, &carried);
+        let Some((typed, translated)) = both(typed, translated, &what) else { continue };
+        judge(&original, &typed, &translated, &what);
+        Official::of(to).accept_open(definition, &translated);
     }
 }
 
-macro_rules! carried {
+macro_rules! translated {
     ($($name:ident: $check:ident::<$ty:ty>($definition:literal);)*) => {
         proptest! {
             #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
@@ -309,7 +309,7 @@ macro_rules! carried {
 
         #[test]
         fn nothing_is_forgotten() {
-            let carried = [$((stringify!($check), <$ty>::NAME)),*];
+            let translated = [$((stringify!($check), <$ty>::NAME)),*];
             for row in tsugite_core::revision::methods() {
                 // The tasks extension has no schema.
                 let unknown = row.since.is_stateless() && row.in_tasks_extension;
@@ -318,78 +318,78 @@ macro_rules! carried {
                     MethodKind::Notification => &["notification"],
                 };
                 for check in wanted {
-                    assert!(unknown || carried.contains(&(check, row.name)), "{check} {}", row.name);
+                    assert!(unknown || translated.contains(&(check, row.name)), "{check} {}", row.name);
                 }
-                if row.kind == MethodKind::Request && asked(row.name) {
-                    assert!(carried.contains(&("answer", row.name)), "answer {}", row.name);
+                if row.kind == MethodKind::Request && is_server_request(row.name) {
+                    assert!(translated.contains(&("answer", row.name)), "answer {}", row.name);
                 }
             }
         }
     };
 }
 
-carried! {
-    initialize_requests_are_carried: request::<lifecycle::Initialize>("InitializeRequest");
-    initialize_results_are_carried: result::<lifecycle::Initialize>("InitializeResult");
-    pings_are_carried: request::<ping::Ping>("PingRequest");
-    pongs_are_carried: result::<ping::Ping>("EmptyResult");
-    discover_requests_are_carried: request::<discover::Discover>("DiscoverRequest");
-    discover_results_are_carried: result::<discover::Discover>("DiscoverResult");
-    tool_list_requests_are_carried: request::<tools::List>("ListToolsRequest");
-    tool_lists_are_carried: result::<tools::List>("ListToolsResult");
-    tool_calls_are_carried: request::<tools::Call>("CallToolRequest");
-    tool_results_are_carried: result::<tools::Call>("CallToolResult");
-    tool_results_that_ask_back_are_carried: result::<tools::Call>("InputRequiredResult");
-    tool_results_that_are_tasks_are_carried: result::<tools::Call>("CreateTaskResult");
-    resource_list_requests_are_carried: request::<resources::List>("ListResourcesRequest");
-    resource_lists_are_carried: result::<resources::List>("ListResourcesResult");
-    template_list_requests_are_carried: request::<resources::ListTemplates>("ListResourceTemplatesRequest");
-    template_lists_are_carried: result::<resources::ListTemplates>("ListResourceTemplatesResult");
-    read_requests_are_carried: request::<resources::Read>("ReadResourceRequest");
-    read_results_are_carried: result::<resources::Read>("ReadResourceResult");
-    reads_that_ask_back_are_carried: result::<resources::Read>("InputRequiredResult");
-    subscribe_requests_are_carried: request::<resources::Subscribe>("SubscribeRequest");
-    subscribe_results_are_carried: result::<resources::Subscribe>("EmptyResult");
-    unsubscribe_requests_are_carried: request::<resources::Unsubscribe>("UnsubscribeRequest");
-    unsubscribe_results_are_carried: result::<resources::Unsubscribe>("EmptyResult");
-    prompt_list_requests_are_carried: request::<prompts::List>("ListPromptsRequest");
-    prompt_lists_are_carried: result::<prompts::List>("ListPromptsResult");
-    prompt_requests_are_carried: request::<prompts::Get>("GetPromptRequest");
-    prompt_results_are_carried: result::<prompts::Get>("GetPromptResult");
-    prompts_that_ask_back_are_carried: result::<prompts::Get>("InputRequiredResult");
-    completion_requests_are_carried: request::<completion::Complete>("CompleteRequest");
-    completion_results_are_carried: result::<completion::Complete>("CompleteResult");
-    level_requests_are_carried: request::<logging::SetLevel>("SetLevelRequest");
-    level_results_are_carried: result::<logging::SetLevel>("EmptyResult");
-    listen_requests_are_carried: request::<subscriptions::Listen>("SubscriptionsListenRequest");
-    listen_results_are_carried: result::<subscriptions::Listen>("SubscriptionsListenResult");
-    sampling_requests_are_carried: request::<sampling::CreateMessage>("CreateMessageRequest");
-    sampling_results_are_carried: result::<sampling::CreateMessage>("CreateMessageResult");
-    sampling_answers_are_carried: answer::<sampling::CreateMessage>("CreateMessageResult");
-    roots_requests_are_carried: request::<roots::List>("ListRootsRequest");
-    roots_results_are_carried: result::<roots::List>("ListRootsResult");
-    roots_answers_are_carried: answer::<roots::List>("ListRootsResult");
-    elicitation_requests_are_carried: request::<elicitation::Create>("ElicitRequest");
-    elicitation_results_are_carried: result::<elicitation::Create>("ElicitResult");
-    elicitation_answers_are_carried: answer::<elicitation::Create>("ElicitResult");
-    task_requests_are_carried: request::<tasks::Get>("GetTaskRequest");
-    task_states_are_carried: result::<tasks::Get>("GetTaskResult");
-    task_cancellations_are_carried: request::<tasks::Cancel>("CancelTaskRequest");
-    cancelled_tasks_are_carried: result::<tasks::Cancel>("CancelTaskResult");
-    task_payload_requests_are_carried: request::<tasks::Payload>("GetTaskPayloadRequest");
-    task_payloads_are_carried: result::<tasks::Payload>("GetTaskPayloadResult");
-    task_list_requests_are_carried: request::<tasks::List>("ListTasksRequest");
-    task_lists_are_carried: result::<tasks::List>("ListTasksResult");
-    ready_notices_are_carried: notification::<lifecycle::Initialized>("InitializedNotification");
-    cancellations_are_carried: notification::<cancellation::Cancelled>("CancelledNotification");
-    progress_notices_are_carried: notification::<progress::Progress>("ProgressNotification");
-    log_notices_are_carried: notification::<logging::Log>("LoggingMessageNotification");
-    tool_list_notices_are_carried: notification::<tools::ListChanged>("ToolListChangedNotification");
-    prompt_list_notices_are_carried: notification::<prompts::ListChanged>("PromptListChangedNotification");
-    resource_list_notices_are_carried: notification::<resources::ListChanged>("ResourceListChangedNotification");
-    update_notices_are_carried: notification::<resources::Updated>("ResourceUpdatedNotification");
-    roots_notices_are_carried: notification::<roots::ListChanged>("RootsListChangedNotification");
-    page_notices_are_carried: notification::<elicitation::Complete>("ElicitationCompleteNotification");
-    task_notices_are_carried: notification::<tasks::StatusChanged>("TaskStatusNotification");
-    acknowledgements_are_carried: notification::<subscriptions::Acknowledged>("SubscriptionsAcknowledgedNotification");
+translated! {
+    initialize_requests_are_translated: request::<lifecycle::Initialize>("InitializeRequest");
+    initialize_results_are_translated: result::<lifecycle::Initialize>("InitializeResult");
+    pings_are_translated: request::<ping::Ping>("PingRequest");
+    pongs_are_translated: result::<ping::Ping>("EmptyResult");
+    discover_requests_are_translated: request::<discover::Discover>("DiscoverRequest");
+    discover_results_are_translated: result::<discover::Discover>("DiscoverResult");
+    tool_list_requests_are_translated: request::<tools::List>("ListToolsRequest");
+    tool_lists_are_translated: result::<tools::List>("ListToolsResult");
+    tool_calls_are_translated: request::<tools::Call>("CallToolRequest");
+    tool_results_are_translated: result::<tools::Call>("CallToolResult");
+    tool_results_that_ask_back_are_translated: result::<tools::Call>("InputRequiredResult");
+    tool_results_that_are_tasks_are_translated: result::<tools::Call>("CreateTaskResult");
+    resource_list_requests_are_translated: request::<resources::List>("ListResourcesRequest");
+    resource_lists_are_translated: result::<resources::List>("ListResourcesResult");
+    template_list_requests_are_translated: request::<resources::ListTemplates>("ListResourceTemplatesRequest");
+    template_lists_are_translated: result::<resources::ListTemplates>("ListResourceTemplatesResult");
+    read_requests_are_translated: request::<resources::Read>("ReadResourceRequest");
+    read_results_are_translated: result::<resources::Read>("ReadResourceResult");
+    reads_that_ask_back_are_translated: result::<resources::Read>("InputRequiredResult");
+    subscribe_requests_are_translated: request::<resources::Subscribe>("SubscribeRequest");
+    subscribe_results_are_translated: result::<resources::Subscribe>("EmptyResult");
+    unsubscribe_requests_are_translated: request::<resources::Unsubscribe>("UnsubscribeRequest");
+    unsubscribe_results_are_translated: result::<resources::Unsubscribe>("EmptyResult");
+    prompt_list_requests_are_translated: request::<prompts::List>("ListPromptsRequest");
+    prompt_lists_are_translated: result::<prompts::List>("ListPromptsResult");
+    prompt_requests_are_translated: request::<prompts::Get>("GetPromptRequest");
+    prompt_results_are_translated: result::<prompts::Get>("GetPromptResult");
+    prompts_that_ask_back_are_translated: result::<prompts::Get>("InputRequiredResult");
+    completion_requests_are_translated: request::<completion::Complete>("CompleteRequest");
+    completion_results_are_translated: result::<completion::Complete>("CompleteResult");
+    level_requests_are_translated: request::<logging::SetLevel>("SetLevelRequest");
+    level_results_are_translated: result::<logging::SetLevel>("EmptyResult");
+    listen_requests_are_translated: request::<subscriptions::Listen>("SubscriptionsListenRequest");
+    listen_results_are_translated: result::<subscriptions::Listen>("SubscriptionsListenResult");
+    sampling_requests_are_translated: request::<sampling::CreateMessage>("CreateMessageRequest");
+    sampling_results_are_translated: result::<sampling::CreateMessage>("CreateMessageResult");
+    sampling_answers_are_translated: answer::<sampling::CreateMessage>("CreateMessageResult");
+    roots_requests_are_translated: request::<roots::List>("ListRootsRequest");
+    roots_results_are_translated: result::<roots::List>("ListRootsResult");
+    roots_answers_are_translated: answer::<roots::List>("ListRootsResult");
+    elicitation_requests_are_translated: request::<elicitation::Create>("ElicitRequest");
+    elicitation_results_are_translated: result::<elicitation::Create>("ElicitResult");
+    elicitation_answers_are_translated: answer::<elicitation::Create>("ElicitResult");
+    task_requests_are_translated: request::<tasks::Get>("GetTaskRequest");
+    task_states_are_translated: result::<tasks::Get>("GetTaskResult");
+    task_cancellations_are_translated: request::<tasks::Cancel>("CancelTaskRequest");
+    cancelled_tasks_are_translated: result::<tasks::Cancel>("CancelTaskResult");
+    task_payload_requests_are_translated: request::<tasks::Payload>("GetTaskPayloadRequest");
+    task_payloads_are_translated: result::<tasks::Payload>("GetTaskPayloadResult");
+    task_list_requests_are_translated: request::<tasks::List>("ListTasksRequest");
+    task_lists_are_translated: result::<tasks::List>("ListTasksResult");
+    ready_notices_are_translated: notification::<lifecycle::Initialized>("InitializedNotification");
+    cancellations_are_translated: notification::<cancellation::Cancelled>("CancelledNotification");
+    progress_notices_are_translated: notification::<progress::Progress>("ProgressNotification");
+    log_notices_are_translated: notification::<logging::Log>("LoggingMessageNotification");
+    tool_list_notices_are_translated: notification::<tools::ListChanged>("ToolListChangedNotification");
+    prompt_list_notices_are_translated: notification::<prompts::ListChanged>("PromptListChangedNotification");
+    resource_list_notices_are_translated: notification::<resources::ListChanged>("ResourceListChangedNotification");
+    update_notices_are_translated: notification::<resources::Updated>("ResourceUpdatedNotification");
+    roots_notices_are_translated: notification::<roots::ListChanged>("RootsListChangedNotification");
+    page_notices_are_translated: notification::<elicitation::Complete>("ElicitationCompleteNotification");
+    task_notices_are_translated: notification::<tasks::StatusChanged>("TaskStatusNotification");
+    acknowledgements_are_translated: notification::<subscriptions::Acknowledged>("SubscriptionsAcknowledgedNotification");
 }
