@@ -26,7 +26,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tsugite::client::{ConnectStep, ErrorKind};
 use tsugite::prelude::*;
@@ -321,4 +321,38 @@ async fn https_goes_through_a_tunnel_of_the_proxy() {
             && refused.to_string().contains("407"),
         "{refused}"
     );
+}
+
+#[tokio::test]
+async fn client_without_a_certificate_of_the_authority_is_refused() {
+    let tls = Http::new()
+        .tls(format!("{FOLDER}/certificate.pem"), format!("{FOLDER}/key.pem"))
+        .tls_client_ca(format!("{FOLDER}/client_authority.pem"));
+    let (address, _stop) = start(server().http(tls)).await;
+    let connect = async |with_certificate: bool| {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(format!("{FOLDER}/certificate.pem")).unwrap()).unwrap();
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = match with_certificate {
+            false => config.with_no_client_auth(),
+            true => {
+                let chain = CertificateDer::from_pem_file(format!("{FOLDER}/client.pem")).unwrap();
+                let key = PrivateKeyDer::from_pem_file(format!("{FOLDER}/client_key.pem")).unwrap();
+                config.with_client_auth_cert(vec![chain], key).unwrap()
+            }
+        };
+        let socket = TcpStream::connect(address).await.unwrap();
+        let name = ServerName::try_from("localhost").unwrap();
+        let io = TlsConnector::from(Arc::new(config)).connect(name, socket).await.ok()?;
+        let (mut sender, connection) = http1::handshake(TokioIo::new(io)).await.ok()?;
+        tokio::spawn(connection);
+        sender.send_request(post("/mcp", &initialize())).await.ok()
+    };
+    assert!(connect(false).await.is_none());
+    assert_eq!(connect(true).await.unwrap().status(), 200);
+    let without_tls = server().http(Http::new().tls_client_ca("ca.pem")).bind_http("127.0.0.1:0").await;
+    assert!(without_tls.err().unwrap().to_string().contains("Http::tls"));
 }

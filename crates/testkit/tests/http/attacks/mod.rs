@@ -9,6 +9,7 @@ mod request_state;
 mod sessions;
 mod shares;
 mod streams;
+mod tokens;
 mod visibility;
 
 use std::sync::Arc;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::authentication::{Verifier, VerifyToken};
 use super::client_address::ProxyNetwork;
 use super::descriptor_limit;
 use super::web_origin::WebOrigin;
@@ -54,6 +55,8 @@ pub struct Http {
     pub(super) write_timeout: Duration,
     pub(super) max_connections: usize,
     pub(super) tls: Option<(PathBuf, PathBuf)>,
+    pub(super) tls_client_ca: Option<PathBuf>,
+    pub(super) verifier: Option<Verifier>,
     pub(super) config_errors: Vec<String>,
 }
 
@@ -158,6 +161,8 @@ impl Http {
             write_timeout: Duration::from_secs(30),
             max_connections: 20_000,
             tls: None,
+            tls_client_ca: None,
+            verifier: None,
             config_errors: Vec::new(),
         }
     }
@@ -436,6 +441,25 @@ impl Http {
     #[must_use]
     pub fn tls(mut self, certificates: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         self.tls = Some((certificates.into(), key.into()));
+        self
+    }
+
+    /// Accepts only TLS clients with a certificate that one of the authorities in this PEM file has issued. Needs
+    /// [`Http::tls`].
+    #[must_use]
+    #[doc(alias("mtls", "client_certificate"))]
+    pub fn tls_client_ca(mut self, certificates: impl Into<PathBuf>) -> Self {
+        self.tls_client_ca = Some(certificates.into());
+        self
+    }
+
+    /// Serves only requests with a bearer token that the verifier accepts, and calls handlers with its owner as the
+    /// [`Principal`](crate::server::Principal). Other requests get 401 before their body is read. The health path and the page
+    /// need no token.
+    #[must_use]
+    #[doc(alias("auth", "authorization", "bearer", "token"))]
+    pub fn authenticate(mut self, verifier: impl VerifyToken) -> Self {
+        self.verifier = Some(Verifier(Arc::new(verifier)));
         self
     }
 

@@ -33,7 +33,13 @@ impl Server {
     pub async fn bind_http(&self, address: impl ToSocketAddrs) -> crate::Result<HttpListener> {
         let service = self.http_service()?;
         let tls = match &service.0.http.tls {
-            Some((chain, key)) => Some(tls::Acceptor::load(chain, key, ALPN_PROTOCOLS)?),
+            Some((chain, key)) => {
+                let client_ca = service.0.http.tls_client_ca.as_deref();
+                Some(tls::Acceptor::load(chain, key, client_ca, ALPN_PROTOCOLS)?)
+            }
+            None if service.0.http.tls_client_ca.is_some() => {
+                return Err(io::Error::other("`Http::tls_client_ca` needs `Http::tls`").into());
+            }
             None => None,
         };
         let listener = listen(address).await?;

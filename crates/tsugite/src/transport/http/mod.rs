@@ -4,7 +4,7 @@
 //! socket. The guide [HTTP](crate::guide::http) explains them with examples.
 
 // - `service`: the stages of a request, one function per method. Start reading here.
-// - `request_head`, `client_address`, `headers`, `named_session`, `access`, `web_origin`, `request_body`: the parts of a request and
+// - `request_head`, `client_address`, `headers`, `named_session`, `access`, `web_origin`, `authentication`, `request_body`: the parts of a request and
 //   their checks.
 // - `post`, `get`, `http_sse_endpoints`: decide and dispatch. `post_response`, `responses`: the response.
 // - `exchange`: a request whose handler is running. `sse_body`: event streams. `event_stream`: events that can be resumed.
@@ -14,6 +14,7 @@
 
 mod accept_loop;
 mod access;
+mod authentication;
 mod client_address;
 mod connections;
 #[cfg(unix)]
@@ -60,6 +61,7 @@ use only_http1 as hyper_connection;
 #[cfg(feature = "http2")]
 use with_http2 as hyper_connection;
 
+pub use authentication::{StaticToken, VerifyError, VerifyFuture, VerifyToken};
 pub use client_address::ClientAddr;
 pub use http_settings::{Http, HttpSsePaths};
 pub use listener::HttpListener;

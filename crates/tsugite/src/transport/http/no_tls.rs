@@ -15,7 +15,7 @@ pub(super) struct Acceptor(Infallible);
 
 impl Acceptor {
     /// Fails: what should be encrypted is never sent in the clear.
-    pub(super) fn load(_: &Path, _: &Path, _: &[&[u8]]) -> io::Result<Self> {
+    pub(super) fn load(_: &Path, _: &Path, _: Option<&Path>, _: &[&[u8]]) -> io::Result<Self> {
         Err(io::Error::other("`Http::tls` needs the cargo feature `tls`"))
     }
 

@@ -14,6 +14,7 @@ use http_body::Body;
 use tower_service::Service;
 use tsugite_core::session::http::decide_http_sse;
 
+use super::authentication::authenticate;
 use super::connections::RequestGuard;
 use super::http_settings::Page;
 use super::http_state::HttpState;
@@ -133,7 +134,7 @@ impl<B> HttpResponseFuture<B> {
     }
 }
 
-/// Responds to a request: head, route, access, then the function of its method.
+/// Responds to a request: head, route, access, caller, then the function of its method.
 fn respond<B>(
     state: &Arc<HttpState>,
     request: Request<B>,
@@ -160,7 +161,20 @@ where
         Ok(origin) => origin.filter(|_| state.http.cors).cloned(),
         Err(error) => return MaybeReady::Ready(error.into()),
     };
-    let response = dispatch(state, route, head, body, cx);
+    let response = match &state.http.verifier {
+        Some(verifier) if route.needs_token(&head.method) => {
+            let (verified, state) = (authenticate(verifier, &head.headers, cx), state.clone());
+            verified.then(cx, move |principal, cx| match principal {
+                Ok(principal) => {
+                    let mut head = head;
+                    head.principal = Some(principal);
+                    dispatch(&state, route, head, body, cx)
+                }
+                Err(response) => MaybeReady::Ready(response),
+            })
+        }
+        Some(_) | None => dispatch(state, route, head, body, cx),
+    };
     match origin {
         None => response,
         Some(origin) => response.map(move |mut response| {
@@ -325,6 +339,15 @@ enum Route {
 }
 
 impl Route {
+    /// Whether a request needs a token, where the server asks for one: those of the protocol, but for preflight requests,
+    /// which have no credentials.
+    fn needs_token(self, method: &Method) -> bool {
+        match self {
+            Route::Endpoint | Route::HttpSseStream | Route::HttpSseMessages => *method != Method::OPTIONS,
+            Route::Health | Route::Page | Route::NotFound => false,
+        }
+    }
+
     fn find(state: &HttpState, path: &str, mode: RoutingMode) -> Self {
         let is = |known: &str| match mode {
             RoutingMode::Listener(_) => path == known,
