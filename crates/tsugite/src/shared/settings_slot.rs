@@ -1,4 +1,7 @@
 //! Settings that a server keeps for a transport without knowing their type.
+//!
+//! The server imports no transport, so it cannot name the type. Only the transport that owns a slot reads and writes it,
+//! always as the same type.
 
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
