@@ -177,10 +177,19 @@ fn merge_capabilities(upstreams: &[Arc<Upstream>]) -> (ServerCapabilities, Optio
             all.completions = Some(Object::new());
         }
         if let (Some(text), Some(prefix)) = (client.instructions(), &upstream.target.prefix) {
-            instructions.push_str(&format!("## {prefix}\n\n{}\n\n", text.trim_end()));
+            instructions.push_str(&format!("## {prefix}\n\n{}\n\n", quote(text.trim_end())));
         }
     }
     (all, (!instructions.is_empty()).then(|| instructions.trim_end().to_owned()))
+}
+
+/// Quotes every line in Markdown, so that only the bridge writes headings: a server could imitate the one of another.
+fn quote(text: &str) -> String {
+    let text = text.replace("\r\n", "\n");
+    // Everything that a reader may take for the end of a line.
+    let lines = text.split(['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}']);
+    let lines = lines.map(|line| if line.is_empty() { ">".to_owned() } else { format!("> {line}") });
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// How long `initialize` waits for subscriptions to be acknowledged.
