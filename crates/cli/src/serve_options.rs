@@ -8,7 +8,7 @@ use tsugite::transport::http::Http;
 
 use crate::console::Console;
 use crate::error::{CliError, ExitStatus, Result};
-use crate::page::SharedStartPage;
+use crate::page::{self, SharedStartPage};
 use crate::signals;
 use crate::unix_socket;
 
@@ -124,7 +124,7 @@ impl ServeOptions {
                 about.path.clone_from(&path);
                 about.has_sse = !self.http.no_sse;
             });
-            http = http.page("/", move |host| page.render(host));
+            http = http.page("/", move |host| page.render(host)).page_policy(page::POLICY);
         }
         let listener = server.http(http).bind_http(addresses.as_slice()).await.map_err(|error| {
             CliError::new(ExitStatus::Connect, format!("cannot listen on {listen}"))

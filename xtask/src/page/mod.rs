@@ -102,7 +102,7 @@ impl PageCheck<'_> {
         let title = self.browser.evaluate("document.title")?;
         ensure_equal(&title, &format!("An MCP server runs here: http://{host}/mcp").into())?;
         let found = self.call_probe("snippets()")?;
-        snippets::check(&found, host, &self.program)?;
+        snippets::check(&found, host)?;
         match host.starts_with(NON_LOOPBACK_HOST) {
             // Only the browser knows the URL.
             true => Ok(()),

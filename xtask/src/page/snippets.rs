@@ -1,8 +1,8 @@
 //! The configuration snippets of the start page: whether each host accepts its own, and whether it reaches the server.
 
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+use std::{env, fs};
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ use super::ensure_equal;
 use crate::process;
 
 /// Compares the snippets with the formats of the hosts.
-pub(super) fn check(found: &Value, host: &str, program: &Path) -> Result<(), String> {
+pub(super) fn check(found: &Value, host: &str) -> Result<(), String> {
     let url = format!("http://{host}/mcp");
     let text = |id: &str| found.get(id).and_then(Value::as_str).ok_or_else(|| format!("no snippet for {id}"));
     let is = |id: &str, expected: String| ensure_equal(&text(id)?.into(), &expected.into());
@@ -21,7 +21,7 @@ pub(super) fn check(found: &Value, host: &str, program: &Path) -> Result<(), Str
         ("cursor", "mcpServers", json!({ "url": url })),
         ("vscode", "servers", json!({ "type": "http", "url": url })),
         ("windsurf", "mcpServers", json!({ "serverUrl": url })),
-        ("claude-desktop", "mcpServers", json!({ "command": program, "args": ["bridge", url] })),
+        ("claude-desktop", "mcpServers", json!({ "command": "tsugite", "args": ["bridge", url] })),
     ] {
         let read: Value = serde_json::from_str(text(id)?).map_err(|error| format!("{id}: {error}"))?;
         ensure_equal(&read, &json!({ key: { SERVER_NAME: entry } }))?;
@@ -32,13 +32,15 @@ pub(super) fn check(found: &Value, host: &str, program: &Path) -> Result<(), Str
 /// Runs the snippets with `tsugite`: its own commands as they are, and each configuration as a file of servers.
 pub(super) fn run_snippets(found: &Value, program: &Path, folder: &Path) -> Result<(), String> {
     let text = |id: &str| found.get(id).and_then(Value::as_str).unwrap_or_default();
+    // Claude Desktop looks `tsugite` up in `PATH`.
+    let mut folders: Vec<PathBuf> = program.parent().map(Path::to_owned).into_iter().collect();
+    folders.extend(env::var_os("PATH").iter().flat_map(env::split_paths));
+    let path = env::join_paths(folders).map_err(|error| error.to_string())?;
     let succeeds = |words: &[&str]| {
         let said = folder.join("said.txt");
-        let (status, said) = process::output_with_timeout(
-            COMMAND_TIMEOUT,
-            process::program(program, words.iter().copied()),
-            &said,
-        )?;
+        let mut command = process::program(program, words.iter().copied());
+        command.env("PATH", &path);
+        let (status, said) = process::output_with_timeout(COMMAND_TIMEOUT, command, &said)?;
         match status.success() {
             true => Ok(said),
             false => Err(format!("`tsugite {}` ended with {status}", words.join(" "))),

@@ -5,7 +5,6 @@
 mod shared;
 
 use std::fmt::Write;
-use std::path::Path;
 
 use serde_json::{Value, json};
 use tsugite::revision::Revision;
@@ -42,8 +41,6 @@ pub(crate) struct PageServer {
 /// Renders the page. `host` is the host of the request.
 pub(crate) fn render(host: &str, about: &StartPage) -> String {
     let url = format!("http://{host}{}", about.path);
-    let program = std::env::current_exe();
-    let program = program.as_deref().unwrap_or(Path::new("tsugite")).display().to_string();
     let entry = |key: &str, entry: Value| escape_html(&host_config(key, &about.name, &entry));
     fill_template(TEMPLATE, |placeholder| match placeholder {
         "heading" => match about.servers.len() {
@@ -69,7 +66,7 @@ pub(crate) fn render(host: &str, about: &StartPage) -> String {
         "cursor" => entry("mcpServers", json!({ "url": url })),
         "vscode" => entry("servers", json!({ "type": "http", "url": url })),
         "windsurf" => entry("mcpServers", json!({ "serverUrl": url })),
-        "desktop" => entry("mcpServers", json!({ "command": program, "args": ["bridge", url] })),
+        "desktop" => entry("mcpServers", json!({ "command": "tsugite", "args": ["bridge", url] })),
         "reach" => match about.is_public {
             false => "Only programs on this machine can reach it.".to_owned(),
             true => "It is open to every machine that can reach this address.".to_owned(),
@@ -158,6 +155,9 @@ fn escape_html(text: &str) -> String {
 }
 
 const TEMPLATE: &str = include_str!("page.html");
+/// The `Content-Security-Policy` of the page: its own script, by digest, and its own styles.
+pub(crate) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
+    script-src 'sha256-trq98Em+/X7YSuT+tAalessJnTqbaSrSM0T8iHEW/YQ='; img-src data:; base-uri 'none'; form-action 'none'";
 
 #[cfg(test)]
 mod tests {
@@ -189,6 +189,15 @@ mod tests {
         // A value that looks like a placeholder is not filled.
         assert_eq!(page.matches("{{").count(), 1, "{page}");
         assert!(page.contains("<p>{{version}}</p>"), "{page}");
+    }
+
+    #[test]
+    fn policy_has_the_digest_of_the_script() {
+        let (_, script) = TEMPLATE.split_once("<script>").unwrap();
+        let (script, _) = script.split_once("</script>").unwrap();
+        let digest = ring::digest::digest(&ring::digest::SHA256, script.as_bytes());
+        let digest = tsugite::base64::encode(digest.as_ref());
+        assert!(POLICY.contains(&format!("script-src 'sha256-{digest}'")), "{digest}");
     }
 
     #[test]

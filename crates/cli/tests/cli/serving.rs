@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Instant;
 
-use crate::support::{LONG, Place, Running, Served, always, tsugite};
+use crate::support::{LONG, Place, Running, Served, TSUGITE, always, tsugite};
 
 fn get(address: &str, host: &str) -> String {
     let mut socket = TcpStream::connect(address).unwrap();
@@ -32,6 +32,22 @@ fn start_page_explains_how_to_connect_each_host() {
         assert!(page.contains(words), "{words:?} in {page}");
     }
     assert!(get(served.address(), "evil.example").starts_with("HTTP/1.1 403"));
+}
+
+#[test]
+fn start_page_cannot_be_framed_and_hides_the_program() {
+    let served = Served::start();
+    let page = get(served.address(), served.address()).to_ascii_lowercase();
+    let (head, body) = page.split_once("\r\n\r\n").unwrap();
+    let policy = head.lines().find_map(|line| line.strip_prefix("content-security-policy: "));
+    let policy = policy.unwrap_or_else(|| panic!("{head}"));
+    for words in ["default-src 'none'", "script-src 'sha256-", "frame-ancestors 'none'", "base-uri 'none'"] {
+        assert!(policy.contains(words), "{words:?} in {policy}");
+    }
+    assert!(!policy.contains("script-src 'unsafe"), "{policy}");
+    assert!(head.contains("x-frame-options: deny"), "{head}");
+    let folder = std::path::Path::new(TSUGITE).parent().unwrap().to_str().unwrap().to_ascii_lowercase();
+    assert!(!body.contains(&folder), "{body}");
 }
 
 #[test]

@@ -217,11 +217,24 @@ async fn landing_page_shows_the_requested_host() {
     let page = serving.send(Request::new("GET").path("/").replace_header("Host", "localhost:7")).await;
     assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
     assert_eq!(page.body, "<!doctype html><p>localhost:7");
+    assert_eq!(page.header("x-frame-options"), Some("DENY"));
+    assert_eq!(page.header("content-security-policy"), Some("frame-ancestors 'none'"));
     // A foreign name may resolve to this server (DNS rebinding), and its pages must not read this one.
     let foreign = Request::new("GET").path("/").replace_header("Host", "evil.example");
     assert_eq!(serving.send(foreign).await.status, 403);
     assert_eq!(serving.send(Request::new("POST").path("/")).await.status, 405);
     assert_eq!(serving.send(Request::new("GET").path("/other")).await.status, 404);
+}
+
+#[tokio::test]
+async fn landing_page_has_a_content_security_policy() {
+    let http = Http::new().page("/", |_| String::new()).page_policy("default-src 'none'");
+    let serving = TestServer::start(&server().http(http)).await;
+    let page = serving.send(Request::new("GET").path("/")).await;
+    assert_eq!(page.header("content-security-policy"), Some("default-src 'none'; frame-ancestors 'none'"));
+    // A policy that is no header value is an error of the server, not of each request.
+    let error = server().http(Http::new().page_policy("a\nb")).http_service().err().unwrap();
+    assert!(error.to_string().contains("page_policy"), "{error}");
 }
 
 #[tokio::test]

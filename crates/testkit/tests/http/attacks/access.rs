@@ -75,6 +75,25 @@ async fn http_sse_refuses_foreign_origins() {
 }
 
 #[tokio::test]
+async fn http_sse_refuses_elements_of_other_sites() {
+    // T-02
+    let http = Http::new().http_sse().allow_origin("https://app.example");
+    let serving = TestServer::start(&counted().0.http(http)).await;
+    let stream = Request::new("GET").path("/sse").header("Accept", "*/*");
+    // An image or a script of another site sends no `Origin`.
+    let element = stream.clone().header("Sec-Fetch-Site", "cross-site");
+    assert_eq!(serving.connect().await.send(element.clone()).await.status, 403);
+    for allowed in [
+        element.header("Origin", "https://app.example"),
+        stream.clone().header("Sec-Fetch-Site", "same-site").header("Origin", "http://localhost:3000"),
+        stream.clone().header("Sec-Fetch-Site", "none"),
+        stream,
+    ] {
+        assert_eq!(serving.connect().await.send(allowed).await.status, 200);
+    }
+}
+
+#[tokio::test]
 async fn dns_rebinding_host_is_refused() {
     // T-03
     let (server, count) = counted();

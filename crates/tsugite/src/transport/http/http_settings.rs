@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::HeaderValue;
+
 use super::authentication::{Verifier, VerifyToken};
 use super::client_address::ProxyNetwork;
 use super::descriptor_limit;
@@ -26,6 +28,7 @@ pub struct Http {
     pub(super) path: String,
     pub(super) health_path: Option<String>,
     pub(super) page: Option<Page>,
+    pub(super) page_policy: HeaderValue,
     pub(super) allowed_hosts: Vec<String>,
     pub(super) allow_any_host: bool,
     pub(super) allowed_origins: Vec<WebOrigin>,
@@ -132,6 +135,7 @@ impl Http {
             path: "/mcp".to_owned(),
             health_path: Some("/health".to_owned()),
             page: None,
+            page_policy: HeaderValue::from_static(NO_FRAMES),
             allowed_hosts: Vec::new(),
             allow_any_host: false,
             allowed_origins: Vec::new(),
@@ -204,6 +208,24 @@ impl Http {
         render: impl Fn(&str) -> String + Send + Sync + 'static,
     ) -> Self {
         self.page = Some(Page { path: path.into(), render: Arc::new(render) });
+        self
+    }
+
+    /// Sets the `Content-Security-Policy` of the [page](Self::page). `frame-ancestors 'none'` is always added: other pages
+    /// cannot show the page in a frame.
+    ///
+    /// ```
+    /// use tsugite::transport::http::Http;
+    ///
+    /// let http = Http::new().page("/", |_| "<!doctype html><p>Hello".to_owned()).page_policy("default-src 'none'");
+    /// # let _ = http;
+    /// ```
+    #[must_use]
+    pub fn page_policy(mut self, policy: &str) -> Self {
+        match HeaderValue::try_from(format!("{policy}; {NO_FRAMES}")) {
+            Ok(policy) => self.page_policy = policy,
+            Err(_) => self.config_errors.push("`page_policy` is not a valid header value".to_owned()),
+        }
         self
     }
 
@@ -471,3 +493,6 @@ impl Http {
         self
     }
 }
+
+/// Forbids other pages to show a page in a frame.
+const NO_FRAMES: &str = "frame-ancestors 'none'";

@@ -27,6 +27,9 @@ pub(super) fn open_stream(state: &Arc<HttpState>, head: &RequestHead) -> Respons
     if let Err(error) = decide_http_sse(&state.policy) {
         return http_error(&error, None, "GET");
     }
+    if let Err(error) = head.check_fetch_site() {
+        return error.into();
+    }
     if !head.accepts_events() {
         return status_error(
             StatusCode::NOT_ACCEPTABLE,

@@ -131,6 +131,18 @@ impl RequestHead {
         }
     }
 
+    /// Refuses a request of an element of another site, such as an image, which has no `Origin` to check.
+    pub(super) fn check_fetch_site(&self) -> Result<(), StatusError> {
+        let is_cross_site = self.headers.get_all("sec-fetch-site").iter().any(|site| site == "cross-site");
+        match (is_cross_site, &self.origin) {
+            (true, SingleHeader::Absent) => {
+                let text = "Forbidden: pages of other sites may not open a stream";
+                Err(StatusError(StatusCode::FORBIDDEN, text))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Checks `Content-Type` of a POST.
     pub(super) fn check_content_type(&self) -> Result<(), StatusError> {
         match self.is_json {

@@ -1,7 +1,10 @@
 //! Responses that are complete from the start: JSON, HTML, errors and empty ones.
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS};
+use http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
+};
 use http::response::Builder;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use tsugite_core::jsonrpc::{Id, ParseError, write};
@@ -19,11 +22,15 @@ pub(super) fn json(status: StatusCode, bytes: impl Into<Bytes>) -> Response<Http
     with_content_type(status, JSON.clone(), HttpBody::full(bytes))
 }
 
-/// An HTML page.
-pub(super) fn html(page: String) -> Response<HttpBody> {
+/// An HTML page that cannot be shown in a frame.
+pub(super) fn html(page: String, policy: HeaderValue) -> Response<HttpBody> {
     let content = HeaderValue::from_static("text/html; charset=utf-8");
     let mut response = with_content_type(StatusCode::OK, content, HttpBody::full(page));
-    response.headers_mut().insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CONTENT_SECURITY_POLICY, policy);
+    // For browsers that do not know `frame-ancestors`.
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     response
 }
 

@@ -16,7 +16,7 @@ use tsugite_core::session::http::decide_http_sse;
 
 use super::authentication::authenticate;
 use super::connections::RequestGuard;
-use super::http_settings::Page;
+use super::http_settings::Http;
 use super::http_state::HttpState;
 use super::maybe_ready::MaybeReady;
 use super::named_session::NamedSession;
@@ -207,7 +207,7 @@ where
         {
             access::preflight(&head.headers)
         }
-        (Route::Page, &Method::GET | &Method::HEAD) => page(state.http.page.as_ref(), &head),
+        (Route::Page, &Method::GET | &Method::HEAD) => page(&state.http, &head),
         (Route::Endpoint, _) => method_not_allowed(get::allowed_methods(state)),
         (Route::HttpSseStream, _) => method_not_allowed("GET"),
         (Route::HttpSseMessages, _) => method_not_allowed("POST"),
@@ -305,10 +305,10 @@ fn health(state: &HttpState, head: &RequestHead) -> Response<HttpBody> {
 }
 
 /// A page for people who open the address in a browser.
-fn page(page: Option<&Page>, head: &RequestHead) -> Response<HttpBody> {
-    let Some(page) = page else { return not_found() };
+fn page(http: &Http, head: &RequestHead) -> Response<HttpBody> {
+    let Some(page) = &http.page else { return not_found() };
     let host = head.authority().and_then(|host| std::str::from_utf8(host).ok());
-    html((page.render)(host.unwrap_or_default()))
+    html((page.render)(host.unwrap_or_default()), http.page_policy.clone())
 }
 
 fn not_found() -> Response<HttpBody> {
