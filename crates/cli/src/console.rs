@@ -143,7 +143,7 @@ impl Console {
             return;
         }
         if self.json {
-            let _ = writeln!(io::stderr().lock(), "{}", failure.to_json());
+            let _ = writeln!(io::stderr().lock(), "{}", sanitize_json(&failure.to_json()));
             return;
         }
         let mut text =
@@ -211,6 +211,11 @@ impl Console {
     pub(crate) fn sanitized(&self, text: &str) -> String {
         if self.is_terminal { sanitize(text) } else { text.to_owned() }
     }
+
+    /// Sanitizes a name from a server, if standard output is a terminal.
+    pub(crate) fn sanitized_name(&self, text: &str) -> String {
+        if self.is_terminal { sanitize_name(text) } else { text.to_owned() }
+    }
 }
 
 fn to_json<T: serde::Serialize + ?Sized>(value: &T) -> Result<String> {
@@ -230,6 +235,29 @@ fn paint(colour: bool, style: Style, text: &str) -> String {
 /// Escapes control characters and marks that change the direction of the text.
 pub(crate) fn sanitize(text: &str) -> String {
     escape_controls(text, |letter| letter.escape_unicode().to_string())
+}
+
+/// Sanitizes a name, which is one line: also escapes line ends and characters without a width, which would make two
+/// different names look the same.
+pub(crate) fn sanitize_name(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in sanitize(text).chars() {
+        match matches!(letter, '\n' | '\t') || is_invisible(letter) {
+            true => out.extend(letter.escape_unicode()),
+            false => out.push(letter),
+        }
+    }
+    out
+}
+
+/// Whether a character has no width and no glyph of its own: zero-width spaces and joiners, fillers, tags.
+fn is_invisible(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+            | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{3164}'
+            | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}'
+    )
 }
 
 fn sanitize_json(text: &str) -> String {
@@ -267,6 +295,8 @@ mod tests {
         assert_eq!(sanitize("a\x1b[2Jb\r\nc\td"), "a\\u{1b}[2Jb\nc\td");
         assert_eq!(sanitize("\u{202e}gnp.exe\u{9b}"), "\\u{202e}gnp.exe\\u{9b}");
         assert_eq!(sanitize("継手 🪵"), "継手 🪵");
+        assert_eq!(sanitize_name("a\u{200b}b\nc\u{e0041}\u{9b}"), "a\\u{200b}b\\u{a}c\\u{e0041}\\u{9b}");
+        assert_eq!(sanitize_name("継手 🪵"), "継手 🪵");
         assert_eq!(sanitize_json("{\"a\":\"\u{9b}\u{202e}\"}"), r#"{"a":"\u009b\u202e"}"#);
     }
 }

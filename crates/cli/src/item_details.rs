@@ -62,7 +62,7 @@ impl ItemDetails {
         let mut text = format!(
             "{} {}\n",
             console.paint(Style::Bold, self.kind),
-            console.paint(Style::Green, &console.sanitized(&self.summary))
+            console.paint(Style::Green, &console.sanitized_name(&self.summary))
         );
         for (title, lines) in self.sections() {
             let indent = match title {

@@ -1,7 +1,7 @@
 //! `--trace FILE`: records every message on the wire in both directions, one line of JSON each.
 
-use std::fs::File;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
@@ -11,6 +11,7 @@ use tsugite::client::Direction;
 use tsugite::jsonrpc::RawJson;
 
 use crate::error::{CliError, Result};
+use crate::file_mode::{make_private, open_private};
 
 /// The trace file, and when it was created.
 pub(crate) struct Trace {
@@ -30,9 +31,9 @@ struct TraceRecord<'a> {
 }
 
 impl Trace {
-    /// Creates or truncates the file.
+    /// Creates or truncates the file, and takes it away from everyone but its owner.
     pub(crate) fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path)
+        let file = create_private_file(path)
             .map_err(|error| CliError::usage(format!("--trace: cannot write {}: {error}", path.display())))?;
         Ok(Self { file: Mutex::new(file), started: Instant::now() })
     }
@@ -58,4 +59,15 @@ impl Trace {
             tracing::warn!(%error, "cannot write to the trace file");
         }
     }
+}
+
+/// Messages may hold secrets, so an existing file is made private before anything is written to it.
+fn create_private_file(path: &Path) -> io::Result<File> {
+    let file = open_private(OpenOptions::new().write(true).create(true).truncate(false)).open(path)?;
+    // Not a terminal or another device, which have no contents to protect.
+    if file.metadata()?.is_file() {
+        make_private(&file)?;
+        file.set_len(0)?;
+    }
+    Ok(file)
 }

@@ -1,12 +1,30 @@
-//! Hints about the URL of a server: another path, another host name, a missing scheme.
+//! URLs in messages: without their secrets, and hints about another path, another host name, a missing scheme.
 
 use crate::error::CliError;
+
+/// Returns a URL without the parts that may be secret: its user, its password and its query.
+pub(crate) fn redacted(url: &str) -> String {
+    let (place, rest) = url.split_at_checked(url.find(['?', '#']).unwrap_or(url.len())).unwrap_or((url, ""));
+    let place = match place.split_once("://") {
+        Some((scheme, rest)) => {
+            let (authority, path) =
+                rest.split_at_checked(rest.find('/').unwrap_or(rest.len())).unwrap_or((rest, ""));
+            match authority.rsplit_once('@') {
+                Some((_, host)) => format!("{scheme}://…@{host}{path}"),
+                None => place.to_owned(),
+            }
+        }
+        None => place.to_owned(),
+    };
+    if rest.is_empty() { place } else { format!("{place}?…") }
+}
 
 /// Suggests the path `/mcp`; `None` if `url` is no URL, or has the path of an MCP endpoint.
 pub(crate) fn mcp_path(url: &str) -> Option<String> {
     let (scheme, rest) = url.split_once("://").filter(|(scheme, _)| scheme.starts_with("http"))?;
     let (place, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
-    let place = place.trim_end_matches('/');
+    // The query may be secret.
+    let (place, query) = (place.trim_end_matches('/'), if query.is_empty() { "" } else { "?…" });
     let last = place.split_once('/').and_then(|(_, path)| path.rsplit('/').next());
     match last {
         Some("mcp" | "sse") => None,
@@ -19,7 +37,8 @@ pub(crate) fn without_scheme(host: &str, port_and_path: &str) -> Option<String> 
     let (port, path) = port_and_path.split_once('/').unwrap_or((port_and_path, ""));
     let path = if path.is_empty() { "mcp" } else { path };
     port.parse::<u16>().ok()?;
-    Some(format!("if it is a URL, add http:// or https://: http://{host}:{port}/{path}"))
+    let url = redacted(&format!("http://{host}:{port}/{path}"));
+    Some(format!("if it is a URL, add http:// or https://: {url}"))
 }
 
 /// Whether a server rejected the host or origin of a request, rather than its credentials.
@@ -78,12 +97,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn secrets_of_a_url_are_redacted() {
+        for (url, shown) in [
+            ("https://h:1/a/mcp", "https://h:1/a/mcp"),
+            ("https://u:p@h/mcp?key=1#x", "https://…@h/mcp?…"),
+            ("https://u:p@ss@h", "https://…@h"),
+            ("https://h/@a?b@c", "https://h/@a?…"),
+            ("https://h#key", "https://h?…"),
+            ("unix:/run/s.sock:/mcp?key=1", "unix:/run/s.sock:/mcp?…"),
+        ] {
+            assert_eq!(redacted(url), shown);
+        }
+    }
+
+    #[test]
     fn path_is_suggested_unless_it_is_an_endpoint() {
         let hint = |url| mcp_path(url).map(|hint| hint.replace("most servers use the path /mcp: ", ""));
         assert_eq!(hint("http://h:1").as_deref(), Some("http://h:1/mcp"));
         assert_eq!(hint("https://h/").as_deref(), Some("https://h/mcp"));
         assert_eq!(hint("https://mcp/").as_deref(), Some("https://mcp/mcp"));
-        assert_eq!(hint("https://h/api?key=1").as_deref(), Some("https://h/api/mcp?key=1"));
+        assert_eq!(hint("https://h/api?key=1").as_deref(), Some("https://h/api/mcp?…"));
         for url in ["https://h/mcp", "https://h/api/mcp/", "http://h/sse?x=/a", "`shop`", "ftp://h"] {
             assert_eq!(hint(url), None, "{url}");
         }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tsugite::revision::Revision;
 
 use crate::catalog::Catalog;
+use crate::console::sanitize_name;
 
 pub(crate) use shared::SharedStartPage;
 
@@ -89,7 +90,7 @@ fn render_server(server: &PageServer) -> String {
     };
     format!(
         "<article>\n<h3>{}{} {state}</h3>\n{}{more}</article>\n",
-        escape_html(&server.name),
+        escape_html(&sanitize_name(&server.name)),
         version.unwrap_or_default(),
         title.unwrap_or_default()
     )
@@ -103,12 +104,12 @@ fn render_catalog(catalog: &Catalog) -> String {
             1 => title.trim_end_matches('s'),
             _ => title,
         };
-        let names: Vec<_> = entries.iter().map(|entry| entry.name).collect();
+        let names: Vec<_> = entries.iter().map(|entry| sanitize_name(entry.name)).collect();
         let names = escape_html(&names.join(" · "));
         let _ =
             writeln!(text, "<details><summary>{} {title}<span>{names}</span></summary>\n<dl>", entries.len());
         for entry in entries {
-            let _ = write!(text, "<dt><code>{}</code></dt>", escape_html(&entry.summary));
+            let _ = write!(text, "<dt><code>{}</code></dt>", escape_html(&sanitize_name(&entry.summary)));
             let about =
                 entry.description.and_then(|about| about.lines().find(|line| !line.trim().is_empty()));
             let _ = writeln!(text, "<dd>{}</dd>", escape_html(about.unwrap_or_default().trim()));

@@ -128,7 +128,9 @@ fn search(
         };
         searched.push_str(&format!("\n{} ({found})", location.describe()));
     }
-    let failure = CliError::usage(format!("no server named `{name}`")).at_step("name").detail(searched);
+    let failure = CliError::usage(format!("no server named `{}`", url_hints::redacted(name)))
+        .at_step("name")
+        .detail(searched);
     let failure = match did_you_mean(name, names.iter().map(String::as_str)) {
         Some(advice) => failure.hint(advice),
         None if names.is_empty() => failure,

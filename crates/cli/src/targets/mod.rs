@@ -11,6 +11,7 @@ use tsugite::client::servers::ConnectionConfig;
 
 use crate::error::{CliError, Result};
 use crate::options::CommonOptions;
+use crate::url_hints;
 use hosts::ConfigDirs;
 
 /// A server to connect to.
@@ -138,7 +139,8 @@ fn resolve_word(word: &str, common: &CommonOptions) -> Result<ResolvedTarget> {
         });
     }
     if is_url(word)? {
-        return Ok(ResolvedTarget { target: Target::Url(word.to_owned()), display_name: word.to_owned() });
+        let display_name = url_hints::redacted(word);
+        return Ok(ResolvedTarget { target: Target::Url(word.to_owned()), display_name });
     }
     let hit = look_up(word, common)?;
     let display_name = format!("`{}`", hit.0.name);

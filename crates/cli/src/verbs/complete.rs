@@ -74,7 +74,7 @@ impl CompletionRequest {
             return console.print_json(&result);
         }
         for value in &result.completion.values {
-            console.print_line(&console.sanitized(value))?;
+            console.print_line(&console.sanitized_name(value))?;
         }
         let shown = result.completion.values.len() as u64;
         match (result.completion.total, result.completion.has_more) {

@@ -72,7 +72,7 @@ fn print_catalog(catalog: &Catalog, console: &Console) -> Result<()> {
         for entry in entries {
             text.push_str(&format!(
                 "  {}\n",
-                console.paint(Style::Green, &console.sanitized(&entry.summary))
+                console.paint(Style::Green, &console.sanitized_name(&entry.summary))
             ));
             let about = entry.description.map(|about| console.sanitized(about)).unwrap_or_default();
             if let Some(line) = about.lines().find(|line| !line.trim().is_empty()) {

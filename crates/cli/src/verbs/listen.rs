@@ -65,7 +65,7 @@ pub(crate) async fn show(connection: &Connection, uris: Vec<String>, count: Opti
             (true, None) => console.print_json_line(&json!({"change": kind}))?,
             (true, Some(uri)) => console.print_json_line(&json!({"change": kind, "uri": uri}))?,
             (false, None) => console.print_line(kind)?,
-            (false, Some(uri)) => console.print_line(&format!("{kind} {}", console.sanitized(uri)))?,
+            (false, Some(uri)) => console.print_line(&format!("{kind} {}", console.sanitized_name(uri)))?,
         }
         left -= 1;
     }

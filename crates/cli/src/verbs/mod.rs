@@ -24,6 +24,7 @@ use clap::Subcommand;
 
 use crate::error::{CliError, Result};
 use crate::options::CommonOptions;
+use crate::url_hints;
 
 /// A verb and its arguments.
 #[derive(Debug, Subcommand)]
@@ -122,6 +123,7 @@ fn expect_no_more(words: &[String]) -> Result<()> {
     match words.first() {
         None => Ok(()),
         Some(word) => {
+            let word = url_hints::redacted(word);
             Err(CliError::usage(format!("unexpected argument {word:?}")).hint("`--help` shows the usage"))
         }
     }

@@ -16,6 +16,7 @@ mod installing;
 mod listening;
 mod many;
 mod questions;
+mod secrets;
 mod serving;
 mod shell;
 mod snapshots;

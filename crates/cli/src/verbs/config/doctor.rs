@@ -176,7 +176,7 @@ fn show_file(console: &Console, file: &FileReport<'_>) -> Result<()> {
         if let Some(Ok(ConnectReport { revision, ms })) = &server.connect_report {
             states.push(format!("connected in {ms} ms, revision {revision}"));
         }
-        let name = console.paint(Style::Green, &console.sanitized(&server.name));
+        let name = console.paint(Style::Green, &console.sanitized_name(&server.name));
         let states = if states.is_empty() { String::new() } else { format!("  {}", states.join(", ")) };
         console.print_line(&format!("  {name}{states}"))?;
         for finding in &server.findings {

@@ -129,8 +129,8 @@ fn show_list(
     };
     let width = servers.iter().map(|server| server.name.chars().count()).max().unwrap_or_default();
     for server in servers {
-        let name = console.paint(Style::Green, &console.sanitized(&format!("{:<width$}", server.name)));
-        let mut line = format!("  {name}  {}", console.sanitized(&server.endpoint_line()));
+        let name = console.paint(Style::Green, &console.sanitized_name(&format!("{:<width$}", server.name)));
+        let mut line = format!("  {name}  {}", console.sanitized_name(&server.endpoint_line()));
         if server.disabled {
             line.push_str(&format!("  {}", console.paint(Style::Dim, "disabled")));
         }

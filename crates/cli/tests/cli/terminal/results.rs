@@ -64,3 +64,23 @@ fn json_is_one_line_in_a_pipe() {
         assert_eq!(place.run(words.split(' ')).fine(), expected, "{words}");
     }
 }
+
+#[test]
+fn invisible_characters_in_names_are_shown() {
+    let names = "ad\u{200b}d one\\ntwo \u{e0041}tag \u{2060}x";
+    let tools: Vec<String> = names
+        .split(' ')
+        .map(|name| {
+            format!(r#"{{"name":"{name}","description":"a\u200db","inputSchema":{{"type":"object"}}}}"#)
+        })
+        .collect();
+    let server = SERVER.replace(r#"{"name":"text","inputSchema":{"type":"object"}}"#, &tools.join(","));
+    let server = server.replace(r#","resources":{},"prompts":{}"#, "");
+    let place = Place::new();
+    place.file("json.sh", &server);
+    let terminal = Terminal::within(place, "\"$TSUGITE\" list --rev 2025-11-25 -- sh json.sh");
+    let screen = terminal.ends_with("(ended with 0)");
+    for name in [r"ad\u{200b}d()", r"one\u{a}two()", r"\u{e0041}tag()", r"\u{2060}x()"] {
+        assert!(screen.contains(&format!("  {name}")), "{name} in {screen}");
+    }
+}
