@@ -12,6 +12,7 @@ use tsugite::protocol::{Implementation, ServerCapabilities};
 use crate::console::Console;
 use crate::demo;
 use crate::error::{CliError, ExitStatus, Result};
+use crate::headers;
 use crate::options::{CommonOptions, RevisionArg, Transport};
 use crate::server_requests::{PresetAnswers, ServerRequestHandler, TerminalPrompter};
 use crate::targets::{ResolvedTarget, Target};
@@ -176,7 +177,8 @@ fn builder_for_target(target: Target, common: &CommonOptions) -> Result<ClientBu
         }
     };
     let builder = builder.proxy_from_env();
-    let builder = common.headers.iter().fold(builder, |builder, (name, value)| builder.header(name, value));
+    let headers = headers::from_options(common)?;
+    let builder = headers.into_iter().fold(builder, |builder, (name, value)| builder.header(name, value));
     let builder = match common.timeout {
         Some(limit) => builder.connect_timeout(limit),
         None => builder,
@@ -199,10 +201,10 @@ fn spawn(command: Command, common: &CommonOptions) -> ClientBuilder {
     })
 }
 
-/// Rejects `-H` and `--transport` for a server that is not reached by a URL.
+/// Rejects `-H`, `--bearer-env` and `--transport` for a server that is not reached by a URL.
 fn reject_url_options(builder: ClientBuilder, common: &CommonOptions) -> Result<ClientBuilder> {
-    match (common.headers.is_empty(), common.transport) {
-        (false, _) => Err(CliError::usage("-H only applies to servers with a URL")),
+    match (common.headers.is_empty() && common.bearer_env.is_none(), common.transport) {
+        (false, _) => Err(CliError::usage("-H and --bearer-env only apply to servers with a URL")),
         (_, Transport::Auto) => Ok(builder),
         _ => Err(CliError::usage("--transport only applies to servers with a URL")),
     }

@@ -335,7 +335,7 @@ fn hints_for(step: ConnectStep) -> &'static [&'static str] {
 }
 
 const CREDENTIALS_HINT: &str =
-    "-H 'Authorization: Bearer …' sends a token; a token that was sent is not valid here";
+    "--bearer-env NAME sends the token in that variable; a token that was sent is not valid here";
 const MCP_PATH_HINT: &str = "check the path of the URL; most servers use /mcp";
 const NOT_MCP_HINT: &str = "check that an MCP server listens there";
 const REVISION_HINT: &str = "--rev auto accepts any revision that both sides support";

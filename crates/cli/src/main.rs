@@ -15,6 +15,7 @@ mod dev;
 mod edit;
 mod error;
 mod file_mode;
+mod headers;
 mod item_details;
 mod json_text;
 mod log;

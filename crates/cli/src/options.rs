@@ -18,9 +18,13 @@ pub(crate) struct CommonOptions {
     /// The transport for a URL: http is Streamable HTTP, sse is HTTP+SSE, auto tries both
     #[arg(long, value_enum, default_value_t = Transport::Auto)]
     pub(crate) transport: Transport,
-    /// Send a header with every request, such as -H 'Authorization: Bearer …'
-    #[arg(short = 'H', long = "header", value_name = "K: V", value_parser = parse_header)]
-    pub(crate) headers: Vec<(String, String)>,
+    /// Send a header with every request, such as -H 'Accept-Language: ja'; -H @FILE reads a file of headers
+    // Parsed by `headers`: an error of clap would show the value.
+    #[arg(short = 'H', long = "header", value_name = "K: V")]
+    pub(crate) headers: Vec<String>,
+    /// Send the token in this environment variable, as `Authorization: Bearer`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) bearer_env: Option<String>,
     /// Set an environment variable of the server, or pass one on (-e NAME)
     #[arg(short, long = "env", value_name = "K=V", value_parser = parse_env_var)]
     pub(crate) env: Vec<(String, Option<String>)>,
@@ -48,6 +52,7 @@ impl CommonOptions {
             rev: RevisionArg::Auto,
             transport: Transport::Auto,
             headers: Vec::new(),
+            bearer_env: None,
             env: Vec::new(),
             timeout: None,
             json: false,
@@ -91,15 +96,6 @@ pub(crate) fn parse_revision(text: &str) -> Result<RevisionArg, String> {
         let advice = did_you_mean(text, all.clone()).map(|advice| format!("; {advice}")).unwrap_or_default();
         format!("expected auto, {}{advice}", all.collect::<Vec<_>>().join(", "))
     })
-}
-
-pub(crate) fn parse_header(text: &str) -> Result<(String, String), String> {
-    match text.split_once(':') {
-        Some((name, value)) if !name.trim().is_empty() => {
-            Ok((name.trim().to_owned(), value.trim().to_owned()))
-        }
-        _ => Err("expected 'Name: value'".to_owned()),
-    }
 }
 
 pub(crate) fn parse_env_var(text: &str) -> Result<(String, Option<String>), String> {

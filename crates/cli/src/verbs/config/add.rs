@@ -14,7 +14,8 @@ use super::{ScopeOptions, parse_hosts, scope_option};
 use crate::console::{Console, sanitize};
 use crate::edit::{Document, field_path};
 use crate::error::{CliError, Result};
-use crate::options::{CommonOptions, Transport, parse_env_var, parse_header};
+use crate::headers;
+use crate::options::{CommonOptions, Transport, parse_env_var};
 use crate::targets::config_files;
 use crate::targets::hosts::{ConfigDirs, ConfigLocation, ConfigSection, OWN_HOST, Scope};
 use crate::targets::{self, TARGET_HINT};
@@ -36,9 +37,9 @@ pub(super) struct Add {
     /// An environment variable of the server; -e NAME writes a reference to the variable
     #[arg(short, long = "env", value_name = "K=V", value_parser = parse_env_var)]
     env: Vec<(String, Option<String>)>,
-    /// A header to send with every request
-    #[arg(short = 'H', long = "header", value_name = "K: V", value_parser = parse_header)]
-    headers: Vec<(String, String)>,
+    /// A header to send with every request; -H @FILE reads a file of headers
+    #[arg(short = 'H', long = "header", value_name = "K: V")]
+    headers: Vec<String>,
     /// The transport for a URL
     #[arg(long, value_enum, default_value_t = Transport::Auto)]
     transport: Transport,
@@ -148,8 +149,8 @@ impl Add {
                 if !self.env.is_empty() {
                     return Err(CliError::usage("-e only applies to servers that the host starts"));
                 }
-                for (name, value) in &self.headers {
-                    headers.insert(name.clone(), json!(value));
+                for (name, value) in headers::parse_all(&self.headers)? {
+                    headers.insert(name, json!(value));
                 }
                 if self.transport != Transport::Auto {
                     *transport = self.transport;
