@@ -28,6 +28,7 @@ mod serve_options;
 mod server_requests;
 mod shell;
 mod signals;
+mod state_dir;
 mod suggest;
 mod targets;
 mod trace;

@@ -3,12 +3,12 @@
 //! Each line is appended as it is entered, so that concurrent shells lose nothing. A file that has grown too long is
 //! truncated when a shell starts.
 
-use std::env;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use crate::file_mode::{create_private_dir, make_private, open_private};
+use crate::state_dir::state_dir;
 
 /// The history file.
 pub(super) struct History {
@@ -17,9 +17,7 @@ pub(super) struct History {
 
 /// Returns the path of `tsugite/history` in the XDG state folder; `None` without a home folder.
 pub(super) fn default_path() -> Option<PathBuf> {
-    let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")))?;
-    Some(state.join("tsugite").join("history"))
+    Some(state_dir()?.join("history"))
 }
 
 impl History {
@@ -90,6 +88,7 @@ const MAX_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]
 mod tests {
+    use std::env;
     use std::fs::Permissions;
     use std::os::unix::fs::PermissionsExt;
 

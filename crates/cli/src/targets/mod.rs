@@ -3,6 +3,8 @@
 pub(crate) mod config_files;
 pub(crate) mod hosts;
 pub(crate) mod lookup;
+pub(crate) mod references;
+pub(crate) mod secrets;
 
 use std::ffi::OsString;
 

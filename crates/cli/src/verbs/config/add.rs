@@ -9,7 +9,6 @@ use super::change_plan::{ChangeKind, ChangePlan, edit_error};
 use super::entry::{
     Destination, EntryKind, EntrySource, RenderedEntry, ServerEntry, current_program, not_utf8_error,
 };
-use super::references;
 use super::{ScopeOptions, parse_hosts, scope_option};
 use crate::console::{Console, sanitize};
 use crate::edit::{Document, field_path};
@@ -18,6 +17,7 @@ use crate::headers;
 use crate::options::{CommonOptions, Transport, parse_env_var};
 use crate::targets::config_files;
 use crate::targets::hosts::{ConfigDirs, ConfigLocation, ConfigSection, OWN_HOST, Scope};
+use crate::targets::references;
 use crate::targets::{self, TARGET_HINT};
 
 /// Add a server to the configuration files of hosts

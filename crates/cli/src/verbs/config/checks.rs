@@ -7,13 +7,13 @@ use std::path::Path;
 use serde::Serialize;
 use tsugite::client::servers;
 
-use super::references::{self, Reference};
-use super::secrets;
 use crate::edit::{Node, NodeKind, field_path};
 use crate::file_mode;
 use crate::suggest::{closest_names, did_you_mean};
 use crate::targets::config_files::{ConfigFile, ConfigFileError, ListedServer, ServerList};
 use crate::targets::hosts::OWN_HOST;
+use crate::targets::references::{self, Reference};
+use crate::targets::secrets;
 
 /// A problem or warning of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::references;
 use crate::error::{CliError, Result};
 use crate::options::Transport;
 use crate::targets::hosts::OWN_HOST;
+use crate::targets::references;
 
 /// A server entry with unresolved variables.
 #[derive(Debug, Clone, PartialEq)]

@@ -4,11 +4,11 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::secrets::{mask_args, mask_url};
 use crate::console::{Console, Style};
 use crate::error::{CliError, ExitStatus, Result};
 use crate::targets::config_files::{self, ConfigFile, ConfigFileError, ListedServer, ServerList};
 use crate::targets::hosts::ConfigDirs;
+use crate::targets::secrets::{mask_args, mask_url};
 
 /// List the servers of every known configuration file
 #[derive(Debug, Args)]

@@ -7,9 +7,7 @@ mod connect;
 mod doctor;
 mod entry;
 mod list_servers;
-mod references;
 mod remove;
-mod secrets;
 
 use clap::{Args, Subcommand};
 

@@ -1,7 +1,7 @@
 //! Detects secrets in entries, to mask them in output and to warn about them.
 
 /// Whether a value with this name is usually a secret.
-pub(super) fn is_secret_name(name: &str) -> bool {
+pub(crate) fn is_secret_name(name: &str) -> bool {
     let name = name.trim_start_matches('-').to_ascii_lowercase().replace(['-', '.'], "_");
     let words: Vec<&str> = name.split('_').collect();
     let joined = name.replace('_', "");
@@ -10,21 +10,21 @@ pub(super) fn is_secret_name(name: &str) -> bool {
 }
 
 /// Whether a text has the form of a well-known kind of token.
-pub(super) fn looks_like_secret(text: &str) -> bool {
+pub(crate) fn looks_like_secret(text: &str) -> bool {
     let token = text.rsplit([' ', '=']).next().unwrap_or_default();
     let rest = TOKEN_PREFIXES.iter().find_map(|form| token.strip_prefix(form));
     rest.is_some_and(|rest| rest.len() >= 8 && !rest.contains("${"))
 }
 
 /// Whether the value of a name is a secret in plain text, and not a reference or a placeholder.
-pub(super) fn is_plain_secret(name: &str, value: &str) -> bool {
+pub(crate) fn is_plain_secret(name: &str, value: &str) -> bool {
     let token = value.split_whitespace().last().unwrap_or_default();
     let is_literal = token.len() >= 8 && !value.contains("${") && !value.starts_with(['/', '.', '~', '<']);
     looks_like_secret(value) || (is_secret_name(name) && is_literal)
 }
 
 /// Returns the arguments of a command with secrets masked.
-pub(super) fn mask_args(args: &[String]) -> Vec<String> {
+pub(crate) fn mask_args(args: &[String]) -> Vec<String> {
     let secret = secret_arg_indices(args);
     let masked = |(number, arg): (usize, &String)| match secret.contains(&number) {
         false => arg.clone(),
@@ -42,7 +42,7 @@ pub(super) fn mask_args(args: &[String]) -> Vec<String> {
 
 /// Returns the indices of arguments that look like secrets: `--token=x`, the one after `--token`, a header, or a
 /// well-known kind of token.
-pub(super) fn secret_arg_indices(args: &[String]) -> Vec<usize> {
+pub(crate) fn secret_arg_indices(args: &[String]) -> Vec<usize> {
     let is_secret = |number: usize, arg: &str| {
         if arg.contains("://") {
             return url_has_secret(arg);
@@ -63,7 +63,7 @@ pub(super) fn secret_arg_indices(args: &[String]) -> Vec<usize> {
 }
 
 /// Returns a URL with its password and the secrets of its query masked.
-pub(super) fn mask_url(url: &str) -> String {
+pub(crate) fn mask_url(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, path) = rest.split_at_checked(end).unwrap_or((rest, ""));
@@ -82,7 +82,7 @@ pub(super) fn mask_url(url: &str) -> String {
 }
 
 /// Whether a URL contains a secret.
-pub(super) fn url_has_secret(url: &str) -> bool {
+pub(crate) fn url_has_secret(url: &str) -> bool {
     mask_url(url) != url
 }
 
@@ -94,7 +94,7 @@ fn mask_pair(pair: &str) -> String {
 }
 
 /// The replacement for a secret.
-pub(super) const MASK: &str = "…";
+pub(crate) const MASK: &str = "…";
 const SECRET_WORDS: [&str; 13] = [
     "key",
     "token",

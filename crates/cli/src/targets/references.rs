@@ -11,7 +11,7 @@ use crate::targets::hosts::OWN_HOST;
 
 /// A reference, `${…}`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reference<'a> {
+pub(crate) enum Reference<'a> {
     Variable {
         name: &'a str,
         default: Option<&'a str>,
@@ -23,7 +23,7 @@ pub(super) enum Reference<'a> {
 }
 
 /// Translates the references in a text to the syntax of `host`. Fails on a reference that the host does not support.
-pub(super) fn translate(text: &str, host: &str) -> Result<String, String> {
+pub(crate) fn translate(text: &str, host: &str) -> Result<String, String> {
     let mut out = String::with_capacity(text.len());
     for (written, reference) in split_references(text) {
         match reference {
@@ -35,7 +35,7 @@ pub(super) fn translate(text: &str, host: &str) -> Result<String, String> {
 }
 
 /// Returns a reference to an environment variable in the syntax of `host`.
-pub(super) fn env_reference(name: &str, host: &str) -> Result<String, String> {
+pub(crate) fn env_reference(name: &str, host: &str) -> Result<String, String> {
     write_reference(Reference::Variable { name, default: None }, &format!("${{{name}}}"), host)
 }
 
@@ -55,7 +55,7 @@ fn write_reference(reference: Reference<'_>, written: &str, host: &str) -> Resul
 }
 
 /// Whether `host` supports a reference in the way it is written.
-pub(super) fn is_supported(reference: Reference<'_>, written_with_env: bool, host: &str) -> bool {
+pub(crate) fn is_supported(reference: Reference<'_>, written_with_env: bool, host: &str) -> bool {
     match (host, reference) {
         (OWN_HOST, _) => true,
         ("claude-code", Reference::Variable { .. }) => !written_with_env,
@@ -66,7 +66,7 @@ pub(super) fn is_supported(reference: Reference<'_>, written_with_env: bool, hos
 }
 
 /// Splits a text into plain parts and references. Other uses of `${`, such as those of a shell, are plain text.
-pub(super) fn split_references(text: &str) -> Vec<(&str, Option<Reference<'_>>)> {
+pub(crate) fn split_references(text: &str) -> Vec<(&str, Option<Reference<'_>>)> {
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find("${") {
