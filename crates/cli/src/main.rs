@@ -3,7 +3,7 @@
 //! Each verb is a file in `verbs`. `targets` resolves the server that the command line names, `connection` connects to
 //! it, and `server_requests` answers its requests. `console` and `output` print results, `error` holds errors and exit
 //! codes. `shell` is the interactive prompt, `demo` the built-in server, `serve_options` runs a server, and `page` is the
-//! start page of a served server. `edit` changes configuration files. `dev` runs a
+//! start page of a served server. `trust` asks before it uses entries of the current folder. `edit` changes configuration files. `dev` runs a
 //! server under development, and `watch` finds changed files.
 
 mod arguments;
@@ -32,6 +32,7 @@ mod state_dir;
 mod suggest;
 mod targets;
 mod trace;
+mod trust;
 mod unix_socket;
 mod url_hints;
 mod usage_tips;
@@ -129,7 +130,7 @@ A TARGET is the server to talk to:
   https://host/mcp     a URL
   unix:SOCKET          a server that listens on a Unix socket
   -- COMMAND ARGS…     a program to start, at the end of the command line
-  NAME                 from ./.mcp.json, ./mcp.json or ~/.config/tsugite/mcp.json
+  NAME                 from ~/.config/tsugite/mcp.json, ./.mcp.json or ./mcp.json
   FILE.json:NAME       from a configuration file of Claude, Cursor or VS Code
   HOST:NAME            from a host's own file: claude-desktop, claude-code, cursor, vscode
   demo                 the built-in server

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use tsugite::revision::Revision;
 
 use crate::suggest::did_you_mean;
+use crate::trust::ConsentPolicy;
 
 /// Options for connecting to a server and for the output.
 #[derive(Debug, Args)]
@@ -34,6 +35,9 @@ pub(crate) struct CommonOptions {
     /// Print results and errors as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Use the configuration files of the current folder without asking
+    #[arg(long)]
+    pub(crate) trust_folder: bool,
     /// Write every message on the wire to a file, as lines of JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
@@ -56,9 +60,17 @@ impl CommonOptions {
             env: Vec::new(),
             timeout: None,
             json: false,
+            trust_folder: false,
             trace: None,
             verbose: 0,
             command: Vec::new(),
+        }
+    }
+
+    pub(crate) fn consent_policy(&self) -> ConsentPolicy {
+        match self.trust_folder {
+            true => ConsentPolicy::TrustFolder,
+            false => ConsentPolicy::Ask,
         }
     }
 }

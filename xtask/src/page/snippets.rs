@@ -53,7 +53,9 @@ pub(super) fn run_snippets(found: &Value, program: &Path, folder: &Path) -> Resu
     for id in ["cursor", "vscode", "windsurf", "claude-desktop"] {
         let file = folder.join(format!("{id}.json"));
         fs::write(&file, text(id)).map_err(|error| format!("{}: {error}", file.display()))?;
-        let said = succeeds(&["info", &format!("{}:{SERVER_NAME}", file.display()), "--json"])?;
+        let target = format!("{}:{SERVER_NAME}", file.display());
+        // The target folder may be in the current one.
+        let said = succeeds(&["info", &target, "--trust-folder", "--json"])?;
         let said: Value = serde_json::from_str(&said).map_err(|error| format!("{id}: {error}"))?;
         ensure_equal(said.pointer("/server/name").unwrap_or(&Value::Null), &SERVER_NAME.into())?;
         let transport = if id == "claude-desktop" { "stdio" } else { "streamable-http" };

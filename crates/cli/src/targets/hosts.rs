@@ -70,10 +70,10 @@ impl ConfigDirs {
         Self { current_dir: env::current_dir().unwrap_or_default(), home, config, app_data, claude }
     }
 
-    /// Returns the lists of this program, in search order.
+    /// Returns the lists of this program, in search order. The user's own is first: a folder cannot replace its entries.
     pub(crate) fn own_locations(&self) -> Vec<ConfigLocation> {
         let user = self.config.as_ref().map(|config| config.join("tsugite").join("mcp.json"));
-        [Some(".mcp.json".into()), Some("mcp.json".into()), user]
+        [user, Some(".mcp.json".into()), Some("mcp.json".into())]
             .into_iter()
             .flatten()
             .map(top_level)
@@ -141,6 +141,15 @@ impl ConfigDirs {
             }
         }
         all
+    }
+}
+
+impl ConfigDirs {
+    /// Returns the files that belong to the user, and not to a folder.
+    pub(crate) fn user_files(&self) -> Vec<PathBuf> {
+        let of_hosts = HOSTS.into_iter().filter_map(|host| self.host_locations(host)).flatten();
+        let all = self.own_locations().into_iter().chain(of_hosts);
+        all.map(|location| location.path).filter(|path| path.is_absolute()).collect()
     }
 }
 

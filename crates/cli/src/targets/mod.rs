@@ -11,10 +11,13 @@ use std::ffi::OsString;
 use tsugite::Server;
 use tsugite::client::servers::ConnectionConfig;
 
+use crate::console::Console;
 use crate::error::{CliError, Result};
 use crate::options::CommonOptions;
+use crate::trust;
 use crate::url_hints;
 use hosts::ConfigDirs;
+use lookup::FoundServer;
 
 /// A server to connect to.
 pub(crate) enum Target {
@@ -35,7 +38,7 @@ pub(crate) struct ResolvedTarget {
 }
 
 /// Resolves the target of a verb: the command after `--`, or else the first word. Returns the remaining words.
-pub(crate) fn resolve(
+pub(crate) async fn resolve(
     words: Vec<String>,
     common: &CommonOptions,
     verb: &str,
@@ -50,7 +53,7 @@ pub(crate) fn resolve(
             .hint(TARGET_HINT)
             .hint(format!("`tsugite {verb} --help` shows examples")));
     };
-    let found = resolve_word(&word, common)?;
+    let found = resolve_word(&word, common).await?;
     Ok((found, words.collect()))
 }
 
@@ -61,14 +64,14 @@ pub(crate) struct NamedTarget {
 }
 
 /// Resolves several targets, and the command after `--`.
-pub(crate) fn resolve_many(words: &[String], common: &CommonOptions) -> Result<Vec<NamedTarget>> {
+pub(crate) async fn resolve_many(words: &[String], common: &CommonOptions) -> Result<Vec<NamedTarget>> {
     let mut named = Vec::with_capacity(words.len());
     for word in words {
         let (name, word) = match word.split_once('=') {
             Some((name, rest)) if is_name(name) => (Some(name.to_owned()), rest),
             _ => (None, word.as_str()),
         };
-        let found = resolve_word(word, common)?;
+        let found = resolve_word(word, common).await?;
         let name = name.unwrap_or_else(|| short_name(word));
         named.push(NamedTarget { name, target: found.target });
     }
@@ -80,18 +83,27 @@ pub(crate) fn resolve_many(words: &[String], common: &CommonOptions) -> Result<V
     Ok(named)
 }
 
-/// Resolves every enabled server of a file; an invalid entry is an error of its own.
-pub(crate) fn resolve_file(
+/// Resolves every enabled server of a file; an invalid entry is an error of its own. Fails if one of them is not trusted.
+pub(crate) async fn resolve_file(
     path: &std::path::Path,
     common: &CommonOptions,
 ) -> Result<Vec<Result<NamedTarget>>> {
-    let listed = lookup::servers_in_file(path, common)?;
-    Ok(listed
-        .into_iter()
-        .map(|(name, config)| {
-            Ok(NamedTarget { name: sanitize_name(&name), target: Target::Configured(config?) })
-        })
-        .collect())
+    let mut resolved = Vec::new();
+    for found in lookup::servers_in_file(path)? {
+        let config = match lookup::read_unexpanded(&found) {
+            Ok(_) => {
+                let permit = trust::obtain(&found, common.consent_policy()).await?;
+                lookup::connection(&found, &permit, common)
+            }
+            Err(failure) => Err(failure),
+        };
+        let name = sanitize_name(&found.name);
+        resolved.push(config.map(|config| NamedTarget { name, target: Target::Configured(config) }));
+    }
+    if !common.json {
+        Console::new(false).note(&format!("note: the servers are from {}", path.display()));
+    }
+    Ok(resolved)
 }
 
 /// Derives a short name from a target: the last part of a name, or the first distinctive label of a host name.
@@ -133,7 +145,7 @@ fn is_name_char(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || ['_', '-', '.'].contains(&letter)
 }
 
-fn resolve_word(word: &str, common: &CommonOptions) -> Result<ResolvedTarget> {
+async fn resolve_word(word: &str, common: &CommonOptions) -> Result<ResolvedTarget> {
     if word == "demo" {
         return Ok(ResolvedTarget {
             target: Target::Demo,
@@ -144,21 +156,35 @@ fn resolve_word(word: &str, common: &CommonOptions) -> Result<ResolvedTarget> {
         let display_name = url_hints::redacted(word);
         return Ok(ResolvedTarget { target: Target::Url(word.to_owned()), display_name });
     }
-    let hit = look_up(word, common)?;
-    let display_name = format!("`{}`", hit.0.name);
-    Ok(ResolvedTarget { target: Target::Configured(lookup::ensure_usable(hit)?), display_name })
+    let found = look_up(word)?;
+    let permit = trust::obtain(&found, common.consent_policy()).await?;
+    let config = lookup::connection(&found, &permit, common)?;
+    let display_name = format!("`{}`", found.name);
+    if !common.json {
+        let note = format!("note: {display_name} is from {}", found.location.describe());
+        Console::new(false).note(&note);
+    }
+    Ok(ResolvedTarget { target: Target::Configured(config), display_name })
 }
 
 /// Looks up a server in configuration files: `NAME`, `FILE.json:NAME` or `HOST:NAME`.
-pub(crate) fn look_up(word: &str, common: &CommonOptions) -> Result<lookup::FoundServer> {
+pub(crate) fn look_up(word: &str) -> Result<FoundServer> {
     let folders = ConfigDirs::from_env();
     match word.split_once(".json:") {
-        Some((file, name)) => lookup::find_in_file(format!("{file}.json").as_ref(), name, common),
+        Some((file, name)) => lookup::find_in_file(format!("{file}.json").as_ref(), name),
         None => match word.split_once(':') {
-            Some((host, name)) => lookup::find_in_host(host, name, &folders, common),
-            None if word.ends_with(".json") => Err(lookup::missing_name_error(word.as_ref(), common)),
-            None => lookup::find_by_name(word, &folders, common),
+            Some((host, name)) => lookup::find_in_host(host, name, &folders),
+            None if word.ends_with(".json") => Err(lookup::missing_name_error(word.as_ref())),
+            None => lookup::find_by_name(word, &folders),
         },
+    }
+}
+
+/// Looks up a server, or all enabled servers of `FILE.json`.
+pub(crate) fn look_up_all(word: &str) -> Result<Vec<FoundServer>> {
+    match word.ends_with(".json") && !word.contains(".json:") {
+        true => lookup::servers_in_file(word.as_ref()),
+        false => Ok(vec![look_up(word)?]),
     }
 }
 

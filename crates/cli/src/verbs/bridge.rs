@@ -35,7 +35,7 @@ pub(crate) struct Bridge {
 
 impl Bridge {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, words) = targets::resolve(self.words, &self.common, "bridge")?;
+        let (found, words) = targets::resolve(self.words, &self.common, "bridge").await?;
         super::expect_no_more(&words)?;
         let mut bridge = ServerBridge::to(connection::client_builder(found.target, &self.common)?);
         if let Some(limit) = self.common.timeout {

@@ -48,7 +48,7 @@ pub(crate) struct ToolCall {
 
 impl Call {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = targets::resolve(self.words, &self.common, "call")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "call").await?;
         let call = ToolCall::new(rest, self.output)?;
         let connection = Connection::open(found, &self.common, self.answers).await?;
         let outcome = call.run_on(&connection).await;

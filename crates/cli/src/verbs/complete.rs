@@ -30,7 +30,7 @@ pub(crate) struct CompletionRequest(CompleteParams);
 
 impl Complete {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = targets::resolve(self.words, &self.common, "complete")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "complete").await?;
         let request = CompletionRequest::new(rest)?;
         let connection = Connection::open(found, &self.common, PresetAnswers::default()).await?;
         let outcome = request.run_on(&connection).await;

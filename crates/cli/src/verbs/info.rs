@@ -28,7 +28,7 @@ pub(crate) struct Info {
 
 impl Info {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = targets::resolve(self.words, &self.common, "info")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "info").await?;
         expect_no_more(&rest)?;
         let connection = Connection::open(found, &self.common, PresetAnswers::default()).await?;
         let outcome = show(&connection).await;

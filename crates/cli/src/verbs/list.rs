@@ -27,7 +27,7 @@ pub(crate) struct List {
 
 impl List {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = targets::resolve(self.words, &self.common, "list")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "list").await?;
         let request = ListRequest::new(rest)?;
         let connection = Connection::open(found, &self.common, PresetAnswers::default()).await?;
         let outcome = request.run_on(&connection).await;

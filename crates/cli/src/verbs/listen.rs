@@ -29,7 +29,7 @@ pub(crate) struct Listen {
 
 impl Listen {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, uris) = targets::resolve(self.words, &self.common, "listen")?;
+        let (found, uris) = targets::resolve(self.words, &self.common, "listen").await?;
         let connection = Connection::open(found, &self.common, PresetAnswers::default()).await?;
         let outcome = show(&connection, uris, self.count).await;
         connection.finish(outcome).await

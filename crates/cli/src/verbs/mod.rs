@@ -19,6 +19,7 @@ pub(crate) mod raw;
 pub(crate) mod read;
 mod serve;
 mod shell;
+mod trust;
 
 use clap::Subcommand;
 
@@ -45,6 +46,7 @@ pub(crate) enum Verb {
     Completions(completions::Completions),
     Man(man::Man),
     Config(config::Config),
+    Trust(trust::Trust),
 }
 
 impl Verb {
@@ -66,6 +68,7 @@ impl Verb {
             Verb::Completions(verb) => verb.run(),
             Verb::Man(verb) => verb.run(),
             Verb::Config(verb) => verb.run().await,
+            Verb::Trust(verb) => verb.run(),
         }
     }
 
@@ -76,6 +79,7 @@ impl Verb {
     pub(crate) fn wants_json(&self) -> bool {
         match self {
             Verb::Config(verb) => verb.wants_json(),
+            Verb::Trust(verb) => verb.wants_json(),
             other => other.common_options().is_some_and(|common| common.json),
         }
     }
@@ -92,7 +96,7 @@ impl Verb {
 
     fn common_options(&self) -> Option<&CommonOptions> {
         match self {
-            Verb::Completions(_) | Verb::Man(_) | Verb::Config(_) => None,
+            Verb::Completions(_) | Verb::Man(_) | Verb::Config(_) | Verb::Trust(_) => None,
             Verb::Serve(verb) => Some(&verb.common),
             Verb::Bridge(verb) => Some(&verb.common),
             Verb::List(verb) => Some(&verb.common),

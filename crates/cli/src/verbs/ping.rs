@@ -27,7 +27,7 @@ pub(crate) struct Ping {
 
 impl Ping {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = targets::resolve(self.words, &self.common, "ping")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "ping").await?;
         expect_no_more(&rest)?;
         let connection = Connection::open(found, &self.common, PresetAnswers::default()).await?;
         let outcome = show(&connection).await;

@@ -38,7 +38,7 @@ pub(crate) struct PromptRequest {
 
 impl Prompt {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = targets::resolve(self.words, &self.common, "prompt")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "prompt").await?;
         let request = PromptRequest::new(rest)?;
         let connection = Connection::open(found, &self.common, self.answers).await?;
         let outcome = request.run_on(&connection).await;

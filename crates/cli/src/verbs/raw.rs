@@ -38,7 +38,7 @@ pub(crate) struct RawRequest {
 
 impl Raw {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = targets::resolve(self.words, &self.common, "raw")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "raw").await?;
         let request = RawRequest::new(rest)?;
         let connection = Connection::open(found, &self.common, self.answers).await?;
         let outcome = request.run_on(&connection).await;

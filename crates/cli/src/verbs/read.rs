@@ -39,7 +39,7 @@ pub(crate) struct ResourceRead {
 
 impl Read {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = targets::resolve(self.words, &self.common, "read")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "read").await?;
         let read = ResourceRead::new(rest, self.output)?;
         let connection = Connection::open(found, &self.common, self.answers).await?;
         let outcome = read.run_on(&connection).await;

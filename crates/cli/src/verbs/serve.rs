@@ -51,7 +51,7 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) async fn run(self) -> Result<()> {
-        let named = self.resolve_targets()?;
+        let named = self.resolve_targets().await?;
         let listen = (!self.stdio).then_some(self.listen);
         let options = ServeOptions { listen, http: self.http };
         match named {
@@ -61,11 +61,11 @@ impl Serve {
     }
 
     /// Resolves the targets; `None` for the demo server.
-    fn resolve_targets(&self) -> Result<Option<Vec<NamedTarget>>> {
+    async fn resolve_targets(&self) -> Result<Option<Vec<NamedTarget>>> {
         let console = Console::new(false);
-        let mut named = targets::resolve_many(&self.words, &self.common)?;
+        let mut named = targets::resolve_many(&self.words, &self.common).await?;
         if let Some(path) = &self.config {
-            for listed in targets::resolve_file(path, &self.common)? {
+            for listed in targets::resolve_file(path, &self.common).await? {
                 match listed {
                     Ok(server) => named.push(server),
                     // An invalid entry does not prevent the others from being served.

@@ -29,7 +29,7 @@ pub(crate) struct Shell {
 impl Shell {
     pub(crate) async fn run(self) -> Result<()> {
         let label = prompt_label(self.words.first().map(String::as_str), &self.common);
-        let (found, rest) = targets::resolve(self.words, &self.common, "shell")?;
+        let (found, rest) = targets::resolve(self.words, &self.common, "shell").await?;
         expect_no_more(&rest)?;
         shell::run(found, self.common, self.answers, &label, Arc::default()).await
     }

@@ -23,4 +23,5 @@ mod snapshots;
 mod support;
 mod targets;
 mod terminal;
+mod trust;
 mod verbs;

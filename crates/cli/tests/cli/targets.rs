@@ -11,11 +11,11 @@ fn listing(list: &str, name: &str) -> String {
 }
 
 fn adds(place: &Place, target: &str) {
-    assert_eq!(place.run(["call", target, "add", "a=1", "b=2"]).fine(), "3\n", "{target}");
+    assert_eq!(place.run(["call", "--trust-folder", target, "add", "a=1", "b=2"]).fine(), "3\n", "{target}");
 }
 
 #[test]
-fn name_is_searched_in_project_then_user_configuration() {
+fn name_is_searched_in_user_then_project_configuration() {
     let place = Place::new();
     place.file(".mcp.json", &listing("mcpServers", "one")).file("mcp.json", &listing("servers", "two"));
     place.file("config/tsugite/mcp.json", &listing("mcpServers", "three"));
@@ -87,7 +87,10 @@ fn variables_apply_to_files_and_servers() {
     let entry = json!({"mcpServers": {"demo2": {"command": "${PROGRAM}", "args": ["serve", "--stdio"]}}});
     place.file(".mcp.json", &entry.to_string());
     let program = format!("PROGRAM={TSUGITE}");
-    assert_eq!(place.run(["call", "demo2", "add", "a=1", "b=2", "-e", &program]).fine(), "3\n");
+    assert_eq!(
+        place.run(["call", "--trust-folder", "demo2", "add", "a=1", "b=2", "-e", &program]).fine(),
+        "3\n"
+    );
     let script = format!("test \"$WOOD\" = oak && exec '{TSUGITE}' serve --stdio");
     let run = |env: &str| {
         let mut command = place.command(["ping", "-e", env, "--", "sh", "-c", &script]);
@@ -110,8 +113,11 @@ fn transport_of_an_entry_is_used() {
     place.file(".mcp.json", &entries.to_string());
     adds(&place, "new");
     adds(&place, "old");
-    let err = place.run(["list", "wrong"]).failed(2);
+    let err = place.run(["list", "--trust-folder", "wrong"]).failed(2);
     assert!(err.contains("step  http"), "{err}");
     // The command line overrides the entry.
-    assert_eq!(place.run(["call", "wrong", "add", "a=1", "b=2", "--transport", "sse"]).fine(), "3\n");
+    assert_eq!(
+        place.run(["call", "--trust-folder", "wrong", "add", "a=1", "b=2", "--transport", "sse"]).fine(),
+        "3\n"
+    );
 }

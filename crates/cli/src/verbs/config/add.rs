@@ -14,9 +14,10 @@ use crate::console::{Console, sanitize};
 use crate::edit::{Document, field_path};
 use crate::error::{CliError, Result};
 use crate::headers;
-use crate::options::{CommonOptions, Transport, parse_env_var};
+use crate::options::{Transport, parse_env_var};
 use crate::targets::config_files;
 use crate::targets::hosts::{ConfigDirs, ConfigLocation, ConfigSection, OWN_HOST, Scope};
+use crate::targets::lookup;
 use crate::targets::references;
 use crate::targets::{self, TARGET_HINT};
 
@@ -218,25 +219,25 @@ fn command_entry(command: String, args: Vec<String>) -> ServerEntry {
 
 /// Copies an entry from another file.
 fn entry_from_file(word: &str) -> Result<ServerEntry> {
-    let (listed, location) = targets::look_up(word, &CommonOptions::defaults())?;
+    let found = targets::look_up(word)?;
+    let (name, location) = (&found.name, &found.location);
     let failed = |detail: String| {
-        CliError::usage(format!("invalid entry `{}` in {}", listed.name, location.describe()))
+        CliError::usage(format!("invalid entry `{name}` in {}", location.describe()))
             .at_step("name")
             .detail(detail)
     };
-    let opened = config_files::open(&location).map_err(|wrong| wrong.to_cli_error(&location))?;
+    let opened = config_files::open(location).map_err(|wrong| wrong.to_cli_error(location))?;
     let opened = opened.ok_or_else(|| failed("the entry was removed in the meantime".to_owned()))?;
-    match &listed.connection {
-        // The variables and files may exist where the host runs.
-        Err(wrong) if wrong.unset_variable().is_some() || wrong.field().ends_with(".envFile") => {}
-        Err(wrong) => return Err(failed(opened.locate_error(wrong).to_string())),
+    match lookup::read_unexpanded_entry(&found)? {
+        // The file may exist where the host runs.
+        Err(wrong) if wrong.field().ends_with(".envFile") => {}
+        Err(wrong) => return Err(failed(opened.locate_error(&wrong).to_string())),
         Ok(_) => {}
     }
-    let member =
-        opened.list().and_then(|list| list.members().iter().find(|member| member.name == listed.name));
+    let member = opened.list().and_then(|list| list.members().iter().find(|member| member.name == *name));
     let member = member.ok_or_else(|| failed("the entry was removed in the meantime".to_owned()))?;
     let all = ConfigDirs::from_env().all_locations().into_iter();
-    let file = config_files::absolute_path(&location);
+    let file = config_files::absolute_path(location);
     let hosts = all
         .filter(|(known, _)| config_files::absolute_path(known) == file)
         .flat_map(|(_, hosts)| hosts)

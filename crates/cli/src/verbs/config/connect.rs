@@ -6,13 +6,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use tsugite::client::servers::ConnectionConfig;
 
 use crate::connection::Connection;
 use crate::error::{CliError, ExitStatus, Result};
 use crate::options::CommonOptions;
 use crate::server_requests::PresetAnswers;
+use crate::targets::lookup::{self, FoundServer};
 use crate::targets::{ResolvedTarget, Target};
+use crate::trust::{self, ConsentPolicy};
 use crate::verbs::ping::milliseconds;
 
 /// The result of a successful connection.
@@ -21,19 +22,20 @@ pub(super) struct ConnectReport {
     pub(super) ms: f64,
 }
 
-/// Connects to each server and closes the connection. Returns the results in the order of the servers.
+/// Connects to each trusted server and closes the connection. Returns the results in the order of the servers.
 pub(super) async fn connect_all(
-    servers: Vec<(String, ConnectionConfig)>,
+    servers: Vec<FoundServer>,
+    policy: ConsentPolicy,
     limit: Duration,
 ) -> Vec<Result<ConnectReport>> {
     let permits = Arc::new(Semaphore::new(MAX_CONCURRENT_CONNECTS));
     let mut tasks = JoinSet::new();
-    for (number, (name, config)) in servers.iter().cloned().enumerate() {
+    for (number, found) in servers.iter().cloned().enumerate() {
         let permits = Arc::clone(&permits);
         tasks.spawn(async move {
             // The semaphore is never closed.
             let _permit = permits.acquire().await;
-            (number, connect_one(name, config, limit).await)
+            (number, connect_one(found, policy, limit).await)
         });
     }
     let lost = || CliError::new(ExitStatus::Connect, "the connection attempt was aborted").at_step("connect");
@@ -48,7 +50,10 @@ pub(super) async fn connect_all(
     all
 }
 
-async fn connect_one(name: String, config: ConnectionConfig, limit: Duration) -> Result<ConnectReport> {
+async fn connect_one(found: FoundServer, policy: ConsentPolicy, limit: Duration) -> Result<ConnectReport> {
+    let permit = trust::obtain(&found, policy).await?;
+    let config = lookup::connection(&found, &permit, &CommonOptions::defaults())?;
+    let name = found.name;
     let mut common = CommonOptions::defaults();
     common.timeout = Some(limit);
     let found = ResolvedTarget { target: Target::Configured(config), display_name: format!("`{name}`") };

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
-use tsugite::client::servers::ConnectionConfig;
 
 use super::checks::{self, Finding, Severity};
 use super::connect::{self, ConnectReport};
@@ -13,6 +12,8 @@ use crate::error::{CliError, ExitStatus, Result};
 use crate::options::parse_seconds;
 use crate::suggest::did_you_mean;
 use crate::targets::config_files::{self, ServerList};
+use crate::targets::lookup::FoundServer;
+use crate::trust::ConsentPolicy;
 
 /// Check every configuration file and every server
 #[derive(Debug, Args)]
@@ -24,9 +25,12 @@ pub(super) struct Doctor {
     /// Check only servers with this name
     #[arg(value_name = "NAME")]
     name: Option<String>,
-    /// Also connect to each server
+    /// Also connect to each server that is trusted
     #[arg(long)]
     connect: bool,
+    /// Connect to servers of files in the current folder without asking
+    #[arg(long, requires = "connect")]
+    trust_folder: bool,
     /// How long a connection may take [default: 30]
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, requires = "connect")]
     timeout: Option<Duration>,
@@ -50,8 +54,8 @@ struct ServerReport {
     connect_report: Option<Result<ConnectReport>>,
 }
 
-/// A server to connect to: the indices of its file and of itself, its name and its connection.
-type ReachableServer = ((usize, usize), (String, ConnectionConfig));
+/// A server to connect to: the indices of its file and of itself, and its entry.
+type ReachableServer = ((usize, usize), FoundServer);
 
 #[derive(Default)]
 struct DoctorSummary {
@@ -79,7 +83,12 @@ impl Doctor {
         }
         if self.connect {
             let (indices, servers): (Vec<_>, Vec<_>) = reachable.into_iter().unzip();
-            let outcomes = connect::connect_all(servers, self.timeout.unwrap_or(CONNECT_TIMEOUT)).await;
+            let policy = match self.trust_folder {
+                true => ConsentPolicy::TrustFolder,
+                false => ConsentPolicy::OnlyRecorded,
+            };
+            let limit = self.timeout.unwrap_or(CONNECT_TIMEOUT);
+            let outcomes = connect::connect_all(servers, policy, limit).await;
             for ((file, server), outcome) in indices.into_iter().zip(outcomes) {
                 let file: Option<&mut FileReport<'_>> = files.get_mut(file);
                 if let Some(report) = file.and_then(|file| file.servers.get_mut(server)) {
@@ -130,8 +139,9 @@ impl Doctor {
                 let mut findings = checks::check_server(list, opened, &server);
                 findings.extend(checks::find_shadowed(lists, number, &name));
                 let is_usable = findings.iter().all(|finding| finding.level == Severity::Warning);
-                if let (true, false, Some(config)) = (is_usable, server.disabled, server.endpoint) {
-                    reachable.push(((files.len(), servers_found.len()), (name.clone(), config)));
+                if is_usable && !server.disabled && server.endpoint.is_some() {
+                    let found = FoundServer { name: name.clone(), location: list.location.clone() };
+                    reachable.push(((files.len(), servers_found.len()), found));
                 }
                 servers_found.push(ServerReport {
                     name,

@@ -36,13 +36,13 @@ fn all_files_are_listed_despite_invalid_ones() {
     let ran = place.config(&["list"]);
     let expected = format!(
         "\
+~/config/tsugite/mcp.json (tsugite)
+  three  npx -y \"a b\" --token … (env KEY)
+  off    x  disabled
 .mcp.json (tsugite, claude-code)
   one  https://…@example.com/mcp?api_key=… (http; headers X-Key)
 mcp.json (tsugite)
   two  https://example.com/sse (sse)
-~/config/tsugite/mcp.json (tsugite)
-  three  npx -y \"a b\" --token … (env KEY)
-  off    x  disabled
 ~/{SUPPORT}/Claude/claude_desktop_config.json (claude-desktop)
   broken  ?
           invalid: line 4, mcpServers.broken: it has neither `command` nor `url`
@@ -73,7 +73,7 @@ fn list_as_json_is_one_object() {
     let files = out["files"].as_array().unwrap();
     assert_eq!(files.len(), 9);
     assert_eq!(
-        files[0],
+        files[1],
         json!({
             "path": "~/shop/.mcp.json", "project": null, "hosts": ["tsugite", "claude-code"],
             "servers": [{
@@ -83,12 +83,12 @@ fn list_as_json_is_one_object() {
             "error": null,
         })
     );
-    let three = &files[2]["servers"][0];
+    let three = &files[0]["servers"][0];
     assert_eq!(
         (&three["transport"], &three["command"], &three["args"]),
         (&json!("stdio"), &json!("npx"), &json!(["-y", "a b", "--token", "…"]))
     );
-    assert_eq!(files[2]["servers"][1]["disabled"], true);
+    assert_eq!(files[0]["servers"][1]["disabled"], true);
     let problem = json!({"line": 6, "column": null, "field": "mcpServers.number.args[1]", "message": "expected a string, found a number"});
     assert_eq!(files[3]["servers"][1]["problem"], problem);
     assert_eq!(files[4]["project"], "~/shop");
@@ -102,7 +102,8 @@ fn without_files_the_searched_paths_are_shown() {
     let place = Place::project();
     let ran = place.config(&["list"]);
     assert_eq!((ran.code, ran.out.as_str()), (0, ""));
-    assert!(ran.err.starts_with("no servers found; searched\n.mcp.json\nmcp.json\n"), "{}", ran.err);
+    let searched = "no servers found; searched\n~/config/tsugite/mcp.json\n.mcp.json\nmcp.json\n";
+    assert!(place.plain(&ran.err).starts_with(searched), "{}", ran.err);
     assert_eq!(place.config(&["list", "--json"]).fine(), "{\"files\":[]}\n");
 }
 

@@ -132,6 +132,7 @@ impl Stage {
         let text = named(&text, "[TIME]", 1, " in ", " ms");
         let text =
             ["\"ms\":", "\"connectMs\":"].iter().fold(text, |text, key| named(&text, "[TIME]", 1, key, ""));
+        let text = ["\"id\":\"", " trusted  "].iter().fold(text, |text, before| named_digest(&text, before));
         // Escape output that looks like a part of the script.
         text.lines()
             .map(|line| if is_script(line) { format!("\\{line}\n") } else { format!("{line}\n") })
@@ -161,6 +162,21 @@ fn named(text: &str, name: &str, least: usize, before: &str, after: &str) -> Str
         match part.len() - rest.len() >= least && rest.starts_with(after) {
             true => out.extend([name, rest]),
             false => out.push_str(part),
+        }
+    }
+    out
+}
+
+/// Replaces every digest after `before`, or its first 12 digits, by a name: it depends on the path of the folder.
+fn named_digest(text: &str, before: &str) -> String {
+    let mut parts = text.split(before);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let rest = part.trim_start_matches(|letter: char| letter.is_ascii_hexdigit());
+        out.push_str(before);
+        match part.len() - rest.len() {
+            12 | 64 => out.extend(["[ID]", rest]),
+            _ => out.push_str(part),
         }
     }
     out
