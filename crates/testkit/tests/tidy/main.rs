@@ -9,6 +9,7 @@
 )]
 
 mod csv;
+mod dependencies;
 mod eras;
 mod imports;
 mod layers;
