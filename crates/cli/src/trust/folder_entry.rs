@@ -20,7 +20,7 @@ pub(crate) struct FolderEntry {
     pub(crate) name: String,
     /// The digest of everything that decides what the entry does, apart from the values of variables.
     id: String,
-    /// What it runs or connects to: labels and lines, sanitized.
+    /// The command or the URL with all that belongs to it: labels and lines, sanitized.
     pub(crate) rows: Vec<(&'static str, String)>,
     /// The variables that it reads.
     pub(crate) variables: Vec<String>,
