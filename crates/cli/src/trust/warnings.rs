@@ -20,8 +20,7 @@ pub(super) fn warnings(texts: &[&str], env: &[&str], variables: &[String], is_co
     for program in programs.iter().filter(|program| PRIVILEGED.contains(program)) {
         add(format!("it runs a program with other rights ({program})"));
     }
-    let is_shell = |program: &&str| SHELLS.contains(program);
-    if programs.iter().any(|program| is_shell(program)) && words.iter().any(|word| runs_script(word)) {
+    if programs.iter().any(|program| SHELLS.contains(program)) && words.iter().any(|word| runs_script(word)) {
         add("it runs a script in a shell".to_owned());
     }
     for (program, rest) in
