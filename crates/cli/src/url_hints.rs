@@ -4,7 +4,9 @@ use crate::error::CliError;
 
 /// Returns a URL without the parts that may be secret: its user, its password and its query.
 pub(crate) fn redacted(url: &str) -> String {
-    let (place, rest) = url.split_at_checked(url.find(['?', '#']).unwrap_or(url.len())).unwrap_or((url, ""));
+    // The path of a server at a Unix socket follows a `#`.
+    let end = if url.starts_with("unix:") { url.find('?') } else { url.find(['?', '#']) };
+    let (place, rest) = url.split_at_checked(end.unwrap_or(url.len())).unwrap_or((url, ""));
     let place = match place.split_once("://") {
         Some((scheme, rest)) => {
             let (authority, path) =
@@ -104,7 +106,7 @@ mod tests {
             ("https://u:p@ss@h", "https://…@h"),
             ("https://h/@a?b@c", "https://h/@a?…"),
             ("https://h#key", "https://h?…"),
-            ("unix:/run/s.sock:/mcp?key=1", "unix:/run/s.sock:/mcp?…"),
+            ("unix:/run/s.sock#/mcp?key=1", "unix:/run/s.sock#/mcp?…"),
         ] {
             assert_eq!(redacted(url), shown);
         }

@@ -19,7 +19,7 @@ fn secrets_of_a_url_are_in_no_error_or_note() {
         format!("http://{denied}/mcp?key=SECRET"),
         "http://127.0.0.1:1/mcp?key=SECRET".to_owned(),
         "http://me:SECRET@127.0.0.1:1/mcp".to_owned(),
-        "unix:/no/such.sock:/mcp?key=SECRET".to_owned(),
+        "unix:/no/such.sock#/mcp?key=SECRET".to_owned(),
         "127.0.0.1:1/mcp?key=SECRET".to_owned(),
         "ftp://me:SECRET@host/?key=SECRET".to_owned(),
         "host/mcp?key=SECRET".to_owned(),
