@@ -38,7 +38,7 @@ fn secrets_of_a_url_are_in_no_error_or_note() {
     {
         let running = Running::start(place.command(words));
         running.line();
-        let banner = running.heard("serving ");
+        let banner = running.wait_for_stderr("serving ");
         assert!(!banner.contains("SECRET"), "{banner}");
     }
 }

@@ -97,7 +97,7 @@ fn name_of_the_user_comes_first() {
 }
 
 #[test]
-fn file_outside_of_the_folder_is_the_choice_of_the_user() {
+fn file_outside_of_the_folder_needs_no_consent() {
     let place = Place::project();
     place.file("elsewhere.json", &list(json!({"out": marking("mark")})));
     let path = place.path.join("elsewhere.json");
@@ -108,7 +108,7 @@ fn file_outside_of_the_folder_is_the_choice_of_the_user() {
 }
 
 #[test]
-fn file_of_the_user_needs_no_consent_in_the_home_folder() {
+fn own_file_needs_no_consent_in_the_home_folder() {
     let place = Place::new();
     place.file(".cursor/mcp.json", &list(json!({"a": marking("mark")})));
     place.file("config/tsugite/mcp.json", &list(json!({"b": marking("mark")})));

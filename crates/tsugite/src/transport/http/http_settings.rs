@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use http::HeaderValue;
 
-use super::authentication::{Verifier, VerifyToken};
 use super::client_address::ProxyNetwork;
 use super::descriptor_limit;
+use super::token_verifier::{Verifier, VerifyToken};
 use super::web_origin::WebOrigin;
 use crate::server::limits::LimitSettings;
 

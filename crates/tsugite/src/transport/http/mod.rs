@@ -4,7 +4,7 @@
 //! socket. The guide [HTTP](crate::guide::http) explains them with examples.
 
 // - `service`: the stages of a request, one function per method. Start reading here.
-// - `request_head`, `client_address`, `headers`, `named_session`, `access`, `web_origin`, `authentication`, `request_body`: the parts of a request and
+// - `request_head`, `client_address`, `headers`, `named_session`, `access`, `web_origin`, `authentication`, `token_verifier`, `request_body`: the parts of a request and
 //   their checks.
 // - `post`, `get`, `http_sse_endpoints`: decide and dispatch. `post_response`, `responses`: the response.
 // - `exchange`: a request whose handler is running. `sse_body`: event streams. `event_stream`: events that can be resumed.
@@ -48,6 +48,7 @@ mod sessions;
 mod sse_body;
 #[cfg(feature = "tls")]
 mod tls;
+mod token_verifier;
 #[cfg(unix)]
 mod unix_listener;
 mod web_origin;
@@ -61,12 +62,12 @@ use only_http1 as hyper_connection;
 #[cfg(feature = "http2")]
 use with_http2 as hyper_connection;
 
-pub use authentication::{StaticToken, VerifyError, VerifyFuture, VerifyToken};
 pub use client_address::ClientAddr;
 pub use http_settings::{Http, HttpSsePaths};
 pub use listener::HttpListener;
 pub use response_body::HttpBody;
 pub use service::HttpService;
+pub use token_verifier::{StaticToken, VerifyError, VerifyFuture, VerifyToken};
 #[cfg(unix)]
 pub use unix_listener::HttpUnixListener;
 
