@@ -7,6 +7,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::logging::Level;
+use super::meta_key_error::{MetaKeyError, MetaKeyFault};
+use super::trace_context::{self, TraceContext};
 use super::{ClientCapabilities, Implementation, OrderedMap};
 use crate::jsonrpc::{Id, JsonError, RawJson};
 
@@ -119,21 +121,25 @@ impl Meta {
         }
     }
 
-    /// The W3C trace context, as far as it is present.
+    /// The W3C trace context, as far as it is present and well-formed.
     pub fn trace_context(&self) -> TraceContext {
         let text = |key| self.get(key).and_then(|value| value.read::<String>().ok());
         TraceContext { traceparent: text(TRACEPARENT), tracestate: text(TRACESTATE), baggage: text(BAGGAGE) }
+            .well_formed()
     }
 
-    /// Sets the W3C trace context.
-    pub fn set_trace_context(&mut self, trace: &TraceContext) {
+    /// Sets the W3C trace context. Fails and sets nothing if a part of it is malformed.
+    pub fn set_trace_context(&mut self, trace: &TraceContext) -> Result<(), MetaKeyError> {
         let members =
             [(TRACEPARENT, &trace.traceparent), (TRACESTATE, &trace.tracestate), (BAGGAGE, &trace.baggage)];
-        for (key, value) in members {
-            if let Some(value) = value {
-                self.insert(key, value);
-            }
+        let present = members.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?)));
+        if let Some((key, _)) = present.clone().find(|(key, value)| !is_trace_value(key, value)) {
+            return Err(MetaKeyError::new(key, MetaKeyFault::TraceValue));
         }
+        for (key, value) in present {
+            self.insert(key, value);
+        }
+        Ok(())
     }
 
     fn read<T: DeserializeOwned>(&self, key: &'static str) -> Result<Option<T>, JsonError> {
@@ -186,16 +192,13 @@ impl ClientMeta {
     }
 }
 
-/// A W3C trace context as `_meta` carries it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct TraceContext {
-    /// The parent span.
-    pub traceparent: Option<String>,
-    /// Vendor-specific data.
-    pub tracestate: Option<String>,
-    /// Application-specific data.
-    pub baggage: Option<String>,
+/// Whether `value` may stand under one of the three trace keys.
+pub(crate) fn is_trace_value(key: &str, value: &str) -> bool {
+    match key {
+        TRACEPARENT => trace_context::is_traceparent(value),
+        TRACESTATE => trace_context::is_tracestate(value),
+        _ => trace_context::is_baggage(value),
+    }
 }
 
 /// Whether `key` follows the grammar of `_meta` keys: an optional prefix of dot-separated labels and a slash, then a
@@ -305,7 +308,7 @@ mod tests {
         let mut meta = Meta::new();
         meta.insert(TRACEPARENT, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
         let mut next = Meta::new();
-        next.set_trace_context(&meta.trace_context());
+        next.set_trace_context(&meta.trace_context()).unwrap();
         assert_eq!(next, meta);
         assert_eq!(next.trace_context().baggage, None);
     }

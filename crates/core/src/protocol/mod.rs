@@ -9,6 +9,8 @@
 
 mod form_check;
 mod map_only;
+pub(crate) mod meta_key_error;
+mod trace_context;
 mod url_target;
 mod wire;
 
@@ -63,7 +65,8 @@ pub use form::{ChoiceOptions, Field, FieldKind, FormSchema, TextFormat, TitledOp
 pub use implementation::{Icon, Implementation, Theme};
 pub use lifecycle::{InitializeParams, InitializeResult};
 pub use logging::{Level, LogParams};
-pub use meta::{ClientMeta, Meta, TraceContext};
+pub use meta::{ClientMeta, Meta};
+pub use meta_key_error::MetaKeyError;
 pub use mrtr::{InputRequest, InputRequests, InputRequired, InputResponses, MaybeInputRequired};
 pub use ordered_map::OrderedMap;
 pub use pagination::PaginatedParams;
@@ -79,6 +82,7 @@ pub use sampling::{
 pub use schema::Schema;
 pub use tasks::{MaybeTask, Task, TaskParams, TaskRequest, TaskStatus, UpdateParams};
 pub use tools::{CallOutput, CallParams, CallResult, TaskSupport, Tool, ToolAnnotations, ToolExecution};
+pub use trace_context::TraceContext;
 pub use url_target::UrlTarget;
 
 /// A JSON object with unknown members.

@@ -9,6 +9,7 @@
 // Differences in shape are in the files of `shape`, one per family; which methods exist is in `methods`; error codes are in
 // `rpc_error`.
 
+mod meta_keys;
 mod methods;
 mod negotiate;
 mod rpc_error;
