@@ -7,6 +7,7 @@ use tsugite::client::TransportKind;
 use tsugite::client::{
     Caching, Change, ChangeFilter, Client, Command, Direction, ErrorKind, FormResponse, ProbeRecord,
 };
+use tsugite::jsonrpc::RawJson;
 use tsugite::prelude::*;
 use tsugite::protocol::{CacheScope, PromptArgument, Reference};
 use tsugite::server::CompletionRequest;
@@ -368,6 +369,49 @@ async fn call_has_its_own_headers_and_meta() {
         assert_eq!(*notes.lock().unwrap(), [Value::Null, json!("hi")]);
     }
     serving.stop().await.unwrap();
+}
+
+#[tokio::test]
+async fn meta_keys_that_a_caller_must_not_set_are_refused() {
+    // SCHM-002, SCHM-003, SCHM-005, SCHM-006, TRAC-002
+    let sent = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&sent);
+    let client = Client::in_process(&fixture::server())
+        .on_wire(move |direction, message| {
+            if direction == Direction::Sent && message.contains("tools/call") {
+                *count.lock().unwrap() += 1;
+            }
+        })
+        .await
+        .unwrap();
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    let arguments = || json!({"a": 1, "b": 2});
+    let raw = |key: &str, value: &str| {
+        let params = json!({"name": "add", "arguments": arguments(), "_meta": {key: value}});
+        RawJson::from_value(&params).unwrap()
+    };
+    for (key, value) in
+        [("com.example/x", "x"), ("com.example.mcp/x", "x"), ("plain", "x"), ("traceparent", parent)]
+    {
+        let sum: i64 = client.call("add", arguments()).meta(key, value).await.unwrap();
+        assert_eq!(sum, 3, "{key}");
+        client.request_raw("tools/call", Some(raw(key, value))).await.unwrap();
+    }
+    assert_eq!(std::mem::take(&mut *sent.lock().unwrap()), 8);
+    for (key, value) in [
+        ("com.example-/x", "x"),
+        ("com.example/x.", "x"),
+        ("modelcontextprotocol.io/x", "x"),
+        ("io.modelcontextprotocol/x", "x"),
+        ("traceparent", "x"),
+        ("baggage", "x"),
+    ] {
+        let refused = client.call::<i64>("add", arguments()).meta(key, value).await.unwrap_err();
+        assert!(matches!(refused.kind(), ErrorKind::Config(text) if text.contains(key)), "{refused}");
+        let refused = client.request_raw("tools/call", Some(raw(key, value))).await.unwrap_err();
+        assert!(matches!(refused.kind(), ErrorKind::Config(text) if text.contains(key)), "{refused}");
+    }
+    assert_eq!(*sent.lock().unwrap(), 0);
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Id, RawJson};
 use tsugite_core::protocol::mrtr::{InputRequired, InputResponses, MaybeInputRequired};
 use tsugite_core::protocol::progress::ProgressParams;
-use tsugite_core::protocol::{HasMeta, Meta, Method, Output, completion, prompts, resources, tools};
+use tsugite_core::protocol::{HasMeta, Meta, Method, Output, completion, meta, prompts, resources, tools};
 use tsugite_core::revision::{
     InferResultType, Translate, read_result, write_request, write_request_with_meta,
 };
@@ -108,6 +108,9 @@ impl<M: ClientMethod, T> Call<M, T> {
     }
 
     /// Adds an entry to `_meta`.
+    ///
+    /// The call fails with [`ErrorKind::Config`] before anything is sent if the key is malformed or reserved by the
+    /// protocol. `progressToken` and the W3C trace keys may be set, with well-formed values.
     #[doc(alias = "_meta")]
     pub fn meta<V: Serialize + ?Sized>(mut self, key: impl Into<String>, value: &V) -> Self {
         self.options.meta.get_or_insert_with(Meta::new).insert(key, value);
@@ -153,12 +156,33 @@ impl<M: ClientMethod, T: Send + 'static> IntoFuture for Call<M, T> {
         if self.client.is_in_process() {
             self.options.failure_cause = Some(FailureCauseSlot::default());
         }
-        match self.params {
+        let options = &self.options;
+        match self.params.and_then(|params| check_meta(params.meta(), options).map(|()| params)) {
             Ok(params) => (self.run)(self.client, params, self.options),
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
     }
 }
+
+/// Checks the `_meta` keys of the application. Typed params may hold what [`Meta::set_client_meta`] writes.
+fn check_meta(of_params: Option<&Meta>, options: &Options) -> Result<()> {
+    check_meta_keys(of_params, &PARAMS_META_KEYS)?;
+    check_meta_keys(options.meta.as_ref(), &[])
+}
+
+pub(super) fn check_meta_keys(meta: Option<&Meta>, allowed: &[&str]) -> Result<()> {
+    let checked = meta.map_or(Ok(()), |meta| meta.check_user_keys(allowed));
+    checked.map_err(|error| ClientError::config(error.to_string()))
+}
+
+/// The reserved keys that an application may set in params.
+pub(super) const PARAMS_META_KEYS: [&str; 5] = [
+    meta::PROTOCOL_VERSION,
+    meta::CLIENT_CAPABILITIES,
+    meta::CLIENT_INFO,
+    meta::LOG_LEVEL,
+    meta::RELATED_TASK,
+];
 
 /// Sends one request and returns its result, complete or not.
 pub(super) fn send_single<M: ClientMethod>(

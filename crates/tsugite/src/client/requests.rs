@@ -263,7 +263,8 @@ impl Client {
 
     /// Sends a request by method name, and returns its result unchanged.
     ///
-    /// On 2026-07-28 the entries that every request needs are added to `_meta`, unless they are present.
+    /// On 2026-07-28 the entries that every request needs are added to `_meta`, unless they are present. Fails with
+    /// [`ErrorKind::Config`] if another key of `_meta` is malformed or reserved by the protocol.
     #[doc(alias = "send_request")]
     pub async fn request_raw(&self, method: &str, params: Option<RawJson>) -> Result<RawJson> {
         let request = UntypedRequest { method, params };
@@ -299,6 +300,7 @@ impl OutboundRequest for UntypedRequest<'_> {
         let given = params.as_ref().and_then(|params| params.get("_meta"));
         let mut meta = given.map(RawJson::read).transpose().map_err(invalid)?;
         let caller_meta: Option<tsugite_core::protocol::Meta> = meta.clone();
+        call::check_meta_keys(caller_meta.as_ref(), &call::PARAMS_META_KEYS)?;
         connection.add_request_meta(&mut meta, id, options);
         // Entries of the caller override those of the client.
         if let (Some(meta), Some(caller_meta)) = (&mut meta, caller_meta) {

@@ -4,10 +4,11 @@ use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::elicitation::{
     self, ElicitAction, ElicitParams, ElicitResult, FormParams, UrlParams,
 };
+use tsugite_core::protocol::meta::RELATED_TASK;
 use tsugite_core::protocol::mrtr::{InputRequest, InputRequests, InputResponses};
 use tsugite_core::protocol::sampling::{CreateMessage, CreateMessageParams, CreateMessageResult};
 use tsugite_core::protocol::tasks::MaybeTask;
-use tsugite_core::protocol::{Method, roots};
+use tsugite_core::protocol::{Meta, Method, roots};
 use tsugite_core::revision::{Revision, RpcError, Translate, read_params, write_input_response};
 
 use super::client_error::{ClientError, ErrorKind};
@@ -126,12 +127,24 @@ async fn sample(
     if !handlers.sampling_tools && (params.tools.is_some() || params.tool_choice.is_some()) {
         return Err(RpcError::InvalidParams("this client does not support tools for its model".into()));
     }
-    callback(params).await
+    let result = callback(params).await?;
+    check_meta(CreateMessage::NAME, result.meta.iter())?;
+    Ok(result)
 }
 
 async fn list_roots(handlers: &ClientHandlers) -> Result<roots::ListResult, RpcError> {
     let Some(callback) = &handlers.roots else { return Err(method_not_found::<roots::List>()) };
-    Ok(roots::ListResult::new(callback(()).await))
+    let roots = callback(()).await;
+    check_meta(roots::List::NAME, roots.iter().flat_map(|root| &root.meta))?;
+    Ok(roots::ListResult::new(roots))
+}
+
+/// Checks the `_meta` keys that a handler of the application set.
+fn check_meta<'a>(method: &str, mut metas: impl Iterator<Item = &'a Meta>) -> Result<(), RpcError> {
+    metas.try_for_each(|meta| meta.check_user_keys(&[RELATED_TASK])).map_err(|error| {
+        log::error!(method, %error, "the response to a request of the server was not sent");
+        RpcError::Internal
+    })
 }
 
 fn encode_result<M: Method>(mut output: M::Output, to: Revision) -> Result<RawJson, RpcError>

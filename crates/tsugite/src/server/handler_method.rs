@@ -9,6 +9,7 @@ use tsugite_core::protocol::tools::{Call, CallOutput, CallResult};
 use tsugite_core::revision::{Revision, RpcError, Translate};
 
 use super::handler_error::InvocationError;
+use super::output_check::{check_call_result, check_prompt_result, check_read_result, check_resource_list};
 
 /// A method answered by a user's handler.
 pub(crate) trait HandlerMethod: Method<Output: Translate> {
@@ -21,6 +22,8 @@ pub(crate) trait HandlerMethod: Method<Output: Translate> {
     fn error_output(failure: InvocationError, to: Revision) -> Result<Self::Output, RpcError>;
     /// Converts into an `input_required` result; `None` if the method cannot return one.
     fn input_required(input: InputRequired) -> Option<Self::Output>;
+    /// Checks what the handler returned; an error says what is wrong with it.
+    fn check(output: &Self::Output) -> Result<(), String>;
 }
 
 impl HandlerMethod for Call {
@@ -38,10 +41,17 @@ impl HandlerMethod for Call {
     fn input_required(input: InputRequired) -> Option<CallOutput> {
         Some(input.into())
     }
+
+    fn check(output: &CallOutput) -> Result<(), String> {
+        match output {
+            CallOutput::Complete(result) => check_call_result(result),
+            _ => Ok(()),
+        }
+    }
 }
 
 macro_rules! handler_method {
-    ($($method:ty: $done:ty = $output:expr, $ask_back:expr;)*) => {$(
+    ($($method:ty: $done:ty = $output:expr, $ask_back:expr, $check:expr;)*) => {$(
         impl HandlerMethod for $method {
             type HandlerOutput = $done;
             const MAY_REQUEST_INPUT: bool = $ask_back.is_some();
@@ -58,13 +68,31 @@ macro_rules! handler_method {
                 let ask_back: Option<fn(InputRequired) -> Self::Output> = $ask_back;
                 ask_back.map(|ask_back| ask_back(input))
             }
+
+            fn check(output: &Self::Output) -> Result<(), String> {
+                $check(output)
+            }
         }
     )*};
 }
 
 handler_method! {
-    Get: GetResult = MaybeInputRequired::Complete, Some(MaybeInputRequired::<GetResult>::InputRequired);
-    Read: ReadResult = MaybeInputRequired::Complete, Some(MaybeInputRequired::<ReadResult>::InputRequired);
-    Complete: CompleteResult = std::convert::identity, None::<fn(InputRequired) -> CompleteResult>;
-    resources::List: resources::ListResult = std::convert::identity, None::<fn(InputRequired) -> resources::ListResult>;
+    Get: GetResult = MaybeInputRequired::Complete, Some(MaybeInputRequired::<GetResult>::InputRequired),
+        |output| check_complete(output, check_prompt_result);
+    Read: ReadResult = MaybeInputRequired::Complete, Some(MaybeInputRequired::<ReadResult>::InputRequired),
+        |output| check_complete(output, check_read_result);
+    Complete: CompleteResult = std::convert::identity, None::<fn(InputRequired) -> CompleteResult>,
+        |_: &CompleteResult| Ok(());
+    resources::List: resources::ListResult = std::convert::identity, None::<fn(InputRequired) -> resources::ListResult>,
+        check_resource_list;
+}
+
+fn check_complete<T>(
+    output: &MaybeInputRequired<T>,
+    check: fn(&T) -> Result<(), String>,
+) -> Result<(), String> {
+    match output {
+        MaybeInputRequired::Complete(result) => check(result),
+        _ => Ok(()),
+    }
 }

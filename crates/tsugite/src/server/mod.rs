@@ -68,6 +68,7 @@ mod missing_states;
 mod notification_limit;
 pub(crate) mod outgoing_requests;
 mod output;
+mod output_check;
 pub(crate) mod pending;
 mod poll_timer;
 pub(crate) mod principal;

@@ -226,6 +226,14 @@ impl ServerConnection {
                 Err(RpcError::Internal)
             }
         };
+        let output = output.and_then(|output| match M::check(&output) {
+            Ok(()) => Ok(output),
+            Err(text) => {
+                let (_, cause) = failure::report(InvocationError::internal(text), subject, id);
+                self.keep_failure_cause(id, cause);
+                Err(RpcError::Internal)
+            }
+        });
         match output {
             Ok(mut output) => writer.send_result::<M>(id, &mut output, revision, &self.config.stamp),
             Err(error) => writer.send_error(Some(id), &error, revision),

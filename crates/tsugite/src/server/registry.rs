@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use tsugite_core::protocol::Schema;
+use tsugite_core::protocol::{Meta, Schema};
 use tsugite_core::session::header::HeaderParams;
 use tsugite_core::uri_template::UriTemplate;
 
 use super::ServerShared;
 use super::config::OutputValidation;
+use super::output_check::has_scheme;
 use super::prompt::Prompt;
 use super::resource::{Resource, ResourceLocation};
 use super::schema;
@@ -200,6 +201,7 @@ impl Registry {
             return Err(format!("the tool {name:?} has no handler"));
         }
         check_name("tool", name, |name| self.tools.contains(name))?;
+        check_meta("tool", name, tool.definition.meta.as_ref())?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
         if (name.len() > 128 || !name.bytes().all(plain)) && log::is_first("tool name", name) {
             log::warn!("many clients reject the tool name {name:?}; use letters, digits, `_`, `-` and `.`");
@@ -245,6 +247,7 @@ impl Registry {
             return Err(format!("the prompt {name:?} has no handler"));
         }
         check_name("prompt", &name, |name| self.prompts.contains(name))?;
+        check_meta("prompt", &name, prompt.definition.meta.as_ref())?;
         let known = prompt.definition.arguments.as_deref().unwrap_or_default();
         if let Some(argument) =
             prompt.completers.keys().find(|name| !known.iter().any(|known| known.name == **name))
@@ -266,6 +269,7 @@ impl Registry {
             return Err(format!("the resource {uri:?} has no handler"));
         }
         check_name("resource", &uri, |uri| self.resources.contains(uri) || self.templates.contains(uri))?;
+        check_meta("resource", &uri, resource.definition.meta.as_ref())?;
         if !has_scheme(&uri) {
             return Err(format!("the resource {uri:?} has no URI scheme; use for example `file:///name`"));
         }
@@ -324,11 +328,9 @@ fn compile_output_validator(
     }
 }
 
-/// RFC 3986 §3.1: a scheme is a letter followed by letters, digits, `+`, `-` or `.`.
-fn has_scheme(uri: &str) -> bool {
-    let Some((scheme, _)) = uri.split_once(':') else { return false };
-    scheme.starts_with(|first: char| first.is_ascii_alphabetic())
-        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
+fn check_meta(what: &str, name: &str, meta: Option<&Meta>) -> Result<(), String> {
+    let checked = meta.map_or(Ok(()), |meta| meta.check_user_keys(&[]));
+    checked.map_err(|error| format!("the {what} {name:?}: {error}"))
 }
 
 /// Parses the URI template of a resource template.

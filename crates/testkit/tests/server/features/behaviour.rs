@@ -10,11 +10,14 @@ use serde_json::{Value, json};
 use tower_layer::layer_fn;
 use tower_service::Service;
 use tsugite::prelude::*;
+use tsugite::protocol::Meta;
 use tsugite::protocol::caching::CacheScope;
 use tsugite::revision::RpcError;
 use tsugite::server::ListKind;
 use tsugite::server::layer::{self, ConcurrencyLimit, Next, RateLimit, Timeout};
 use tsugite::transport::memory;
+use tsugite_testkit::fixture;
+use tsugite_testkit::log::Warnings;
 use tsugite_testkit::raw_client::RawClient;
 
 const STATELESS: Revision = Revision::NEWEST;
@@ -234,9 +237,28 @@ async fn repeated_updates_are_coalesced_for_slow_readers() {
     assert!(peer.notifications.len() < 10_000, "{}", peer.notifications.len());
 }
 
+fn reserved_meta() -> Meta {
+    let mut meta = Meta::new();
+    meta.insert("io.modelcontextprotocol/x", "x");
+    meta
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn refused_output_is_logged_with_its_item() {
+    let warnings = Warnings::capture();
+    let server = fixture::by_name("failing").unwrap();
+    let mut peer = peer(&server, Revision::NEWEST).await;
+    peer.request("prompts/get", json!({"name": "bad_uri"})).await;
+    peer.request("tools/call", json!({"name": "reserved_later"})).await;
+    let log = warnings.take_with_fields().join("\n");
+    for part in ["bad_uri", "\"no scheme\" is not a URI", "reserved_later", "io.modelcontextprotocol/x"] {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+}
+
 #[test]
 fn registration_error_names_its_cause() {
-    // TOOL-042
+    // TOOL-042, SCHM-006
     let itself = Server::new("s", "1");
     let cases = [
         (Server::new("s", "1").tool(Tool::new("x")), "no handler"),
@@ -255,6 +277,15 @@ fn registration_error_names_its_cause() {
         ),
         (Server::new("s", "1").resource(Resource::directory("d:///", "/nowhere/at/all")), "directory"),
         (Server::new("s", "1").prompt(prompts_with_stray_completion()), "not one of its arguments"),
+        (Server::new("s", "1").tool(tool("x").meta(reserved_meta())), "reserved by the protocol"),
+        (
+            Server::new("s", "1").prompt(Prompt::new("x").meta(reserved_meta()).handler(|| async { "p" })),
+            "reserved by the protocol",
+        ),
+        (
+            Server::new("s", "1").resource(Resource::text("x:y", "z").meta(reserved_meta())),
+            "reserved by the protocol",
+        ),
         (itself.clone().mount("a", itself), "contain itself"),
         (Server::new("s", "1").mount("a b", Server::new("t", "1")), "cannot be mounted"),
         (
