@@ -73,6 +73,17 @@ pub struct ParseError {
     pub kind: ParseErrorKind,
     /// The kind of message it was, as far as it could be read.
     pub received: InvalidMessage,
+    /// Where the fault is, or the limit that the message exceeds.
+    pub detail: Option<ParseErrorDetail>,
+}
+
+/// A number that helps the sender of a message that cannot be parsed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParseErrorDetail {
+    /// The offset of the first byte that is wrong.
+    Offset(usize),
+    /// The limit that the message exceeds.
+    Limit(usize),
 }
 
 /// The reasons why a message cannot be parsed.
@@ -127,12 +138,20 @@ pub enum InvalidMessage {
 
 impl ParseError {
     pub(super) fn new(kind: ParseErrorKind, received: InvalidMessage) -> Self {
-        Self { kind, received }
+        Self { kind, received, detail: None }
     }
 
-    /// A line or body over the limit, which was not read.
-    pub fn too_long() -> Self {
-        Self::new(ParseErrorKind::TooLong, InvalidMessage::UnreadableId)
+    /// A line or body over the limit of so many bytes, which was not read.
+    pub fn too_long(limit: usize) -> Self {
+        Self::new(ParseErrorKind::TooLong, InvalidMessage::UnreadableId).limit(limit)
+    }
+
+    pub(super) fn limit(self, limit: usize) -> Self {
+        Self { detail: Some(ParseErrorDetail::Limit(limit)), ..self }
+    }
+
+    pub(super) fn offset(self, offset: usize) -> Self {
+        Self { detail: Some(ParseErrorDetail::Offset(offset)), ..self }
     }
 
     /// The error to send, or `None` if JSON-RPC forbids a response.
@@ -145,7 +164,12 @@ impl ParseError {
             InvalidMessage::UnreadableId => None,
             InvalidMessage::Notification | InvalidMessage::Response(_) => return None,
         };
-        Some((id, ErrorObject::new(self.kind.code(), self.kind.message())))
+        let data = self.detail.map(|detail| match detail {
+            ParseErrorDetail::Offset(offset) => format!(r#"{{"offset":{offset}}}"#),
+            ParseErrorDetail::Limit(limit) => format!(r#"{{"limit":{limit}}}"#),
+        });
+        let error = ErrorObject::new(self.kind.code(), self.kind.message());
+        Some((id, ErrorObject { data: data.map(RawJson::from_validated), ..error }))
     }
 }
 

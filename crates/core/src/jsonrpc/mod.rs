@@ -8,6 +8,7 @@ mod batch;
 mod error;
 mod escape_scan;
 mod id;
+pub mod json_path;
 mod json_serializer;
 mod line;
 mod message;
@@ -22,7 +23,7 @@ mod scan;
 pub mod write;
 
 pub use batch::{Batch, BatchResponse};
-pub use error::{ErrorObject, InvalidMessage, ParseError, ParseErrorKind, code};
+pub use error::{ErrorObject, InvalidMessage, ParseError, ParseErrorDetail, ParseErrorKind, code};
 pub use id::Id;
 pub use line::{LineReader, LineTooLongError, end_line};
 pub use message::{Incoming, Message, Notification, Request, Response};

@@ -59,6 +59,20 @@ impl MessageLimits {
     }
 }
 
+impl MessageLimits {
+    /// The nesting depth that applies.
+    fn depth(&self) -> usize {
+        self.max_depth.min(MAX_DEPTH) as usize
+    }
+}
+
+impl JsonSyntaxError {
+    /// The error of a message that is not JSON from here on.
+    fn at(self, scanner: &Scanner<'_>) -> ParseError {
+        ParseError::new(ParseErrorKind::NotJson, InvalidMessage::UnreadableId).offset(scanner.position())
+    }
+}
+
 /// Parses one body or line.
 ///
 /// Fails with a [`ParseError`] that has the error to send back, if one must be sent. Never panics, and allocates only
@@ -97,56 +111,56 @@ pub(crate) fn parse_with_visitor<'a>(
     watch: &mut impl ParamsVisitor<'a>,
 ) -> Result<Incoming<'a>, ParseError> {
     if bytes.len() > limits.max_message_bytes {
-        return Err(ParseError::too_long());
+        return Err(ParseError::too_long(limits.max_message_bytes));
     }
     let unreadable = |kind| ParseError::new(kind, InvalidMessage::UnreadableId);
-    let text = std::str::from_utf8(bytes).map_err(|_| unreadable(ParseErrorKind::NotUtf8))?;
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| unreadable(ParseErrorKind::NotUtf8).offset(error.valid_up_to()))?;
     let mut scanner = Scanner::new(text, limits.max_depth);
     scanner.skip_space();
     match scanner.peek() {
         Some(b'{') => {
-            let envelope = Envelope::scan(&mut scanner, 0, watch)
-                .map_err(|JsonSyntaxError| unreadable(ParseErrorKind::NotJson))?;
-            scanner.end().map_err(|JsonSyntaxError| unreadable(ParseErrorKind::NotJson))?;
+            let envelope = Envelope::scan(&mut scanner, 0, watch).map_err(|error| error.at(&scanner))?;
+            scanner.end().map_err(|error| error.at(&scanner))?;
             envelope.into_message(limits).map(Incoming::Single)
         }
         Some(b'[') => parse_batch(&mut scanner, limits).map(Incoming::Batch),
         _ => {
             let whole = scanner.value(0).and_then(|_| scanner.end());
-            Err(unreadable(whole.map_or(ParseErrorKind::NotJson, |()| ParseErrorKind::NotAnObject)))
+            Err(whole.map_or_else(|error| error.at(&scanner), |()| unreadable(ParseErrorKind::NotAnObject)))
         }
     }
 }
 
 fn parse_batch<'a>(scanner: &mut Scanner<'a>, limits: &MessageLimits) -> Result<Batch<'a>, ParseError> {
     let unreadable = |kind| ParseError::new(kind, InvalidMessage::UnreadableId);
-    let syntax = |JsonSyntaxError| unreadable(ParseErrorKind::NotJson);
     let mut messages = Vec::new();
-    scanner.expect(b'[').map_err(syntax)?;
+    scanner.expect(b'[').map_err(|error| error.at(scanner))?;
     if scanner.take(b']') {
-        scanner.end().map_err(syntax)?;
+        scanner.end().map_err(|error| error.at(scanner))?;
         return Err(unreadable(ParseErrorKind::EmptyBatch));
     }
     loop {
         if messages.len() >= limits.max_batch_messages {
-            return Err(unreadable(ParseErrorKind::BatchTooLong));
+            return Err(unreadable(ParseErrorKind::BatchTooLong).limit(limits.max_batch_messages));
         }
         scanner.skip_space();
         messages.push(if scanner.peek() == Some(b'{') {
-            Envelope::scan(scanner, 1, &mut ()).map_err(syntax)?.into_message(limits)
+            let envelope = Envelope::scan(scanner, 1, &mut ()).map_err(|error| error.at(scanner))?;
+            envelope.into_message(limits)
         } else {
-            scanner.value(1).map_err(syntax)?;
-            Err(unreadable(if scanner.take_too_deep() {
-                ParseErrorKind::TooDeep
+            scanner.value(1).map_err(|error| error.at(scanner))?;
+            Err(if scanner.take_too_deep() {
+                unreadable(ParseErrorKind::TooDeep).limit(limits.depth())
             } else {
-                ParseErrorKind::NotAnObject
-            }))
+                unreadable(ParseErrorKind::NotAnObject)
+            })
         });
         if scanner.take(b',') {
             continue;
         }
-        scanner.expect(b']').map_err(syntax)?;
-        scanner.end().map_err(syntax)?;
+        scanner.expect(b']').map_err(|error| error.at(scanner))?;
+        scanner.end().map_err(|error| error.at(scanner))?;
         return Batch::new(messages);
     }
 }
@@ -203,7 +217,14 @@ impl<'a> Envelope<'a> {
 
     fn into_message(self, limits: &MessageLimits) -> Result<Message<'a>, ParseError> {
         let id = self.parse_id(limits);
-        let fail = |kind| Err(ParseError::new(kind, self.classify(&id)));
+        let fail = |kind| {
+            let error = ParseError::new(kind, self.classify(&id));
+            Err(match kind {
+                ParseErrorKind::TooDeep => error.limit(limits.depth()),
+                ParseErrorKind::IdTooLong => error.limit(limits.max_id_bytes),
+                _ => error,
+            })
+        };
         if self.too_deep {
             return fail(ParseErrorKind::TooDeep);
         }

@@ -8,6 +8,7 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use super::json_path::path_at;
 use super::json_serializer;
 use super::scan::{self, JsonSyntaxError, MAX_DEPTH, Scanner};
 
@@ -43,7 +44,7 @@ impl<'a> Raw<'a> {
 
     /// Deserializes it. Fails on lone surrogates, and on duplicate members that the type knows.
     pub fn read<T: Deserialize<'a>>(self) -> Result<T, JsonError> {
-        serde_json::from_str(self.0).map_err(JsonError::from)
+        serde_json::from_str(self.0).map_err(|error| JsonError::locate(self.0, error))
     }
 
     /// Deserializes an object. Fails on anything else, also on an array of the members' values.
@@ -130,7 +131,6 @@ impl RawJson {
     }
 
     /// Wraps text that was assembled from JSON.
-    #[allow(dead_code, reason = "only `translate_raw` does, which is there with its feature")]
     pub(crate) fn from_validated(text: String) -> Self {
         RawJson(text.into())
     }
@@ -152,7 +152,7 @@ impl RawJson {
 
     /// Deserializes it.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, JsonError> {
-        serde_json::from_str(self.text()).map_err(JsonError::from)
+        serde_json::from_str(self.text()).map_err(|error| JsonError::locate(self.text(), error))
     }
 }
 
@@ -253,12 +253,39 @@ impl From<serde_json::Value> for RawJson {
 
 /// JSON that does not have the expected shape.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JsonError(Cow<'static, str>);
+pub struct JsonError {
+    text: Cow<'static, str>,
+    /// The path of the wrong value; empty for the whole value.
+    path: String,
+}
 
 impl JsonError {
     /// An error with a description that the peer may read.
     pub fn new(message: impl Into<Cow<'static, str>>) -> Self {
-        Self(message.into())
+        Self { text: message.into(), path: String::new() }
+    }
+
+    /// The path of the value that is wrong or missing, such as `items[2].name`; empty if it is the whole value, or not
+    /// known.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The type or value that would have been right, if that is known.
+    pub fn expected(&self) -> Option<&str> {
+        self.text.rsplit_once("expected ").map(|(_, expected)| expected)
+    }
+
+    /// An error of deserializing `text`, with the path of the value.
+    fn locate(text: &str, error: serde_json::Error) -> Self {
+        let mut path = path_at(text, error.line(), error.column());
+        let located = Self::from(error);
+        let missing = located.text.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
+        if let Some(missing) = missing {
+            let dot = if path.is_empty() { "" } else { "." };
+            path = format!("{path}{dot}{missing}");
+        }
+        Self { path, ..located }
     }
 }
 
@@ -270,9 +297,9 @@ impl From<serde_json::Error> for JsonError {
         let text = text.strip_suffix(&place).unwrap_or(&text);
         // It may quote the peer's input; a long quote is truncated.
         const MAX_CHARS: usize = 300;
-        Self(match text.char_indices().nth(MAX_CHARS) {
-            Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()).into(),
-            None => text.to_owned().into(),
+        Self::new(match text.char_indices().nth(MAX_CHARS) {
+            Some((at, _)) => format!("{}…", text.get(..at).unwrap_or_default()),
+            None => text.to_owned(),
         })
     }
 }
@@ -285,7 +312,7 @@ impl From<JsonSyntaxError> for JsonError {
 
 impl fmt::Display for JsonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 

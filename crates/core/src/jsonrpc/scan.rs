@@ -29,6 +29,11 @@ impl<'a> Scanner<'a> {
         Self { text, position: 0, max_depth: max_depth.min(MAX_DEPTH), too_deep: false }
     }
 
+    /// The offset of the next byte. After an error, the fault is there or in the value that begins before it.
+    pub(super) fn position(&self) -> usize {
+        self.position.min(self.text.len())
+    }
+
     pub(crate) fn peek(&self) -> Option<u8> {
         self.text.as_bytes().get(self.position).copied()
     }

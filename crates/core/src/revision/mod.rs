@@ -9,6 +9,7 @@
 // Differences in shape are in the files of `shape`, one per family; which methods exist is in `methods`; error codes are in
 // `rpc_error`.
 
+mod error_text;
 mod meta_keys;
 mod methods;
 mod negotiate;
@@ -21,6 +22,7 @@ mod translate_raw;
 use std::fmt;
 use std::str::FromStr;
 
+pub use error_text::ErrorText;
 pub use methods::{BARE_DISCOVER, MessageSender, MethodInfo, MethodKind, canonical_method, methods};
 pub use negotiate::Revisions;
 pub(crate) use rpc_error::supported_versions;

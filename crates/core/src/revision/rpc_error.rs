@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
+use super::error_text::{ErrorText, truncated};
 use super::{Revision, Revisions, Translate};
 use crate::jsonrpc::code::{
     CONTENT_TOO_LARGE, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR,
@@ -21,20 +22,20 @@ use crate::protocol::{ClientCapabilities, Method, Object, resources, tasks, tool
 #[doc(alias("McpError", "ErrorData", "JSONRPCError"))]
 pub enum RpcError {
     /// The message is not JSON.
-    Parse(Cow<'static, str>),
+    Parse(ErrorText),
     /// The message is not a request, or not allowed now.
-    InvalidRequest(Cow<'static, str>),
+    InvalidRequest(ErrorText),
     /// The method does not exist, or its capability is not advertised.
     MethodNotFound {
         /// The method.
         method: String,
     },
     /// The params are invalid.
-    InvalidParams(Cow<'static, str>),
+    InvalidParams(ErrorText),
     /// An internal error; the details stay in the log.
     Internal,
     /// The message exceeds one of the limits.
-    TooLarge(Cow<'static, str>),
+    TooLarge(ErrorText),
     /// The tool does not exist.
     UnknownTool {
         /// The name of the tool.
@@ -63,7 +64,7 @@ pub enum RpcError {
         supported: Revisions,
     },
     /// A header is missing or differs from the body.
-    HeaderMismatch(Cow<'static, str>),
+    HeaderMismatch(ErrorText),
     /// The user must visit web pages first (2025-11-25).
     UrlElicitationRequired {
         /// The pages.
@@ -106,7 +107,35 @@ pub mod code {
 impl RpcError {
     /// Params that could not be deserialized.
     pub fn invalid_params(error: &JsonError) -> Self {
-        RpcError::InvalidParams(format!("Invalid params: {error}").into())
+        let mut text = ErrorText::from(format!("Invalid params: {error}"));
+        if !error.path().is_empty() {
+            text = text.with("path", error.path());
+        }
+        if let Some(expected) = error.expected() {
+            text = text.with("expected", expected);
+        }
+        RpcError::InvalidParams(text)
+    }
+
+    /// Adds a member to the data of an error with a message of its own. Errors of other kinds have data already and are
+    /// not changed. Long text is cut to 200 characters.
+    ///
+    /// ```
+    /// use tsugite_core::revision::{Revision, RpcError};
+    ///
+    /// let error = RpcError::InvalidParams("Invalid params: `day` is over".into()).with("path", "day");
+    /// assert_eq!(error.to_error_object(Revision::NEWEST).data.unwrap().text(), r#"{"path":"day"}"#);
+    /// ```
+    #[must_use]
+    pub fn with(self, name: &str, value: impl Into<Value>) -> Self {
+        match self {
+            RpcError::Parse(text) => RpcError::Parse(text.with(name, value)),
+            RpcError::InvalidRequest(text) => RpcError::InvalidRequest(text.with(name, value)),
+            RpcError::InvalidParams(text) => RpcError::InvalidParams(text.with(name, value)),
+            RpcError::TooLarge(text) => RpcError::TooLarge(text.with(name, value)),
+            RpcError::HeaderMismatch(text) => RpcError::HeaderMismatch(text.with(name, value)),
+            error => error,
+        }
     }
 
     /// An internal error with a message that the peer may read.
@@ -118,6 +147,14 @@ impl RpcError {
     pub fn to_error_object(&self, to: Revision) -> ErrorObject {
         let error = ErrorObject::new(self.code(to), self.message());
         match self {
+            RpcError::Parse(text)
+            | RpcError::InvalidRequest(text)
+            | RpcError::InvalidParams(text)
+            | RpcError::TooLarge(text)
+            | RpcError::HeaderMismatch(text) => match text.data() {
+                Some(data) => error.data(data),
+                None => error,
+            },
             RpcError::MethodNotFound { method } => error.data(&SingleMember("method", truncated(method))),
             RpcError::UnknownTool { name } | RpcError::UnknownPrompt { name } => {
                 error.data(&SingleMember("name", truncated(name)))
@@ -203,7 +240,7 @@ impl RpcError {
                 let name = read_data::<NameData>(&error).map(|data| data.name).unwrap_or_default();
                 RpcError::UnknownTool { name }
             }
-            code::HEADER_MISMATCH if from.is_stateless() => RpcError::HeaderMismatch(error.message),
+            code::HEADER_MISMATCH if from.is_stateless() => RpcError::HeaderMismatch(with_data_of(error)),
             code::UNSUPPORTED_VERSION if from.is_stateless() => match read_data::<VersionData>(&error) {
                 Some(data) => RpcError::UnsupportedVersion {
                     requested: data.requested,
@@ -236,7 +273,7 @@ impl RpcError {
             | RpcError::InvalidRequest(text)
             | RpcError::InvalidParams(text)
             | RpcError::TooLarge(text)
-            | RpcError::HeaderMismatch(text) => text.clone(),
+            | RpcError::HeaderMismatch(text) => text.text(),
             RpcError::MethodNotFound { .. } => "Method not found".into(),
             RpcError::Internal => "Internal error".into(),
             RpcError::UnknownTool { name } if name.is_empty() => "Unknown tool".into(),
@@ -331,13 +368,10 @@ fn tasks_capability() -> ClientCapabilities {
         .extensions(Object::from_iter([(tasks::EXTENSION.to_owned(), Value::Object(Object::new()))]))
 }
 
-/// Truncates text of the peer that is echoed.
-fn truncated(text: &str) -> Cow<'_, str> {
-    const MAX_CHARS: usize = 200;
-    match text.char_indices().nth(MAX_CHARS) {
-        None => Cow::Borrowed(text),
-        Some((at, _)) => Cow::Owned(format!("{}…", text.get(..at).unwrap_or_default())),
-    }
+/// The message of a peer's error with its data.
+fn with_data_of(error: ErrorObject) -> ErrorText {
+    let data: Object = read_data(&error).unwrap_or_default();
+    data.into_iter().fold(error.message.into(), |text: ErrorText, (name, value)| text.with(&name, value))
 }
 
 impl fmt::Display for RpcError {

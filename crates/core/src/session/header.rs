@@ -152,7 +152,9 @@ impl HeaderParams {
             if !agrees {
                 let text =
                     format!("`Mcp-Param-{}` is missing or differs from the argument in the body", param.name);
-                return Err(RpcError::HeaderMismatch(text.into()));
+                // Without the values: an argument may be a secret.
+                let header = format!("Mcp-Param-{}", param.name);
+                return Err(RpcError::HeaderMismatch(text.into()).with("header", header));
             }
         }
         Ok(())

@@ -62,6 +62,11 @@ impl<T> InboundRequests<T> {
         Self { in_flight: HashMap::new(), max_requests }
     }
 
+    /// The number of requests that it holds at most.
+    pub fn max_requests(&self) -> usize {
+        self.max_requests
+    }
+
     /// Whether the limit is reached, so that no further request is accepted.
     pub fn is_full(&self) -> bool {
         self.in_flight.len() >= self.max_requests

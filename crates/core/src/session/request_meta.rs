@@ -263,10 +263,12 @@ impl DeclaredClient<'_> {
 
 fn missing_key(key: &str) -> RpcError {
     RpcError::InvalidParams(format!("Invalid params: `_meta` lacks `{key}`").into())
+        .with("path", format!("_meta.{key}"))
 }
 
 fn malformed_key(key: &str) -> RpcError {
     RpcError::InvalidParams(format!("Invalid params: `_meta` key `{key}` is malformed").into())
+        .with("path", format!("_meta.{key}"))
 }
 
 /// `None` for a member that is absent or written as `null`.

@@ -134,7 +134,9 @@ pub fn decide_request(
     match (canonical_method(&request.method), phase) {
         (Initialize::NAME, _) => match meta.offered_version() {
             None => StdioDecision::Reject(
-                RpcError::InvalidParams("Invalid params: `initialize` needs `protocolVersion`".into()),
+                RpcError::InvalidParams("Invalid params: `initialize` needs `protocolVersion`".into())
+                    .with("path", "protocolVersion")
+                    .with("supported", served.names()),
                 error_revision,
             ),
             Some(offered) => match served.negotiate(offered) {
@@ -151,7 +153,9 @@ pub fn decide_request(
         // `ping` belongs to the handshake era, so only a server of that era has it.
         (Ping::NAME, HandshakePhase::Uninitialized) if !served.handshake().is_empty() => StdioDecision::Pong,
         (_, HandshakePhase::Uninitialized) => {
-            StdioDecision::Reject(RpcError::InvalidParams(not_initialized_message().into()), error_revision)
+            let error =
+                RpcError::InvalidParams(not_initialized_message().into()).with("supported", served.names());
+            StdioDecision::Reject(error, error_revision)
         }
         (_, HandshakePhase::Negotiated(revision) | HandshakePhase::Ready(revision)) => {
             StdioDecision::Serve(revision)

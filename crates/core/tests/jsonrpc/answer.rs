@@ -95,6 +95,7 @@ fn error_must_be_an_object_not_an_array() {
         let expected = ParseError {
             kind: ParseErrorKind::BadError,
             received: InvalidMessage::Response(Some(Id::from(1))),
+            detail: None,
         };
         assert_eq!(read, Err(expected), "{wire}");
     }

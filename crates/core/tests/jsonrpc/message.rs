@@ -271,7 +271,7 @@ fn parse_errors_use_only_their_own_codes() {
 }
 
 fn some_of_every_fault() -> Vec<ParseError> {
-    let mut faults = vec![ParseError::too_long(), refused(b"\xff"), refused("[".repeat(1000))];
+    let mut faults = vec![ParseError::too_long(7), refused(b"\xff"), refused("[".repeat(1000))];
     faults.push(refused(format!("[{}1]", "1,".repeat(2000))));
     faults.push(refused(format!(r#"{{"jsonrpc":"2.0","id":"{}","method":"a"}}"#, "x".repeat(5000))));
     faults.extend(

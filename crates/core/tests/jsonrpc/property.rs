@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tsugite_core::jsonrpc::{
     Id, Incoming, InvalidMessage, LineReader, LineTooLongError, Message, MessageLimits, ParseError,
-    ParseErrorKind, Raw, parse, write,
+    ParseErrorDetail, ParseErrorKind, Raw, parse, write,
 };
 
 use super::{Answer, answer_to, drain, request, response_to};
@@ -183,7 +183,11 @@ fn survives(bytes: &[u8]) -> Result<(), TestCaseError> {
             Ok(shallow) => prop_assert_eq!(&shallow, &incoming),
             Err(fault) => prop_assert_eq!(
                 fault,
-                ParseError { kind: ParseErrorKind::TooDeep, received: origin(message) }
+                ParseError {
+                    kind: ParseErrorKind::TooDeep,
+                    received: origin(message),
+                    detail: Some(ParseErrorDetail::Limit(2)),
+                }
             ),
         }
     }

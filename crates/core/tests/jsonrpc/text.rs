@@ -1,7 +1,9 @@
 //! Syntax, UTF-8 and limits.
 
 use serde::Deserialize;
-use tsugite_core::jsonrpc::{Id, Incoming, InvalidMessage, MessageLimits, ParseError, ParseErrorKind, parse};
+use tsugite_core::jsonrpc::{
+    Id, Incoming, InvalidMessage, MessageLimits, ParseError, ParseErrorDetail, ParseErrorKind, parse,
+};
 
 use super::{answer_to, batch, code_of, refused, request, response_to};
 
@@ -167,7 +169,7 @@ fn a_message_over_the_byte_limit_is_too_large() {
     let limits = |bytes| MessageLimits::default().max_message_bytes(bytes);
     assert!(parse(wire.as_bytes(), &limits(wire.len())).is_ok());
     let fault = parse(wire.as_bytes(), &limits(wire.len() - 1)).unwrap_err();
-    assert_eq!(fault, ParseError::too_long());
+    assert_eq!(fault, ParseError::too_long(wire.len() - 1));
     assert_eq!(answer_to(&fault), "-32801 without id");
     assert_eq!(answer_to(&parse(b"\xff{{{", &limits(3)).unwrap_err()), "-32801 without id");
 
@@ -225,7 +227,11 @@ fn nesting_error_carries_the_id() {
     let fault = refused(format!(r#"{{"jsonrpc":"2.0","id":1,"result":{deep}}}"#));
     assert_eq!(
         fault,
-        ParseError { kind: ParseErrorKind::TooDeep, received: InvalidMessage::Response(Some(Id::from(1))) }
+        ParseError {
+            kind: ParseErrorKind::TooDeep,
+            received: InvalidMessage::Response(Some(Id::from(1))),
+            detail: Some(ParseErrorDetail::Limit(128)),
+        }
     );
 
     let wire = format!(r#"[{{"jsonrpc":"2.0","id":2,"method":"a"}},{call},{deep}]"#);
@@ -271,5 +277,30 @@ fn id_over_the_limit_is_rejected_and_not_repeated() {
 
 #[test]
 fn unread_message_is_too_large() {
-    assert_eq!(answer_to(&ParseError::too_long()), "-32801 without id");
+    assert_eq!(answer_to(&ParseError::too_long(7)), "-32801 without id");
+}
+
+#[test]
+fn error_names_the_offset_or_the_limit() {
+    let data = |wire: &[u8], limits: &MessageLimits| {
+        let fault = parse(wire, limits).unwrap_err();
+        fault.error_response().unwrap().1.data.map(|data| data.text().to_owned())
+    };
+    let limits = MessageLimits::default();
+    for (wire, offset) in
+        [(&b"{oops"[..], 1), (b"{\"a\":tru}", 5), (b"{} x", 3), (b"[{}, x]", 5), (b"{\"a\xff", 3), (b"", 0)]
+    {
+        assert_eq!(data(wire, &limits), Some(format!(r#"{{"offset":{offset}}}"#)), "{wire:?}");
+    }
+    let call = br#"{"jsonrpc":"2.0","id":"abc","method":"a","params":{"a":[]}}"#;
+    let limited = [
+        (limits.clone().max_message_bytes(9), 9),
+        (limits.clone().max_depth(2), 2),
+        (limits.clone().max_id_bytes(4), 4),
+    ];
+    for (limits, limit) in limited {
+        assert_eq!(data(call, &limits), Some(format!(r#"{{"limit":{limit}}}"#)));
+    }
+    assert_eq!(data(b"[{},{}]", &limits.clone().max_batch_messages(1)), Some(r#"{"limit":1}"#.to_owned()));
+    assert_eq!(data(b"7", &limits), None);
 }

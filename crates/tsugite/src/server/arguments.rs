@@ -12,11 +12,11 @@ use serde::de::{
 };
 use serde::{Deserializer, forward_to_deserialize_any};
 use serde_json::Value;
+use tsugite_core::jsonrpc::json_path::{self, string_length};
 use tsugite_core::jsonrpc::{JsonError, Raw};
 use tsugite_core::uri_template::{TemplateValue as Text, Variables};
 
 use super::handler_error::{HandlerError, InvocationError};
-use super::json_path::{self, string_length};
 
 /// The arguments of one call.
 #[derive(Clone, Copy)]

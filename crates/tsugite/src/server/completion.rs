@@ -59,8 +59,10 @@ fn find_completer(
     argument: &str,
 ) -> Result<(Option<Completer>, Option<Arc<ServerShared>>), RpcError> {
     let (shared, config, principal) = (&connection.server.shared, &connection.config, request.principal());
-    let bad = |text: String| RpcError::InvalidParams(format!("Invalid params: {text}").into());
-    let unknown = || bad(format!("there is no argument `{}`", truncate(argument)));
+    let bad = |path: &str, text: String| {
+        RpcError::InvalidParams(format!("Invalid params: {text}").into()).with("path", path)
+    };
+    let unknown = || bad("argument.name", format!("there is no argument `{}`", truncate(argument)));
     match reference {
         Reference::Prompt { name, .. } => {
             let found = shared.find::<Prompt>(config, principal, name);
@@ -74,7 +76,7 @@ fn find_completer(
                 // A resource that is not a template exists, but has nothing to complete.
                 return match shared.find_resource(config, principal, uri) {
                     Ok(Some(_)) => Ok((None, None)),
-                    _ => Err(bad(format!("there is no template `{}`", truncate(uri)))),
+                    _ => Err(bad("ref.uri", format!("there is no template `{}`", truncate(uri)))),
                 };
             };
             let family = found.item;
@@ -82,7 +84,7 @@ fn find_completer(
             let known = template.is_some_and(|template| template.variables().any(|known| known == argument));
             if known { Ok((family.completer(argument).cloned(), found.owner)) } else { Err(unknown()) }
         }
-        _ => Err(bad("this cannot be completed".to_owned())),
+        _ => Err(bad("ref", "this cannot be completed".to_owned())),
     }
 }
 

@@ -238,8 +238,10 @@ impl ServerConnection {
 
     /// Answers a line that is longer than the limit and was not read.
     pub(crate) fn reject_oversized_message(&self) {
-        ResponseWriter::single(self.outbox().clone())
-            .send_parse_error(&ParseError::too_long(), self.error_revision());
+        ResponseWriter::single(self.outbox().clone()).send_parse_error(
+            &ParseError::too_long(self.config.limits.max_message_bytes),
+            self.error_revision(),
+        );
     }
 
     /// Takes the first request of a client as its `notifications/initialized`, which some clients never send.

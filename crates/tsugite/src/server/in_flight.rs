@@ -85,8 +85,9 @@ impl InFlightRequests {
             return Ok(());
         }
         let mut table = self.lock();
+        let limit = table.requests.max_requests();
         if admission == Admission::IfRoom && table.requests.is_full() {
-            return Err(AdmissionError::Error(too_many_requests()));
+            return Err(AdmissionError::Error(too_many_requests(limit)));
         }
         if !table.requests.is_empty() && table.requests.contains(id) {
             return Err(AdmissionError::Error(duplicate_id()));
@@ -110,11 +111,11 @@ impl InFlightRequests {
             cancellation.cancel();
             return Err(AdmissionError::Cancelled);
         }
-        let serial = table.last_serial + 1;
+        let (serial, limit) = (table.last_serial + 1, table.requests.max_requests());
         let running = RunningRequest { serial, cancellation, task: None };
         table.requests.begin_with(id, method, running).map_err(|error| match error {
             BeginError::DuplicateId => AdmissionError::Error(duplicate_id()),
-            _ => AdmissionError::Error(too_many_requests()),
+            _ => AdmissionError::Error(too_many_requests(limit)),
         })?;
         table.last_serial = serial;
         Ok(serial)
@@ -195,8 +196,8 @@ impl RunningRequest {
     }
 }
 
-fn too_many_requests() -> RpcError {
-    RpcError::InvalidRequest(TOO_MANY_REQUESTS.into())
+fn too_many_requests(limit: usize) -> RpcError {
+    RpcError::InvalidRequest(TOO_MANY_REQUESTS.into()).with("limit", limit)
 }
 
 pub(super) const TOO_MANY_REQUESTS: &str = "Too many requests are waiting";

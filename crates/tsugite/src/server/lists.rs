@@ -162,7 +162,7 @@ fn send_page(
 
 /// Returns the index at which the requested page begins. `cursor` is the only parameter of a list.
 fn read_cursor<'a>(request: IncomingRequest<'a>) -> Result<Option<Cow<'a, str>>, RpcError> {
-    request.meta.cursor().map_err(|error| RpcError::invalid_params(&error))
+    request.meta.cursor().map_err(|error| RpcError::invalid_params(&error).with("path", "cursor"))
 }
 
 /// Responds with a page of resources including files of directories. Not cached, because files change without notice.
@@ -347,6 +347,8 @@ fn open_cursor(config: &Config, list: &str, cursor: &str) -> Result<(usize, Stri
     let parts = plain.as_deref().and_then(|plain| plain.split_once(' '));
     parts.and_then(|(position, name)| Some((position.parse().ok()?, name.to_owned()))).ok_or_else(|| {
         RpcError::InvalidParams("Invalid params: `cursor` does not belong to this list".into())
+            .with("path", "cursor")
+            .with("cursor", cursor)
     })
 }
 

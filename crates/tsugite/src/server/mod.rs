@@ -52,7 +52,6 @@ mod in_flight;
 mod in_process;
 pub(crate) mod incoming_request;
 pub mod into_item;
-mod json_path;
 pub mod layer;
 pub(crate) mod layer_service;
 mod lazy_context;

@@ -34,7 +34,7 @@ pub(crate) fn get(
         wanted.filter(|known| known.required == Some(true)).find(|known| given.get(&known.name).is_none())
     {
         let text = format!("Invalid params: the prompt needs the argument `{}`", lacking.name);
-        return Err(RpcError::InvalidParams(text.into()));
+        return Err(RpcError::InvalidParams(text.into()).with("path", format!("arguments.{}", lacking.name)));
     }
     let texts: Variables = given.into_iter().map(|(name, text)| (name, TemplateValue::Text(text))).collect();
     let owner = context.set_owner(found.owner);

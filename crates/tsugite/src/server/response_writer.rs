@@ -268,7 +268,7 @@ impl BatchWriter {
                 "The responses to this batch exceed {} bytes together; send fewer requests in a batch",
                 self.max_bytes
             );
-            let error = RpcError::TooLarge(text.into());
+            let error = RpcError::TooLarge(text.into()).with("limit", self.max_bytes);
             message.clear();
             write::error(&mut message, id, to.writes_null_id(), &error.to_error_object(to));
         }

@@ -29,7 +29,7 @@ pub(crate) fn subscribe(connection: &ServerConnection, request: IncomingRequest<
     let max = (config.max_subscriptions, config.max_subscription_bytes);
     let begin = |bytes| connection.limits.acquire(CallerKey::of_caller(request.caller), None, bytes).ok();
     if !listener.subscribe(uri, max, begin) {
-        return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
+        return Err(RpcError::InvalidRequest("Too many subscriptions".into()).with("limit", max.0));
     }
     connection.send_result::<Subscribe>(request, EmptyResult::new());
     Ok(())
@@ -122,8 +122,11 @@ fn grant(
     granted.prompts_list_changed = list(requested.prompts_list_changed, ListKind::Prompt);
     granted.resources_list_changed = list(requested.resources_list_changed, ListKind::Resource);
     if let Some(uris) = requested.resource_subscriptions.filter(|_| has(ListKind::Resource)) {
-        if uris.len() > connection.config.max_subscriptions {
-            return Err(RpcError::InvalidParams("Invalid params: too many `resourceSubscriptions`".into()));
+        let limit = connection.config.max_subscriptions;
+        if uris.len() > limit {
+            return Err(RpcError::InvalidParams("Invalid params: too many `resourceSubscriptions`".into())
+                .with("path", "notifications.resourceSubscriptions")
+                .with("limit", limit));
         }
         let known = uris.into_iter().filter(|uri| can_read(connection, request, uri)).collect();
         granted.resource_subscriptions = Some(known);

@@ -44,7 +44,9 @@ pub(crate) fn call(
         None => Raw::empty_object(),
         Some(arguments) if arguments.is_object() => arguments,
         Some(_) => {
-            return Err(RpcError::InvalidParams("Invalid params: `arguments` must be an object".into()));
+            return Err(RpcError::InvalidParams("Invalid params: `arguments` must be an object".into())
+                .with("path", "arguments")
+                .with("expected", "an object"));
         }
     };
     let shared = &connection.server.shared;

@@ -100,7 +100,17 @@ fn decide_stateless(
     head: &RequestHeaders<'_>,
     claimed: &str,
 ) -> Result<PostDecision, HttpError> {
-    let mismatch = |text: &'static str| HttpError::for_newest(400, RpcError::HeaderMismatch(text.into()));
+    let mismatch = |text: &'static str| {
+        let error =
+            RpcError::HeaderMismatch(text.into()).with("header", VERSION_HEADER).with("expected", claimed);
+        HttpError::for_newest(
+            400,
+            match head.version {
+                OptionalHeader::Present(received) => error.with("received", received),
+                OptionalHeader::Absent | OptionalHeader::Ambiguous => error,
+            },
+        )
+    };
     match head.version {
         // Row 4.
         OptionalHeader::Absent => Err(mismatch("`MCP-Protocol-Version` is missing")),
@@ -149,7 +159,10 @@ fn decide_handshake(
         (Initialize::NAME, _) => {
             let offered = meta.offered_version().ok_or_else(|| {
                 let text = "Invalid params: `initialize` needs `protocolVersion`";
-                HttpError::new(400, RpcError::InvalidParams(text.into()), Revision::NEWEST_HANDSHAKE)
+                let error = RpcError::InvalidParams(text.into())
+                    .with("path", "protocolVersion")
+                    .with("supported", served.names());
+                HttpError::new(400, error, Revision::NEWEST_HANDSHAKE)
             })?;
             let agreed = served.negotiate(offered);
             agreed
@@ -176,9 +189,13 @@ fn resolve_session(
         // Row 10: the session's revision counts, even if the header names another one that is served.
         (SessionHeader::Known(revision), _) => Ok(PostDecision::InSession(revision)),
         // Row 12.
-        (SessionHeader::Absent, _) if policy.sessions => Err(HttpError::invalid_request(
+        (SessionHeader::Absent, _) if policy.sessions => Err(HttpError::new(
             400,
-            "No session: send `initialize` first, or speak 2026-07-28 with its `_meta` keys and headers",
+            RpcError::InvalidRequest(
+                "No session: send `initialize` first, or speak 2026-07-28 with its `_meta` keys and headers"
+                    .into(),
+            )
+            .with("supported", policy.served.names()),
             Revision::NEWEST_HANDSHAKE,
         )),
         // Row 13.
@@ -211,10 +228,7 @@ fn handshake_unsupported(
         VersionHeader::Unsupported(text) => text,
         VersionHeader::Handshake(revision) => revision.as_str(),
         _ => {
-            return HttpError::for_newest(
-                400,
-                RpcError::HeaderMismatch("`MCP-Protocol-Version` is missing".into()),
-            );
+            return missing_version(policy);
         }
     };
     HttpError::unsupported_version(requested, policy.served, Revision::NEWEST)
@@ -231,10 +245,7 @@ fn decide_notification(
         return Ok(PostDecision::Accept);
     }
     if policy.served.handshake().is_empty() {
-        return Err(HttpError::for_newest(
-            400,
-            RpcError::HeaderMismatch("`MCP-Protocol-Version` is missing".into()),
-        ));
+        return Err(missing_version(policy));
     }
     resolve_session(policy, head, &version)
 }
@@ -286,11 +297,21 @@ fn decide_batch(
     }
 }
 
+fn missing_version(policy: &HttpPolicy) -> HttpError {
+    let error = RpcError::HeaderMismatch("`MCP-Protocol-Version` is missing".into())
+        .with("header", VERSION_HEADER)
+        .with("supported", policy.served.names());
+    HttpError::for_newest(400, error)
+}
+
 fn missing_meta() -> RpcError {
     let text = format!(
         "Invalid params: `_meta` lacks `{}` and `{}`",
         meta::PROTOCOL_VERSION,
         meta::CLIENT_CAPABILITIES
     );
-    RpcError::InvalidParams(text.into())
+    RpcError::InvalidParams(text.into()).with("path", "_meta")
 }
+
+/// The header that names the version of a request.
+const VERSION_HEADER: &str = "MCP-Protocol-Version";

@@ -30,23 +30,34 @@ pub fn check_stateless_headers(
     offers: impl FnOnce(&str) -> bool,
 ) -> Result<(), HttpError> {
     let deny = |status, error| HttpError::new(status, error, revision);
-    let mismatch = |text: String| deny(400, RpcError::HeaderMismatch(text.into()));
+    let mismatch = |text: &'static str, header: &str, expected: &str, received: OptionalHeader<'_>| {
+        let error = RpcError::HeaderMismatch(text.into()).with("header", header).with("expected", expected);
+        deny(
+            400,
+            match received {
+                OptionalHeader::Present(received) => error.with("received", received),
+                OptionalHeader::Absent | OptionalHeader::Ambiguous => error,
+            },
+        )
+    };
     // 1. The client's description of itself.
     meta.check_client_meta().map_err(|error| deny(400, error))?;
     // 2. The version and its header: checked by the decision that led here.
     // 3. `Mcp-Method`. Whitespace around a value is not part of it; case matters.
+    let wrong_method = |text| mismatch(text, "Mcp-Method", &request.method, headers.method);
     match headers.method {
         OptionalHeader::Present(method) if method.trim_ascii() == request.method => {}
-        OptionalHeader::Absent => return Err(mismatch("`Mcp-Method` is missing".to_owned())),
-        _ => return Err(mismatch("`Mcp-Method` differs from the method in the body".to_owned())),
+        OptionalHeader::Absent => return Err(wrong_method("`Mcp-Method` is missing")),
+        _ => return Err(wrong_method("`Mcp-Method` differs from the method in the body")),
     }
     // 4. `Mcp-Name`, if the method has one. If the body lacks it, step 6 reports that.
     let method = canonical_method(&request.method);
     if let Some(Some(name)) = meta.mcp_name(method) {
+        let wrong_name = |text| mismatch(text, "Mcp-Name", name, headers.name);
         match headers.name {
-            OptionalHeader::Absent => return Err(mismatch("`Mcp-Name` is missing".to_owned())),
+            OptionalHeader::Absent => return Err(wrong_name("`Mcp-Name` is missing")),
             OptionalHeader::Present(value) if header::decode(value).as_deref() == Some(name) => {}
-            _ => return Err(mismatch("`Mcp-Name` differs from the name in the body".to_owned())),
+            _ => return Err(wrong_name("`Mcp-Name` differs from the name in the body")),
         }
     }
     // 5. The method: known to the protocol here, or the server's own.

@@ -44,6 +44,36 @@ async fn method_header_must_match_the_body() {
 }
 
 #[tokio::test]
+async fn mismatch_names_the_header_and_both_values() {
+    let (server, _) = counted();
+    let serving = TestServer::start(&server).await;
+    let request = || Request::stateless(call("ran", json!({})));
+    let long = "x".repeat(1_000);
+    let wrong = [
+        (
+            request().replace_header("Mcp-Name", "other"),
+            json!({"header": "Mcp-Name", "expected": "ran", "received": "other"}),
+        ),
+        (request().without_header("Mcp-Name"), json!({"header": "Mcp-Name", "expected": "ran"})),
+        (
+            request().replace_header("Mcp-Method", "tools/list"),
+            json!({"header": "Mcp-Method", "expected": "tools/call", "received": "tools/list"}),
+        ),
+        (
+            request().replace_header("MCP-Protocol-Version", "2025-11-25"),
+            json!({"header": "MCP-Protocol-Version", "expected": MODERN, "received": "2025-11-25"}),
+        ),
+        (
+            request().replace_header("Mcp-Name", &long),
+            json!({"header": "Mcp-Name", "expected": "ran", "received": format!("{}…", &long[..200])}),
+        ),
+    ];
+    for (request, data) in wrong {
+        assert_eq!(serving.send(request).await.json()["error"]["data"], data);
+    }
+}
+
+#[tokio::test]
 async fn name_header_must_match_the_body() {
     // T-11
     let (safe, danger) = (Count::default(), Count::default());

@@ -165,13 +165,14 @@ pub(crate) fn unseal_state(
     let sealed = ring.recognize(state, config.max_state_bytes).map_err(refuse)?;
     if let Some(name) = find_duplicate_name(&binding.arguments) {
         let text = format!("Invalid params: `arguments`: {}", duplicate_name_text(&name));
-        return Err(RpcError::InvalidParams(text.into()));
+        return Err(RpcError::InvalidParams(text.into()).with("path", "arguments"));
     }
     sealed.open(&slices(&binding.parts(principal)), SystemTime::now()).map_err(refuse)
 }
 
 fn invalid_state(reason: &str) -> RpcError {
     RpcError::InvalidParams(format!("Invalid params: `{REQUEST_STATE}` {reason}").into())
+        .with("path", REQUEST_STATE)
 }
 
 impl StateBinding {

@@ -137,7 +137,8 @@ impl Round {
     pub(super) async fn fail_invalid_answer<T>(&self, driver: &DriverHandle, key: &str, text: &str) -> T {
         let key: String = key.chars().take(60).collect();
         let error =
-            RpcError::InvalidParams(format!("Invalid params: `{INPUT_RESPONSES}` {key:?}: {text}").into());
+            RpcError::InvalidParams(format!("Invalid params: `{INPUT_RESPONSES}` {key:?}: {text}").into())
+                .with("path", format!("{INPUT_RESPONSES}.{key}"));
         self.lock().error = Some(error);
         driver.wake();
         std::future::pending().await

@@ -36,7 +36,7 @@ pub(super) fn check_host(
     }
     let text = "Forbidden: this server does not serve the host that the request names; \
                 `Http::allow_host` allows one";
-    Err(StatusError(StatusCode::FORBIDDEN, text))
+    Err(StatusError::new(StatusCode::FORBIDDEN, text))
 }
 
 /// Checks that web pages of this origin may call the server.
@@ -53,7 +53,7 @@ pub(super) fn check_origin(origin: OptionalHeader<'_>, http: &Http) -> Result<()
         return Ok(());
     }
     let text = "Forbidden: pages of this origin may not call this server; `Http::allow_origin` allows one";
-    Err(StatusError(StatusCode::FORBIDDEN, text))
+    Err(StatusError::new(StatusCode::FORBIDDEN, text))
 }
 
 fn is_allowed_host(authority: &[u8], http: &Http, local_ip: Option<IpAddr>) -> bool {

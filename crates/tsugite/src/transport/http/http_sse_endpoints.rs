@@ -72,7 +72,7 @@ pub(super) fn find_connection(
     let query = head.uri.query().unwrap_or_default();
     let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId="));
     let found = id.and_then(|id| state.http_sse_sessions.find(id, head.principal.as_ref()));
-    found.ok_or(StatusError(StatusCode::NOT_FOUND, "Session not found"))
+    found.ok_or(StatusError::new(StatusCode::NOT_FOUND, "Session not found"))
 }
 
 /// Handles a message of a caller. The response is sent on the stream.

@@ -44,7 +44,8 @@ where
 
 /// Why a body was not read.
 enum RequestBodyError {
-    TooLarge,
+    /// The body has more bytes than the limit.
+    TooLarge(usize),
     Timeout,
     Incomplete,
     Limit(LimitError),
@@ -53,16 +54,17 @@ enum RequestBodyError {
 impl From<RequestBodyError> for StatusError {
     fn from(error: RequestBodyError) -> Self {
         match error {
-            RequestBodyError::TooLarge => StatusError(
+            RequestBodyError::TooLarge(limit) => StatusError::new(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 "Content too large: the body is over the limit of this server",
-            ),
+            )
+            .limit(limit),
             RequestBodyError::Timeout => {
-                StatusError(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive")
+                StatusError::new(StatusCode::REQUEST_TIMEOUT, "The body took too long to arrive")
             }
             RequestBodyError::Limit(error) => error.into(),
             RequestBodyError::Incomplete => {
-                StatusError(StatusCode::BAD_REQUEST, "The body ended before it was whole")
+                StatusError::new(StatusCode::BAD_REQUEST, "The body ended before it was whole")
             }
         }
     }
@@ -82,7 +84,7 @@ impl RequestBodyReader {
     /// Fails if the length that the body declares is over the limit.
     fn new<B: Body>(body: &B, max_bytes: usize) -> Result<Self, RequestBodyError> {
         match body.size_hint().lower() > max_bytes as u64 {
-            true => Err(RequestBodyError::TooLarge),
+            true => Err(RequestBodyError::TooLarge(max_bytes)),
             false => Ok(Self { first_chunk: Bytes::new(), buffer: None, max_bytes, permit: None }),
         }
     }
@@ -120,7 +122,7 @@ impl RequestBodyReader {
             let Ok(mut data) = frame.into_data() else { continue };
             let length = data.remaining();
             if self.len() + length > self.max_bytes {
-                return Poll::Ready(Err(RequestBodyError::TooLarge));
+                return Poll::Ready(Err(RequestBodyError::TooLarge(self.max_bytes)));
             }
             if let Some(permit) = &mut self.permit
                 && let Err(error) = permit.grow(length)

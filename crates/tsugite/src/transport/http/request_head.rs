@@ -55,7 +55,8 @@ impl RequestHead {
     ) -> Result<(Self, B), StatusError> {
         let (mut parts, body) = request.into_parts();
         if parts.headers.len() > MAX_HEADERS {
-            return Err(StatusError(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "Too many headers"));
+            return Err(StatusError::new(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "Too many headers")
+                .limit(MAX_HEADERS));
         }
         let mut head = Self {
             method: parts.method,
@@ -149,7 +150,7 @@ impl RequestHead {
             true => Ok(()),
             false => {
                 let text = "Unsupported media type: `Content-Type` must be `application/json`";
-                Err(StatusError(StatusCode::UNSUPPORTED_MEDIA_TYPE, text))
+                Err(StatusError::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, text))
             }
         }
     }
@@ -163,7 +164,7 @@ impl RequestHead {
             false => {
                 let text = "Not acceptable: `Accept` must take `application/json`, and `text/event-stream` for messages \
                             before the result";
-                Err(StatusError(StatusCode::NOT_ACCEPTABLE, text))
+                Err(StatusError::new(StatusCode::NOT_ACCEPTABLE, text))
             }
         }
     }

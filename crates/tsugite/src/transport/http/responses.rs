@@ -8,7 +8,7 @@ use http::header::{
 use http::response::Builder;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use tsugite_core::jsonrpc::{Id, ParseError, write};
-use tsugite_core::revision::{Revision, RpcError};
+use tsugite_core::revision::{ErrorText, Revision, RpcError};
 use tsugite_core::session::http::{HttpError, status_for_code};
 
 use super::response_body::HttpBody;
@@ -59,10 +59,24 @@ pub(super) fn empty(status: StatusCode) -> Response<HttpBody> {
 }
 
 /// A request that is rejected before its body is parsed.
-pub(super) struct StatusError(pub(super) StatusCode, pub(super) &'static str);
+pub(super) struct StatusError {
+    status: StatusCode,
+    text: ErrorText,
+}
+
+impl StatusError {
+    pub(super) fn new(status: StatusCode, text: &'static str) -> Self {
+        Self { status, text: text.into() }
+    }
+
+    /// Tells the client the limit that its request exceeds.
+    pub(super) fn limit(self, limit: usize) -> Self {
+        Self { text: self.text.with("limit", limit), ..self }
+    }
+}
 
 impl From<StatusError> for Response<HttpBody> {
-    fn from(StatusError(status, text): StatusError) -> Self {
+    fn from(StatusError { status, text }: StatusError) -> Self {
         status_error(status, text)
     }
 }
@@ -83,7 +97,7 @@ impl From<LimitError> for StatusError {
 }
 
 /// An error response to a request whose body was not parsed.
-pub(super) fn status_error(status: StatusCode, text: &'static str) -> Response<HttpBody> {
+pub(super) fn status_error(status: StatusCode, text: impl Into<ErrorText>) -> Response<HttpBody> {
     let error = match status {
         StatusCode::PAYLOAD_TOO_LARGE => RpcError::TooLarge(text.into()),
         _ => RpcError::InvalidRequest(text.into()),

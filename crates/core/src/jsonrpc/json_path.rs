@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 ///
 /// `text` is valid JSON. The path names the last element before the position: a value, a member name, or an opened
 /// container.
-pub(super) fn path_at(text: &str, line: usize, column: usize) -> String {
+pub fn path_at(text: &str, line: usize, column: usize) -> String {
     let before: usize = text.split_inclusive('\n').take(line.saturating_sub(1)).map(str::len).sum();
     let end = text.len().min(before.saturating_add(column));
     let mut open: Vec<PathStep<'_>> = Vec::new();
@@ -62,7 +62,7 @@ enum PathStep<'a> {
 }
 
 /// The length of the string literal at the start of `text`, with both quotes.
-pub(super) fn string_length(text: &str) -> usize {
+pub fn string_length(text: &str) -> usize {
     let mut escaped = false;
     for (at, byte) in text.bytes().enumerate().skip(1) {
         match byte {
