@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use serde_json::Number;
 
 use super::OrderedMap;
-use super::elicitation::FieldValue;
+use super::elicitation::{FieldValue, FormParams};
 use super::form::{ChoiceOptions, Field, FieldKind, FormSchema, TextFormat};
 use crate::jsonrpc::JsonError;
 
@@ -64,6 +64,25 @@ impl FormSchema {
         };
         self.properties.iter().find(|(name, field)| typed(field) && secret(name, field)).map(|(name, _)| name)
     }
+}
+
+impl FormParams {
+    /// The place of a clickable URL: `message`, or the name of a field whose title or description has one. Forms must
+    /// have none, since a user could be led to another page without the checks of URL elicitation.
+    pub fn clickable_url(&self) -> Option<&str> {
+        if has_url(&self.message) {
+            return Some("message");
+        }
+        let has = |field: &Field| {
+            [&field.title, &field.description].into_iter().flatten().any(|text| has_url(text))
+        };
+        self.requested_schema.properties.iter().find(|(_, field)| has(field)).map(|(name, _)| name)
+    }
+}
+
+fn has_url(text: &str) -> bool {
+    let text = text.to_ascii_lowercase();
+    text.contains("http://") || text.contains("https://")
 }
 
 /// The expected and the actual value.

@@ -10,6 +10,8 @@
 mod form_check;
 mod map_only;
 pub(crate) mod meta_key_error;
+mod model_choice;
+mod sampling_check;
 mod trace_context;
 mod url_target;
 mod wire;
@@ -67,6 +69,7 @@ pub use lifecycle::{InitializeParams, InitializeResult};
 pub use logging::{Level, LogParams};
 pub use meta::{ClientMeta, Meta};
 pub use meta_key_error::MetaKeyError;
+pub use model_choice::ModelProfile;
 pub use mrtr::{InputRequest, InputRequests, InputRequired, InputResponses, MaybeInputRequired};
 pub use ordered_map::OrderedMap;
 pub use pagination::PaginatedParams;

@@ -155,6 +155,14 @@ wire! {
     }
 }
 
+impl Tool {
+    /// The name to show to people: the title, else the title of the annotations, else the name.
+    pub fn display_name(&self) -> &str {
+        let annotated = self.annotations.as_ref().and_then(|annotations| annotations.title.as_deref());
+        self.title.as_deref().or(annotated).unwrap_or(&self.name)
+    }
+}
+
 wire! {
     /// The result of a tool.
     #[doc(alias = "CallToolResult")]
@@ -279,3 +287,18 @@ impl HasMeta for CallOutput {
 cacheable!(ListResult);
 complete!(ListResult);
 has_meta!(ListResult, CallParams);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn display_name_prefers_the_title() {
+        // TOOL-045
+        let tool = || Tool::new("name", Schema::from(serde_json::json!({"type": "object"})));
+        let hints = || ToolAnnotations::new().title("hint");
+        assert_eq!(tool().display_name(), "name");
+        assert_eq!(tool().annotations(hints()).display_name(), "hint");
+        assert_eq!(tool().annotations(hints()).title("title").display_name(), "title");
+    }
+}

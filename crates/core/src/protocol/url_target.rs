@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn target_names_the_host_and_its_risks() {
-        // ELIC-042
+        // ELIC-042, F-14
         for (url, host, is_encrypted, is_international) in [
             ("https://example.com/a?b=c@d", "example.com", true, false),
             ("HTTPS://Example.COM:8443", "example.com", true, false),

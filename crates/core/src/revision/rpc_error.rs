@@ -225,7 +225,8 @@ impl RpcError {
     /// The error that a peer of `from` meant when it responded to `method`.
     ///
     /// -32002 is a missing resource on every revision, since servers lag behind, but only for requests about resources.
-    /// Invalid params stay invalid params: only the sender knows what was wrong.
+    /// So is -32602 with a `uri` in its data, for `resources/read`. Other invalid params stay invalid params: only the
+    /// sender knows what was wrong.
     pub fn from_error_object(error: ErrorObject, method: &str, from: Revision) -> Self {
         let about_resource =
             [resources::Read::NAME, resources::Subscribe::NAME, resources::Unsubscribe::NAME];
@@ -233,6 +234,13 @@ impl RpcError {
             code::RESOURCE_NOT_FOUND if about_resource.contains(&method) => {
                 let uri = read_data::<UriData>(&error).map(|data| data.uri).unwrap_or_default();
                 RpcError::ResourceNotFound { uri }
+            }
+            // 2026-07-28: a missing resource is -32602 with its URI ("Resources", "Error Handling").
+            INVALID_PARAMS if method == resources::Read::NAME && from.is_stateless() => {
+                match read_data::<UriData>(&error) {
+                    Some(data) => RpcError::ResourceNotFound { uri: data.uri },
+                    None => RpcError::Other(error),
+                }
             }
             // Some servers respond "method not found" for an unknown tool. 2025-11-25 also does so for tools that are
             // misused as tasks.

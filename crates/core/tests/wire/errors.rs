@@ -105,3 +105,16 @@ fn batches_of_2025_03_26_fit_its_schema() {
     let array: Value = serde_json::from_slice(&answers.finish().unwrap()).unwrap();
     Official::of(Revision::V2025_03_26).accept("JSONRPCBatchResponse", &array);
 }
+
+#[test]
+fn both_codes_of_a_missing_resource_are_understood() {
+    // RSRC-019
+    let read = |code: i64, data: serde_json::Value| {
+        let error = ErrorObject::new(code, "m").data(&data);
+        RpcError::from_error_object(error, "resources/read", Revision::V2026_07_28)
+    };
+    let missing = RpcError::ResourceNotFound { uri: "x:y".to_owned() };
+    assert_eq!(read(-32602, serde_json::json!({"uri": "x:y"})), missing);
+    assert_eq!(read(-32002, serde_json::json!({"uri": "x:y"})), missing);
+    assert!(matches!(read(-32602, serde_json::json!({"path": "uri"})), RpcError::Other(_)));
+}

@@ -13,6 +13,7 @@ use tsugite::protocol::{CacheScope, PromptArgument, Reference};
 use tsugite::server::CompletionRequest;
 use tsugite_testkit::fixture;
 use tsugite_testkit::http::TestServer;
+use tsugite_testkit::log::Warnings;
 
 async fn tour(client: &Client, revision: Revision) -> tsugite::Result<()> {
     assert_eq!(client.revision(), revision);
@@ -412,6 +413,27 @@ async fn meta_keys_that_a_caller_must_not_set_are_refused() {
         assert!(matches!(refused.kind(), ErrorKind::Config(text) if text.contains(key)), "{refused}");
     }
     assert_eq!(*sent.lock().unwrap(), 0);
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn subscription_says_what_the_server_granted() {
+    // SUBS-006, SUBS-008
+    let warnings = Warnings::capture();
+    let server = fixture::by_name("only_tools").unwrap();
+    let client = Client::in_process(&server).revision(Revision::NEWEST).await.unwrap();
+    let mut tools = client.listen(ChangeFilter::new().tools()).await.unwrap();
+    assert_eq!(tools.acknowledged(), Some(ChangeFilter::new().tools()));
+    warnings.take();
+    let mut more = client.listen(ChangeFilter::new().tools().prompts().resource("x:y")).await.unwrap();
+    assert_eq!(more.acknowledged(), Some(ChangeFilter::new().tools()));
+    assert_eq!(warnings.take(), ["the server reports only some of the changes"]);
+    // Both are open at the same time, and both report the change.
+    server.add(Tool::new("new").handler(async || "new")).unwrap();
+    assert_eq!(tools.next().await.unwrap().unwrap(), Change::Tools);
+    assert_eq!(more.next().await.unwrap().unwrap(), Change::Tools);
+    let older = Client::in_process(&server).revision(Revision::NEWEST_HANDSHAKE).await.unwrap();
+    let older = older.listen(ChangeFilter::new().tools()).await.unwrap();
+    assert_eq!(older.acknowledged(), None);
 }
 
 #[tokio::test]

@@ -61,7 +61,7 @@ async fn burst_of_a_thousand_notifications_passes() {
 
 #[tokio::test(start_paused = true)]
 async fn progress_beyond_the_burst_is_coalesced() {
-    // PROG-010
+    // PROG-010, F-31
     for revision in Revisions::ALL.newest_first() {
         let all = notifications_of(&server(), revision, "counts", 5_000).await;
         assert_eq!(all.len(), 1_001, "{revision}");

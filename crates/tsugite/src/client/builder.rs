@@ -18,7 +18,9 @@ use tsugite_core::revision::{Revision, Revisions, RpcError};
 use tsugite_core::session::probe::ProbeRecord;
 
 use super::client_error::{ClientError, Result};
-use super::client_handler::{Change, ClientHandler, FormResponse, UrlResponse, request_callback};
+use super::client_handler::{
+    Change, ClientHandler, ElicitationLimit, FormResponse, UrlResponse, request_callback,
+};
 use super::client_settings::{ClientSettings, Direction};
 use super::client_state::ClientState;
 use super::http::{Authorizer, ProxySetting};
@@ -140,6 +142,13 @@ impl ClientBuilder {
     /// Sets how often a server may ask for input during one call; 10 by default.
     pub fn max_rounds(mut self, rounds: usize) -> Self {
         self.settings.max_rounds = rounds;
+        self
+    }
+
+    /// Sets how many forms and web pages a server may ask for per minute; 60 by default. A request beyond that is refused
+    /// without asking the user.
+    pub fn max_elicitations_per_minute(mut self, elicitations: u32) -> Self {
+        self.settings.handlers.elicitation_limit = ElicitationLimit::new(elicitations);
         self
     }
 

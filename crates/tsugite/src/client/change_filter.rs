@@ -76,6 +76,18 @@ impl ChangeFilter {
         }
     }
 
+    /// The part of this filter that the server granted.
+    pub(super) fn granted(&self, granted: &SubscriptionFilter) -> Self {
+        let has = |wanted: bool, granted: Option<bool>| wanted && granted == Some(true);
+        let uris = granted.resource_subscriptions.as_deref().unwrap_or_default();
+        Self {
+            tools: has(self.tools, granted.tools_list_changed),
+            prompts: has(self.prompts, granted.prompts_list_changed),
+            resources: has(self.resources, granted.resources_list_changed),
+            uris: self.uris.iter().filter(|uri| uris.contains(uri)).cloned().collect(),
+        }
+    }
+
     pub(super) fn to_listen_filter(&self) -> SubscriptionFilter {
         let mut filter = SubscriptionFilter::new();
         if self.tools {

@@ -2,10 +2,14 @@
 //!
 //! The same handlers answer the requests of a server up to 2025-11-25 and the input requests in a result of 2026-07-28.
 
+mod elicitation_limit;
+
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
+
+pub(super) use elicitation_limit::ElicitationLimit;
 
 use crate::shared::log;
 use crate::shared::panic::PanicError;
@@ -246,6 +250,7 @@ pub(super) struct ClientHandlers {
     pub(super) url: Option<RequestCallback<UrlParams, UrlResponse>>,
     pub(super) sample: Option<RequestCallback<CreateMessageParams, Result<CreateMessageResult, RpcError>>>,
     pub(super) sampling_tools: bool,
+    pub(super) elicitation_limit: ElicitationLimit,
     pub(super) roots: Option<RequestCallback<(), Vec<Root>>>,
     pub(super) log: Option<NotificationCallback<LogParams>>,
     pub(super) progress: Option<NotificationCallback<ProgressParams>>,

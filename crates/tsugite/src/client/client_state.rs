@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use tsugite_core::jsonrpc::Id;
+use tsugite_core::protocol::subscriptions::SubscriptionFilter;
 
 use super::cache::Cache;
 use super::client_error::{ClientError, truncate};
@@ -60,10 +61,11 @@ impl ClientState {
     }
 
     /// Marks a subscription as acknowledged by the server.
-    pub(super) fn acknowledge_subscription(&self, id: &Id<'_>) {
+    pub(super) fn acknowledge_subscription(&self, id: &Id<'_>, granted: Option<SubscriptionFilter>) {
         let queues: Vec<_> = lock(&self.subscription_queues).iter().filter_map(Weak::upgrade).collect();
         for queue in queues {
-            queue.acknowledge(id);
+            // A bridge asks for all that its clients might want.
+            queue.acknowledge(id, granted.as_ref(), self.settings.observer.is_none());
         }
     }
 

@@ -119,7 +119,9 @@ impl ClientConnection {
             }
             subscriptions::Acknowledged::NAME => {
                 if let Some(id) = read_meta(notification).and_then(|meta| meta.subscription_id()) {
-                    self.shared.acknowledge_subscription(&id);
+                    let granted = read_notification::<subscriptions::Acknowledged>(params, revision);
+                    self.shared
+                        .acknowledge_subscription(&id, granted.ok().map(|params| params.notifications));
                 }
             }
             other => tracing::debug!(method = other, "ignored an unknown notification"),

@@ -1,5 +1,6 @@
 //! Answers the requests of a server, in both eras, with the client's handlers.
 
+use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::elicitation::{
     self, ElicitAction, ElicitParams, ElicitResult, FormParams, UrlParams,
@@ -86,6 +87,7 @@ async fn elicit(handlers: &ClientHandlers, params: ElicitParams) -> Result<Elici
 
 async fn elicit_form(handlers: &ClientHandlers, form: FormParams) -> Result<ElicitResult, RpcError> {
     let Some(callback) = &handlers.form else { return Err(mode_not_supported("forms")) };
+    handlers.elicitation_limit.admit(Instant::now())?;
     let schema = form.requested_schema.clone();
     match callback(form).await {
         FormResponse::Accept(content) => {
@@ -116,6 +118,7 @@ pub(super) async fn elicit_url(handlers: &ClientHandlers, url: UrlParams) -> Res
         log::warn!("declined to open a URL of the server that is not http or https, or that names a user");
         return Ok(UrlResponse::Decline);
     }
+    handlers.elicitation_limit.admit(Instant::now())?;
     Ok(callback(url).await)
 }
 
@@ -127,6 +130,9 @@ async fn sample(
     if !handlers.sampling_tools && (params.tools.is_some() || params.tool_choice.is_some()) {
         return Err(RpcError::InvalidParams("this client does not support tools for its model".into()));
     }
+    params.check_tool_results().map_err(|text| {
+        RpcError::InvalidParams(format!("Invalid params: {text}").into()).with("path", "messages")
+    })?;
     let result = callback(params).await?;
     check_meta(CreateMessage::NAME, result.meta.iter())?;
     Ok(result)
@@ -175,6 +181,7 @@ mod tests {
     use super::*;
     use crate::client::client_handler::request_callback;
     use serde_json::json;
+    use tsugite_core::protocol::{Role, SamplingBlock};
 
     fn handlers(response: FormResponse) -> ClientHandlers {
         let form = Some(request_callback(move |_| {
@@ -264,8 +271,62 @@ mod tests {
         }
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn elicitations_are_limited_per_minute() {
+        // ELIC-047, F-19
+        let handlers = ClientHandlers {
+            elicitation_limit: crate::client::client_handler::ElicitationLimit::new(2),
+            ..handlers(FormResponse::Decline)
+        };
+        let ask = || async {
+            handle_server_request(&handlers, "elicitation/create", &form(), Revision::NEWEST).await
+        };
+        assert!(ask().await.is_ok() && ask().await.is_ok());
+        let refused = ask().await.unwrap_err().to_error_object(Revision::NEWEST);
+        assert_eq!(refused.message, "the client answers at most 2 elicitations per minute");
+        assert_eq!(refused.data.unwrap().text(), r#"{"limit":2}"#);
+        tokio::time::advance(std::time::Duration::from_secs(30)).await;
+        assert!(ask().await.is_ok() && ask().await.is_err());
+    }
+
+    #[tokio::test]
+    async fn unmatched_tool_results_are_invalid_params() {
+        // SAMP-016, SAMP-012, F-21
+        let result = || Ok(CreateMessageResult::new(Role::Assistant, SamplingBlock::text("x"), "m"));
+        let handlers = |sampling_tools| ClientHandlers {
+            sample: Some(request_callback(move |_| async move { result() })),
+            sampling_tools,
+            ..ClientHandlers::default()
+        };
+        let call = json!({"role": "assistant", "content": {"type": "tool_use", "id": "a", "name": "t", "input": {}}});
+        let answer = json!({"type": "tool_result", "toolUseId": "a", "content": []});
+        let text = json!({"type": "text", "text": "x"});
+        let other = json!({"type": "tool_result", "toolUseId": "b", "content": []});
+        let user = |content: serde_json::Value| json!({"role": "user", "content": content});
+        for (messages, fits) in [
+            (json!([call, user(json!([answer]))]), true),
+            (json!([call]), false),
+            (json!([call, user(text.clone())]), false),
+            (json!([call, user(json!([answer, text]))]), false),
+            (json!([call, user(json!([other]))]), false),
+        ] {
+            let params = raw(json!({"messages": messages, "maxTokens": 1, "tools": []}));
+            let ask = |handlers| async move {
+                handle_server_request(&handlers, CreateMessage::NAME, &params, Revision::V2025_11_25).await
+            };
+            let outcome = ask(handlers(true)).await.map_err(|error| error.code(Revision::V2025_11_25));
+            assert_eq!(outcome.map(|_| ()), if fits { Ok(()) } else { Err(-32602) }, "{messages}");
+        }
+        let params = raw(json!({"messages": [], "maxTokens": 1, "tools": []}));
+        let refused =
+            handle_server_request(&handlers(false), CreateMessage::NAME, &params, Revision::V2025_11_25)
+                .await;
+        assert_eq!(refused.unwrap_err().code(Revision::V2025_11_25), -32602);
+    }
+
     #[tokio::test]
     async fn misleading_urls_are_declined_without_asking() {
+        // F-14
         let asked = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
         let hosts = std::sync::Arc::clone(&asked);
         let callback = move |page: UrlParams| {

@@ -44,6 +44,14 @@ impl Subscription {
     }
 }
 
+impl Subscription {
+    /// The part of the filter that the server reports (from 2026-07-28). `None` up to 2025-11-25, where a server does not
+    /// say.
+    pub fn acknowledged(&self) -> Option<ChangeFilter> {
+        lock(&self.queue.state).granted.clone()
+    }
+}
+
 /// Identifies the listen request that reports the changes of a subscription, also after it is opened again.
 pub(crate) struct SubscriptionSource(Arc<SubscriptionQueue>);
 

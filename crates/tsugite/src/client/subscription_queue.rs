@@ -6,12 +6,14 @@ use std::task::{Context, Poll, Waker};
 
 use indexmap::IndexSet;
 use tsugite_core::jsonrpc::Id;
+use tsugite_core::protocol::subscriptions::SubscriptionFilter;
 
 use super::change_filter::ChangeFilter;
 use super::client_error::{ClientError, ErrorKind, Result};
 use super::client_handler::{self, Change};
 use super::request_id_observer::RequestIdObserver;
 use crate::lock::lock;
+use crate::shared::log;
 
 /// The changes of one subscription that were not taken yet.
 pub(super) struct SubscriptionQueue {
@@ -38,6 +40,8 @@ pub(super) struct SubscriptionState {
     /// Whether the server has acknowledged the subscription at least once.
     pub(super) established: bool,
     pub(super) acknowledged: Option<()>,
+    /// The part of the filter that the server granted, in the stateless era.
+    pub(super) granted: Option<ChangeFilter>,
     waker: Option<Waker>,
 }
 
@@ -73,9 +77,17 @@ impl SubscriptionQueue {
     }
 
     /// Records that the server has acknowledged the listen request.
-    pub(super) fn acknowledge(&self, id: &Id<'_>) {
+    pub(super) fn acknowledge(&self, id: &Id<'_>, granted: Option<&SubscriptionFilter>, warns: bool) {
         if self.has_subscription_id(id) {
+            let granted = granted.map(|granted| self.filter.granted(granted));
+            if let Some(granted) = granted
+                .as_ref()
+                .filter(|granted| **granted != self.filter && self.callback.is_none() && warns)
+            {
+                log::warn!(requested = ?self.filter, ?granted, "the server reports only some of the changes");
+            }
             let mut state = lock(&self.state);
+            state.granted = granted;
             state.established = true;
             state.acknowledged = Some(());
             wake(state);

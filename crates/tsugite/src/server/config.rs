@@ -26,6 +26,8 @@ use crate::shared::validate::{CompileFn, Validator};
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum OutputValidation {
     Disabled,
+    /// Only the results of raw handlers, which no Rust type vouches for.
+    RawOnly,
     /// Only where the schema can be enforced: a debug build must not reject output that a release build accepts.
     BestEffort(CompileFn),
     Required(CompileFn),
@@ -108,7 +110,7 @@ impl Server {
             output_validation: if cfg!(debug_assertions) {
                 OutputValidation::BestEffort(Validator::compile)
             } else {
-                OutputValidation::Disabled
+                OutputValidation::RawOnly
             },
             declare_all_capabilities: false,
             redact: None,

@@ -322,6 +322,9 @@ fn compile_output_validator(
         (OutputValidation::Required(compile), _) | (OutputValidation::BestEffort(compile), Some(_)) => {
             compile(schema).map(Some)
         }
+        // No Rust type vouches for the result of a raw handler, so it is validated in release builds, too.
+        (OutputValidation::RawOnly, Some(compile)) => compile(schema).map(Some),
+        (OutputValidation::RawOnly, None) => Ok(None),
         (OutputValidation::BestEffort(compile), None) => Ok(compile(schema).ok()),
         (OutputValidation::Disabled, Some(compile)) => compile(schema).map(|_| None),
         (OutputValidation::Disabled, None) => Ok(None),
@@ -454,5 +457,22 @@ impl Item for Resource {
 
     fn tags(&self) -> &[String] {
         &self.tags
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn raw_results_are_validated_in_release_builds() {
+        // TOOL-034
+        let schema = Schema::from(serde_json::json!({"type": "object", "required": ["n"]}));
+        let validator = |unvouched, checks| compile_output_validator(&schema, unvouched, checks).unwrap();
+        let raw = validator(Some(Validator::compile as CompileFn), OutputValidation::RawOnly).unwrap();
+        assert!(raw.check(&serde_json::json!({"n": 1})).is_ok());
+        assert!(raw.check(&serde_json::json!({})).is_err());
+        assert!(validator(None, OutputValidation::RawOnly).is_none());
+        assert!(validator(Some(Validator::compile), OutputValidation::Disabled).is_none());
     }
 }

@@ -62,7 +62,7 @@ fn lists(raw: &Raw) -> usize {
 
 #[tokio::test]
 async fn private_results_are_not_shared_between_identities() {
-    // CACH-013
+    // CACH-013, F-26
     for identifies in [false, true] {
         let raw = server("private");
         let (client, user) = client(&raw, identifies).await;
@@ -91,6 +91,7 @@ async fn renewed_token_of_the_same_identity_keeps_the_cache() {
 
 #[tokio::test]
 async fn public_results_are_shared_between_identities() {
+    // F-26
     let raw = server("public");
     let (client, user) = client(&raw, true).await;
     assert_eq!(listed(&client).await, "ann");

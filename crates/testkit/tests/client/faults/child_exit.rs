@@ -206,6 +206,7 @@ async fn revision_guessed_after_a_timeout_is_not_recorded() {
 
 #[tokio::test]
 async fn calls_do_not_restart_a_child_that_always_exits() {
+    // L-10
     let file = Path::new();
     let script = format!("echo started >> {}; handshake; exit 3", file.0.display());
     let client = within(spawn(&script)).await.unwrap();

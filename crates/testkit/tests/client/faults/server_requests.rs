@@ -29,7 +29,7 @@ fn client_with_form_handler(
     go: &Arc<tokio::sync::Semaphore>,
 ) -> ClientBuilder {
     let (count, go) = (Arc::clone(count), Arc::clone(go));
-    spawn(script).on_elicit_form(move |_| {
+    spawn(script).max_elicitations_per_minute(1_000).on_elicit_form(move |_| {
         count.fetch_add(1, Ordering::SeqCst);
         let go = Arc::clone(&go);
         async move {

@@ -10,7 +10,6 @@ mod driver;
 mod form;
 pub mod form_settings;
 mod request_state;
-mod sampling;
 mod url_elicitation;
 
 use std::future::Future;
@@ -304,6 +303,10 @@ impl AskRequest {
                 if let Some(field) = form.requested_schema.secret_field() {
                     return Err(AskError::misused(format!("a form must not ask for a secret: {field:?}")));
                 }
+                if let Some(place) = form.clickable_url() {
+                    let text = format!("a form must not contain a URL, use `url_elicitation`: {place:?}");
+                    return Err(AskError::misused(text));
+                }
                 // A client that declared only URLs is told to declare forms as well.
                 let form = if elicitation.is_some() {
                     ElicitationCapability::new().form(Object::new())
@@ -318,7 +321,7 @@ impl AskRequest {
                 || !elicitation.is_some_and(ElicitationCapability::supports_url))
             .then(|| ClientCapabilities::new().elicitation(ElicitationCapability::new().url(Object::new()))),
             InputRequest::Sample(params) => {
-                sampling::check(params).map_err(AskError::misused)?;
+                check_sampling(params).map_err(AskError::misused)?;
                 missing_sampling_capability(params, declared)
             }
             InputRequest::Roots(_) => {
@@ -331,6 +334,18 @@ impl AskRequest {
             None => Ok(()),
         }
     }
+}
+
+/// Checks the ranges of the priorities, and that tool uses and tool results match.
+fn check_sampling(params: &CreateMessageParams) -> Result<(), String> {
+    let preferences = params.model_preferences.as_ref();
+    let priorities = preferences.map(|preferences| {
+        [preferences.cost_priority, preferences.speed_priority, preferences.intelligence_priority]
+    });
+    if priorities.into_iter().flatten().flatten().any(|priority| !(0.0..=1.0).contains(&priority)) {
+        return Err("model priorities must be between 0 and 1".to_owned());
+    }
+    params.check_tool_results()
 }
 
 fn missing_sampling_capability(

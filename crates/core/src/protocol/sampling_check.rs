@@ -1,22 +1,22 @@
-//! Validates a sampling request before it is sent.
+//! Checks that the tool uses and tool results of a conversation match.
 
 use std::collections::HashSet;
 
-use tsugite_core::protocol::Role;
-use tsugite_core::protocol::content::SamplingBlock;
-use tsugite_core::protocol::sampling::{CreateMessageParams, SamplingMessage};
+use super::Role;
+use super::content::SamplingBlock;
+use super::sampling::{CreateMessageParams, SamplingMessage};
 
-/// Checks value ranges, and that tool uses and tool results match.
-pub(super) fn check(params: &CreateMessageParams) -> Result<(), String> {
-    let preferences = params.model_preferences.as_ref();
-    let priorities = preferences.map(|preferences| {
-        [preferences.cost_priority, preferences.speed_priority, preferences.intelligence_priority]
-    });
-    if priorities.into_iter().flatten().flatten().any(|priority| !(0.0..=1.0).contains(&priority)) {
-        return Err("model priorities must be between 0 and 1".to_owned());
+impl CreateMessageParams {
+    /// Checks that each tool use is answered in the next message, which comes from the user and contains nothing but tool
+    /// results. An error says what is wrong.
+    pub fn check_tool_results(&self) -> Result<(), String> {
+        check(&self.messages)
     }
+}
+
+fn check(messages: &[SamplingMessage]) -> Result<(), String> {
     let mut open: HashSet<&str> = HashSet::new();
-    for message in &params.messages {
+    for message in messages {
         let answered = tool_result_ids(message)?;
         if answered != open {
             return Err(
