@@ -86,8 +86,7 @@ mod tests {
     #[test]
     fn malformed_trace_context_is_not_set() {
         // TRAC-001
-        let mut trace = TraceContext::default();
-        trace.baggage = Some("x".to_owned());
+        let trace = TraceContext { baggage: Some("x".to_owned()), ..TraceContext::default() };
         let mut meta = Meta::new();
         assert_eq!(meta.set_trace_context(&trace), Err(MetaKeyError::new(BAGGAGE, MetaKeyFault::TraceValue)));
         assert!(meta.is_empty());

@@ -120,6 +120,7 @@ impl Accept for OwnedSocket {
         self.listener.accept().await.map(|(socket, _)| (socket, None))
     }
 
+    #[allow(clippy::manual_async_fn, reason = "an `async fn` would borrow `self`")]
     fn serve(&self, guard: ConnGuard, socket: UnixStream) -> impl Future<Output = ()> + Send + 'static {
         let connection = guard.connection.clone();
         async move {
