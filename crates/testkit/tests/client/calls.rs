@@ -437,6 +437,39 @@ async fn subscription_says_what_the_server_granted() {
 }
 
 #[tokio::test]
+async fn call_during_a_round_carries_nothing_of_it() {
+    // M-10
+    let sent = Arc::new(Mutex::new(Vec::<Value>::new()));
+    let (log, slot) = (Arc::clone(&sent), Arc::new(std::sync::OnceLock::<Client>::new()));
+    let other = Arc::clone(&slot);
+    let client = Client::in_process(&fixture::by_name("asking").unwrap())
+        .revision(Revision::NEWEST)
+        .on_wire(move |direction, message| {
+            let message: Value = serde_json::from_str(message).unwrap();
+            if direction == Direction::Sent && message["method"] == "tools/call" {
+                log.lock().unwrap().push(message["params"].clone());
+            }
+        })
+        .on_elicit_form(move |_| {
+            let client = other.get().unwrap().clone();
+            async move {
+                client.call::<String>("t", json!({})).await.unwrap();
+                FormResponse::Decline
+            }
+        })
+        .await
+        .unwrap();
+    slot.set(client.clone()).ok().unwrap();
+    client.call_raw("outcome", json!({})).await.unwrap();
+    let sent = sent.lock().unwrap();
+    let names: Vec<_> = sent.iter().map(|params| params["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["outcome", "t", "outcome"]);
+    let carries =
+        |params: &Value| params.get("requestState").is_some() || params.get("inputResponses").is_some();
+    assert!(!carries(&sent[1]) && carries(&sent[2]), "{sent:?}");
+}
+
+#[tokio::test]
 async fn panic_of_the_wire_callback_does_not_end_the_connection() {
     let server = fixture::server();
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {

@@ -83,7 +83,7 @@ fn subscriber_may_be_set_after_a_failure_was_logged() {
 
 #[test]
 fn warnings_of_a_registration_are_on_stderr() {
-    // TOOL-042
+    // TOOL-042, TOOL-043
     let (stdout, stderr) = run("registration");
     assert_eq!(stdout, [""; 0]);
     assert_eq!(

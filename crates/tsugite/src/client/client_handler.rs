@@ -365,6 +365,24 @@ mod tests {
         assert!(handlers.sample.is_none() && handlers.change.is_none());
     }
 
+    #[test]
+    fn tools_of_the_model_are_declared() {
+        // SAMP-010
+        struct Model(HandlerCapabilities);
+        impl ClientHandler for Model {
+            fn capabilities(&self) -> HandlerCapabilities {
+                self.0
+            }
+        }
+        let declared = |capabilities: HandlerCapabilities| {
+            let mut handlers = ClientHandlers::default();
+            handlers.set_handler(Model(capabilities));
+            handlers.capabilities().sampling.unwrap().tools.is_some()
+        };
+        assert!(declared(HandlerCapabilities::new().sampling().sampling_tools()));
+        assert!(!declared(HandlerCapabilities::new().sampling()));
+    }
+
     #[tokio::test]
     async fn url_handler_declares_no_forms() {
         let url = Some(request_callback(|_| async { UrlResponse::Accept }));
