@@ -1,6 +1,5 @@
 //! Bearer tokens: which requests are let in, and who sent them.
 
-use std::future::Future;
 use std::task::{Context, Poll};
 
 use http::header::{AUTHORIZATION, WWW_AUTHENTICATE};

@@ -138,7 +138,7 @@ impl RequestHead {
         match (is_cross_site, &self.origin) {
             (true, SingleHeader::Absent) => {
                 let text = "Forbidden: pages of other sites may not open a stream";
-                Err(StatusError(StatusCode::FORBIDDEN, text))
+                Err(StatusError::new(StatusCode::FORBIDDEN, text))
             }
             _ => Ok(()),
         }

@@ -84,11 +84,11 @@ impl From<StatusError> for Response<HttpBody> {
 impl From<LimitError> for StatusError {
     fn from(error: LimitError) -> Self {
         match error {
-            LimitError::Caller => StatusError(
+            LimitError::Caller => StatusError::new(
                 StatusCode::TOO_MANY_REQUESTS,
                 "Too many requests: this caller uses its share of the server; try again later",
             ),
-            LimitError::Total => StatusError(
+            LimitError::Total => StatusError::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "Too many requests: the server has as many as it takes; try again later",
             ),
