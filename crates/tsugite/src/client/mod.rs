@@ -323,7 +323,10 @@ impl Client {
         let limit = options.timeouts(&self.inner.shared.settings).idle_timeout;
         match tokio::time::timeout(limit, self.connection()).await {
             Ok(connection) => connection,
-            Err(_) => Err(ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle }.into()),
+            Err(_) => {
+                let error = ClientError::from(ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle });
+                Err(error.with_may_have_run(false))
+            }
         }
     }
 
@@ -345,6 +348,8 @@ impl Client {
         }
         // Boxed because it is large and rarely runs.
         let opened = Box::pin(self.open_connection()).await;
+        // Nothing runs before the connection is open.
+        let opened = opened.map_err(|error| error.with_may_have_run(false));
         *last_failure = opened.as_ref().err().cloned();
         self.inner.connect_attempts.fetch_add(1, Ordering::AcqRel);
         opened
@@ -489,11 +494,25 @@ impl Client {
         self.inner.shared.tools.update(tools, over_http && Era::from(revision).mirrors_headers());
     }
 
-    /// Sends a request until it is answered, as often as sending it again is safe.
+    /// Sends a request until it is answered, as often as sending it again is safe. An error says whether any of the
+    /// attempts may have run.
     async fn send_with_retry(
         &self,
         request: &dyn OutboundRequest,
         options: &Options,
+    ) -> Result<(RawJson, Revision)> {
+        let mut may_have_run = false;
+        let outcome = self.send_attempts(request, options, &mut may_have_run).await;
+        outcome.map_err(|error| error.after_attempts(may_have_run))
+    }
+
+    /// Sends a request until it is answered. Sets `earlier_may_have_run` when it repeats an attempt that
+    /// may have run.
+    async fn send_attempts(
+        &self,
+        request: &dyn OutboundRequest,
+        options: &Options,
+        earlier_may_have_run: &mut bool,
     ) -> Result<(RawJson, Revision)> {
         let (mut repeats, mut attempts) = (0, Attempts::default());
         loop {
@@ -517,6 +536,7 @@ impl Client {
                         return Err(CallError::Disconnected { may_have_run, reason }.into());
                     }
                     repeats += 1;
+                    *earlier_may_have_run |= may_have_run;
                     tracing::debug!(
                         method = request.method(),
                         reason,
@@ -528,7 +548,11 @@ impl Client {
             match connection.era().recover(&connection, request, &error, &mut attempts) {
                 Recovery::Fail => return Err(error),
                 Recovery::Resend => {}
-                Recovery::RefreshTools => Box::pin(self.refresh_tools()).await?,
+                Recovery::RefreshTools => {
+                    // The call itself was refused.
+                    let refreshed = Box::pin(self.refresh_tools()).await;
+                    refreshed.map_err(|error| error.with_may_have_run(false))?;
+                }
                 Recovery::Renegotiate => {
                     *lock(&self.inner.probe_record) = None;
                     connection.abort("the revision is negotiated again");

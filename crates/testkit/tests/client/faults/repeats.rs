@@ -17,7 +17,7 @@ type Serve = fn(&Asked, &mut Wire) -> Then;
 
 const JSON: &str = "content-type: application/json\r\n";
 
-fn error(id: &Value, message: &str) -> String {
+fn error_body(id: &Value, message: &str) -> String {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32050, "message": message}}).to_string()
 }
 
@@ -85,19 +85,19 @@ async fn error_under_the_id_is_the_outcome_whatever_the_status() {
     // JRPC-038
     let rows: [Serve; 4] = [
         |asked, wire| {
-            wire.status(503, JSON, &error(&asked.body["id"], "no"));
+            wire.status(503, JSON, &error_body(&asked.body["id"], "no"));
             Then::Keep
         },
         |asked, wire| {
-            wire.status(400, JSON, &error(&asked.body["id"], "Checkout session already paid"));
+            wire.status(400, JSON, &error_body(&asked.body["id"], "Checkout session already paid"));
             Then::Keep
         },
         |asked, wire| {
-            wire.status(429, &format!("{JSON}retry-after: 0\r\n"), &error(&asked.body["id"], "no"));
+            wire.status(429, &format!("{JSON}retry-after: 0\r\n"), &error_body(&asked.body["id"], "no"));
             Then::Keep
         },
         |asked, wire| {
-            wire.status(500, JSON, &error(&asked.body["id"], "no"));
+            wire.status(500, JSON, &error_body(&asked.body["id"], "no"));
             Then::Keep
         },
     ];
@@ -146,7 +146,7 @@ async fn busy_server_is_retried_only_for_harmless_requests() {
         // An error that names no request is not the outcome of one.
         (
             |_, wire| {
-                wire.status(503, &format!("{JSON}retry-after: 0\r\n"), &error(&Value::Null, "session"));
+                wire.status(503, &format!("{JSON}retry-after: 0\r\n"), &error_body(&Value::Null, "session"));
                 Then::Keep
             },
             503,
@@ -324,7 +324,7 @@ async fn challenge_is_judged_by_its_status() {
         let first = AtomicUsize::new(0);
         let raw = Raw::after_hello(move |asked, wire| {
             match first.fetch_add(1, Ordering::SeqCst) {
-                0 => wire.status(code, &format!("{JSON}{challenge}"), &error(&asked.body["id"], "no")),
+                0 => wire.status(code, &format!("{JSON}{challenge}"), &error_body(&asked.body["id"], "no")),
                 _ => wire.json(&asked.answer("done")),
             }
             Then::Keep
@@ -360,9 +360,69 @@ async fn lost_connection_repeats_only_harmless_requests() {
 }
 
 #[tokio::test]
+async fn earlier_attempt_that_may_have_run_is_not_forgotten() {
+    // The first attempt is lost, every later one is refused because the session is unknown.
+    let first = AtomicUsize::new(0);
+    let raw = Raw::after_hello(move |_, wire| match first.fetch_add(1, Ordering::SeqCst) {
+        0 => Then::Reset,
+        _ => {
+            wire.status(404, "", "");
+            Then::Keep
+        }
+    });
+    let client = within(raw.client()).await.unwrap();
+    let error = within(client.call::<String>("t", json!({})).idempotent()).await.unwrap_err();
+    assert_eq!(raw.calls(), 3);
+    assert!(error.may_have_run(), "{error}");
+    assert!(matches!(error.kind(), ErrorKind::ConnectionLost { may_have_run: true, .. }), "{error}");
+    assert!(error.to_string().ends_with("; the call may have run"), "{error}");
+
+    // The same, and then the server answers with an error, or does not process the call.
+    for code in [405, 200] {
+        let first = AtomicUsize::new(0);
+        let raw = Raw::after_hello(move |asked, wire| {
+            match first.fetch_add(1, Ordering::SeqCst) {
+                0 => return Then::Reset,
+                _ => wire.status(code, JSON, &error_body(&asked.body["id"], "no")),
+            }
+            Then::Keep
+        });
+        let client = within(raw.client().repeatable_tool("t")).await.unwrap();
+        let error = call_tool(&raw, &client).await.outcome.unwrap_err();
+        assert!(error.may_have_run() && error.to_string().ends_with("; the call may have run"), "{error}");
+    }
+
+    // The server was busy, and is gone when it is tried again.
+    let raw = Raw::once(|_, wire| {
+        wire.status(503, "retry-after: 0\r\nconnection: close\r\n", "");
+        Then::Close
+    });
+    let client = within(raw.modern()).await.unwrap();
+    let error = within(client.call::<String>("t", json!({})).idempotent()).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Connect { .. }), "{error}");
+    assert!(error.may_have_run() && error.to_string().ends_with("; the call may have run"), "{error}");
+    // A call that begins now cannot have run.
+    let error = within(client.call::<String>("t", json!({})).idempotent()).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Connect { .. }) && !error.may_have_run(), "{error}");
+}
+
+#[tokio::test]
+async fn reconnect_that_fails_says_that_the_call_may_have_run() {
+    let file = super::shell::Path::new();
+    let script = format!(
+        "echo started >> {0}; [ $(wc -l < {0}) = 1 ] || exit 3; hello; hear; exit 0",
+        file.0.display()
+    );
+    let client = within(super::shell::spawn(&script)).await.unwrap();
+    let error = within(client.call::<String>("t", json!({})).idempotent()).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::Connect { .. }), "{error}");
+    assert!(error.may_have_run() && error.to_string().ends_with("; the call may have run"), "{error}");
+}
+
+#[tokio::test]
 async fn text_of_a_400_does_not_end_a_session() {
     let raw = server(|_, wire| {
-        wire.status(400, JSON, &error(&Value::Null, "Bad Request: No valid session ID provided"));
+        wire.status(400, JSON, &error_body(&Value::Null, "Bad Request: No valid session ID provided"));
         Then::Keep
     });
     let handshakes = || raw.count(|asked| asked.method() == "initialize");
@@ -383,11 +443,11 @@ async fn text_of_a_400_does_not_end_a_session() {
 /// The tool runs once for each of these, through whatever is in between.
 const RUNS_ONCE: [Serve; 4] = [
     |asked, wire| {
-        wire.status(503, JSON, &error(&asked.body["id"], "no"));
+        wire.status(503, JSON, &error_body(&asked.body["id"], "no"));
         Then::Keep
     },
     |asked, wire| {
-        wire.status(400, JSON, &error(&asked.body["id"], "session"));
+        wire.status(400, JSON, &error_body(&asked.body["id"], "session"));
         Then::Keep
     },
     |_, wire| {

@@ -44,6 +44,8 @@ pub(in crate::client) struct ResponseReader {
     body: Incoming,
     /// The body, if it was read already.
     buffered: Option<Bytes>,
+    /// Whether the request was sent before, and may have run then.
+    pub(in crate::client) may_have_run_before: bool,
     connection: Option<PooledConnection>,
 }
 
@@ -90,6 +92,27 @@ impl HttpEndpoint {
         body: Bytes,
         repeat: Repeat<'_>,
     ) -> Result<ResponseReader, CallError> {
+        let mut may_have_run = false;
+        let outcome = self.send_attempts(kind, uri, headers, body, repeat, &mut may_have_run).await;
+        match outcome {
+            Ok(mut response) => {
+                response.may_have_run_before = may_have_run;
+                Ok(response)
+            }
+            Err(error) => Err(error.after_attempts(may_have_run)),
+        }
+    }
+
+    /// Sends a request as [`Self::send`] does. Sets `may_have_run` when it repeats an attempt that may have run.
+    async fn send_attempts(
+        &self,
+        kind: RequestKind,
+        uri: &Uri,
+        headers: &(dyn Fn() -> Result<HeaderMap, ClientError> + Sync),
+        body: Bytes,
+        repeat: Repeat<'_>,
+        may_have_run: &mut bool,
+    ) -> Result<ResponseReader, CallError> {
         let mut uri = match self.moved_to.get() {
             Some(moved_to) if *uri == self.uri => moved_to.clone(),
             _ => uri.clone(),
@@ -105,6 +128,7 @@ impl HttpEndpoint {
                         && (status >= 307 || matches!(repeat, Repeat::Unless(_))) =>
                 {
                     redirects += 1;
+                    *may_have_run |= status < 307;
                     let target = self.redirect_target(&response, path())?;
                     if matches!(status, 301 | 308) && uri == self.uri {
                         let _ = self.moved_to.set(target.clone());
@@ -137,6 +161,7 @@ impl HttpEndpoint {
                         return Ok(response);
                     }
                     retries += 1;
+                    *may_have_run = true;
                     tokio::time::sleep(delay).await;
                     continue;
                 }
@@ -206,7 +231,8 @@ impl ResponseReader {
     fn new(response: Response<Incoming>, connection: PooledConnection) -> Self {
         let (head, body) = response.into_parts();
         let (status, headers) = (head.status, head.headers);
-        Self { status, headers, body, buffered: None, connection: Some(connection) }
+        let connection = Some(connection);
+        Self { status, headers, body, buffered: None, may_have_run_before: false, connection }
     }
 
     /// How long the server asks to wait before the next request.

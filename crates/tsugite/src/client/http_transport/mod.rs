@@ -56,7 +56,8 @@ impl StreamableHttp {
         let repeat = if outgoing.harmless { Repeat::Unless(&is_outcome) } else { Repeat::Never };
         let response =
             self.endpoint.send(RequestKind::Call, &self.endpoint.uri, &headers, body, repeat).await?;
-        match response.status {
+        let may_have_run_before = response.may_have_run_before;
+        let outcome = match response.status {
             StatusCode::OK if response.is_stream() => {
                 Box::pin(self.read_event_stream(connection, call, response)).await
             }
@@ -73,7 +74,8 @@ impl StreamableHttp {
                 let session = had_session.then_some(outgoing.method);
                 Box::pin(self.read_error_response(connection, call, response, session)).await
             }
-        }
+        };
+        outcome.map_err(|error| error.after_attempts(may_have_run_before))
     }
 
     /// Sends a probe or `initialize`, and returns the response without judging it.

@@ -76,11 +76,11 @@ pub(super) async fn open(
                     guard = ConnectGuard(Some(sse));
                     probe.receive(probe_outcome(200, Some(&reply)))
                 }
-                Err(CallError::Fatal(error)) => match error.into_kind() {
+                Err(CallError::Fatal(error)) => match error.kind() {
                     ErrorKind::Status { status, .. } if !config.sse_only => {
-                        probe.receive(probe_outcome(status, None))
+                        probe.receive(probe_outcome(*status, None))
                     }
-                    other => return Err(other.into()),
+                    _ => return Err(error),
                 },
                 Err(error) => return Err(error.into()),
             },
