@@ -264,6 +264,7 @@ impl ErrorKind {
                 *may_have_run
             }
             ErrorKind::TimedOut { .. }
+            | ErrorKind::Protocol(_)
             | ErrorKind::TooLarge(_)
             | ErrorKind::MalformedResult { .. }
             | ErrorKind::OutputMismatch { .. } => true,

@@ -407,6 +407,45 @@ async fn earlier_attempt_that_may_have_run_is_not_forgotten() {
 }
 
 #[tokio::test]
+async fn response_that_cannot_be_read_may_belong_to_a_call_that_ran() {
+    let rows: [Serve; 5] = [
+        |_, wire| {
+            wire.status(200, "content-type: text/html\r\n", "<p>welcome</p>");
+            Then::Keep
+        },
+        |_, wire| {
+            wire.status(200, JSON, "[]");
+            Then::Keep
+        },
+        |_, wire| {
+            wire.status(200, JSON, "");
+            Then::Keep
+        },
+        |_, wire| {
+            wire.json(&json!({"jsonrpc": "2.0", "id": 4711, "result": {}}));
+            Then::Keep
+        },
+        |_, wire| {
+            wire.json(&json!({"jsonrpc": "2.0", "method": "notifications/message"}));
+            Then::Keep
+        },
+    ];
+    for serve in rows {
+        let raw = server(serve);
+        for builder in builders(&raw) {
+            let client = within(builder).await.unwrap();
+            let Sent { outcome, times } = call_tool(&raw, &client).await;
+            let error = outcome.unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::Protocol(_)) && times == 1, "{error} {times}");
+            assert!(
+                error.may_have_run() && error.to_string().ends_with("; the call may have run"),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
 async fn reconnect_that_fails_says_that_the_call_may_have_run() {
     let file = super::shell::Path::new();
     let script = format!(
