@@ -29,7 +29,7 @@
 
 // - `builder`, `client_settings`: settings. `negotiate`: probes the revision and opens a `connection`.
 // - `era`: where the two eras of the protocol behave differently.
-// - `outgoing`, `incoming`: messages to and from the server. `pending_calls`: requests without a response, and their
+// - `repeat`: sends a request, again where that is safe. `outgoing`, `incoming`: messages to and from the server. `pending_calls`: requests without a response, and their
 //   timeouts.
 // - `liveness`: periodic pings. `restart_backoff`, `listener_restart`: when a child process is started again.
 // - `oversized_line`: the request that a line over the size limit responds to.
@@ -98,7 +98,7 @@ use tokio::time::Instant;
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::mrtr::{InputRequests, InputResponses};
 use tsugite_core::protocol::{Implementation, ServerCapabilities, tools};
-use tsugite_core::revision::{Revision, code};
+use tsugite_core::revision::Revision;
 
 pub use crate::transport::child::{Command, Stderr};
 pub use builder::ClientBuilder;
@@ -117,11 +117,10 @@ pub use tsugite_core::session::probe::{ProbeRecord, TransportKind};
 
 use cache::CacheIdentity;
 use call::TypedRequest;
-use call_error::CallError;
 use client_handler::ClientHandlers;
 use client_state::ClientState;
-use connection::{ClientConnection, OutboundRequest};
-use era::{Attempts, Era, Recovery};
+use connection::ClientConnection;
+use era::Era;
 use http::HttpConfig;
 use line_connection::StreamPair;
 use options::Options;
@@ -494,82 +493,6 @@ impl Client {
         self.inner.shared.tools.update(tools, over_http && Era::from(revision).mirrors_headers());
     }
 
-    /// Sends a request until it is answered, as often as sending it again is safe. An error says whether any of the
-    /// attempts may have run.
-    async fn send_with_retry(
-        &self,
-        request: &dyn OutboundRequest,
-        options: &Options,
-    ) -> Result<(RawJson, Revision)> {
-        let mut may_have_run = false;
-        let outcome = self.send_attempts(request, options, &mut may_have_run).await;
-        outcome.map_err(|error| error.after_attempts(may_have_run))
-    }
-
-    /// Sends a request until it is answered. Sets `earlier_may_have_run` when it repeats an attempt that
-    /// may have run.
-    async fn send_attempts(
-        &self,
-        request: &dyn OutboundRequest,
-        options: &Options,
-        earlier_may_have_run: &mut bool,
-    ) -> Result<(RawJson, Revision)> {
-        let (mut repeats, mut attempts) = (0, Attempts::default());
-        loop {
-            let connection = self.connection_with_timeout(options).await?;
-            let error = match connection.call(request, options).await {
-                Ok(Ok(result)) => {
-                    self.inner.restarts.record_answer(connection.start_number());
-                    connection.take_revision_unverified();
-                    return Ok((result, connection.revision()));
-                }
-                Ok(Err(error)) => {
-                    self.inner.restarts.record_answer(connection.start_number());
-                    let cause = options.failure_cause.as_ref().and_then(|cause| cause.take());
-                    ClientError::from_error_response(error, request.method(), connection.revision())
-                        .with_source(cause)
-                }
-                Err(CallError::Fatal(error)) => error,
-                Err(CallError::Disconnected { may_have_run, reason }) => {
-                    let safe = !may_have_run || connection.is_harmless(request, options);
-                    if !safe || repeats >= MAX_RETRIES || self.inner.closed.load(Ordering::Acquire) {
-                        return Err(CallError::Disconnected { may_have_run, reason }.into());
-                    }
-                    repeats += 1;
-                    *earlier_may_have_run |= may_have_run;
-                    tracing::debug!(
-                        method = request.method(),
-                        reason,
-                        "sending the call again after the connection was lost"
-                    );
-                    continue;
-                }
-            };
-            match connection.era().recover(&connection, request, &error, &mut attempts) {
-                Recovery::Fail => return Err(error),
-                Recovery::Resend => {}
-                Recovery::RefreshTools => {
-                    // The call itself was refused.
-                    let refreshed = Box::pin(self.refresh_tools()).await;
-                    refreshed.map_err(|error| error.with_may_have_run(false))?;
-                }
-                Recovery::Renegotiate => {
-                    *lock(&self.inner.probe_record) = None;
-                    connection.abort("the revision is negotiated again");
-                    // The next call finds the right revision. This one was answered, so it may have run.
-                    if !connection.is_harmless(request, options)
-                        && error.code() != Some(code::UNSUPPORTED_VERSION)
-                    {
-                        return Err(error);
-                    }
-                    if self.connection().await?.era() == connection.era() {
-                        return Err(error);
-                    }
-                }
-            }
-        }
-    }
-
     /// Whether the server is in the same process.
     fn is_in_process(&self) -> bool {
         matches!(self.inner.target, ConnectTarget::InProcess(..))
@@ -619,6 +542,3 @@ impl WeakClient {
         self.0.upgrade().map(|inner| Client { inner })
     }
 }
-
-/// How often a call is sent again because its connection was lost.
-const MAX_RETRIES: u32 = 2;

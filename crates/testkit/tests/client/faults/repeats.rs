@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tsugite::bridge::Bridge;
 use tsugite::client::{Authorizer, Challenge, Client, ClientBuilder, ClientError, ErrorKind, Host, Result};
+use tsugite::prelude::Revision;
 
 use super::raw::{Asked, Raw, Then, Wire, hello};
 use super::{kind, within};
@@ -505,6 +506,59 @@ async fn host_calls_a_tool_once() {
         let outcome: std::result::Result<String, ClientError> = within(host.call("s_t", json!({}))).await;
         assert!(outcome.is_err());
         assert_eq!(raw.calls(), 1);
+    }
+}
+
+#[tokio::test]
+async fn bridge_says_what_is_known_about_a_failed_call() {
+    let rows: [(Serve, Value, &[&str]); 4] = [
+        (
+            |_, wire| {
+                wire.status(503, "retry-after: 7\r\n", "");
+                Then::Keep
+            },
+            json!({"status": 503, "retryAfterMs": 7000, "mayHaveRun": true}),
+            &["HTTP status 503", "wait 7 s", "; the call may have run"],
+        ),
+        (
+            |_, wire| {
+                wire.status(413, "", "");
+                Then::Keep
+            },
+            json!({"status": 413, "mayHaveRun": false}),
+            &["HTTP status 413"],
+        ),
+        (|_, _| Then::Reset, json!({"mayHaveRun": true}), &["connection was lost; the call may have run"]),
+        (
+            |_, wire| {
+                wire.closed();
+                Then::Close
+            },
+            json!({"mayHaveRun": true}),
+            &["no response or progress", "; the call may have run"],
+        ),
+    ];
+    for (serve, data, words) in rows {
+        for modern in [false, true] {
+            let raw = server(serve);
+            let bridge = Bridge::to(if modern { raw.modern() } else { raw.client() });
+            let bridge = match words[0] {
+                "no response or progress" => bridge.timeout(Duration::from_millis(100)),
+                _ => bridge,
+            };
+            for revision in [Revision::V2025_11_25, Revision::NEWEST] {
+                let client = within(Client::in_process(&bridge.server()).revision(revision)).await.unwrap();
+                let outcome = within(client.call::<String>("t", json!({}))).await;
+                let ErrorKind::ErrorResponse { error, .. } = kind(outcome) else {
+                    panic!("no error response")
+                };
+                let found: Option<Value> = error.data.as_ref().map(|data| data.read().unwrap());
+                assert_eq!(found.as_ref(), Some(&data), "{error}");
+                assert!(words.iter().all(|words| error.message.contains(words)), "{error}");
+                within(client.close()).await;
+            }
+            within(bridge.close()).await;
+        }
     }
 }
 
