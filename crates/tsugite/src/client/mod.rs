@@ -29,8 +29,8 @@
 
 // - `builder`, `client_settings`: settings. `negotiate`: probes the revision and opens a `connection`.
 // - `era`: where the two eras of the protocol behave differently.
-// - `repeat`: sends a request, again where that is safe. `outgoing`, `incoming`: messages to and from the server. `pending_calls`: requests without a response, and their
-//   timeouts.
+// - `repeat`: sends a request, again where that is safe. `outgoing`, `incoming`: messages to and from the server.
+//   `pending_calls`: requests without a response, and their timeouts.
 // - `liveness`: periodic pings. `restart_backoff`, `listener_restart`: when a child process is started again.
 // - `oversized_line`: the request that a line over the size limit responds to.
 // - `transport`: how a connection reaches its server: `line_connection` (pipes, this process), `http` and

@@ -92,7 +92,11 @@ impl ClientConnection {
             // The response may arrive before the server has accepted the POST.
             Transport::HttpSse(sse) => tokio::select! {
                 biased;
-                sent = Box::pin(sse.send_request(outgoing)) => sent?,
+                sent = Box::pin(sse.send_request(self, call, outgoing)) => {
+                    if let Some(reply) = sent? {
+                        return Ok(reply);
+                    }
+                }
                 outcome = call.outcome() => return into_rpc_result(outcome),
             },
             // Closing a pipe fails the call, but an HTTP request would continue. Boxed to keep the future of a pipe's
@@ -141,7 +145,7 @@ impl ClientConnection {
                 }
                 Transport::InProcess(server) => server.receive(&bytes),
                 Transport::StreamableHttp(http) => Box::pin(http.send_message(self, bytes)).await?,
-                Transport::HttpSse(sse) => Box::pin(sse.send_message(bytes)).await?,
+                Transport::HttpSse(sse) => Box::pin(sse.send_message(self, bytes)).await?,
             }
             Ok(())
         };

@@ -248,8 +248,17 @@ impl ResponseReader {
 
     /// Whether the body is an event stream.
     pub(in crate::client) fn is_stream(&self) -> bool {
+        self.has_content_type("text/event-stream")
+    }
+
+    /// Whether the body is JSON.
+    pub(in crate::client) fn is_json(&self) -> bool {
+        self.has_content_type("application/json")
+    }
+
+    fn has_content_type(&self, expected: &str) -> bool {
         let value = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream")
+        value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(expected)
     }
 
     /// The next chunk of the body; `None` at its end.

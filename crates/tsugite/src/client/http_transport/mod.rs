@@ -1,8 +1,10 @@
 //! Messages over Streamable HTTP and HTTP+SSE: what a request says, and how its response is read.
 //!
 //! - `response_stream`: responses as event streams, and how a broken stream is resumed.
-//! - `standalone_stream`: the stream for messages outside of calls. `http_sse_stream`: the only stream of HTTP+SSE.
+//! - `standalone_stream`: the stream for messages outside of calls.
+//! - `http_sse_stream`, `http_sse_messages`: the stream of HTTP+SSE, and the messages to its server.
 
+mod http_sse_messages;
 mod http_sse_stream;
 mod response_stream;
 mod standalone_stream;
@@ -258,14 +260,22 @@ impl StreamableHttp {
             connection.mark_disconnected(SESSION_EXPIRED);
             return Err(CallError::not_sent(SESSION_EXPIRED));
         }
-        match error {
-            // The server did not read the id, but says what is wrong.
-            Some(error) if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => {
-                Ok(Err(error))
-            }
-            _ => Err(ClientError::status(status.as_u16(), excerpt(&body), retry_after).into()),
-        }
+        outcome_in_error_body(status, &body, connection, call)
+            .ok_or_else(|| ClientError::status(status.as_u16(), excerpt(&body), retry_after).into())
     }
+}
+
+/// The outcome of a call in the body of a response whose status is not a success: a response under its id, or an error of a
+/// server that did not read the id.
+fn outcome_in_error_body(
+    status: StatusCode,
+    body: &[u8],
+    connection: &ClientConnection,
+    call: &PendingCall,
+) -> Option<ServerReply> {
+    let says_what_is_wrong = status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS;
+    parse_response(body, connection, call)
+        .or_else(|| parse_anonymous_error(body, connection).filter(|_| says_what_is_wrong).map(Err))
 }
 
 /// Reports a received body to the wire callback, unless it is empty.
