@@ -13,6 +13,7 @@ mod pipes;
 mod process_tree;
 mod proxies;
 mod raw;
+mod repeat_table;
 mod repeats;
 mod responses;
 mod server_requests;

@@ -1,4 +1,4 @@
-//! When a request is sent again: the rows of the table in `docs/client.md`, for a client, a host and a bridge.
+//! When a request is sent again, where that depends on more than what arrived (see `repeat_table`).
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,9 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tsugite::bridge::Bridge;
-use tsugite::client::{Authorizer, Challenge, Client, ClientBuilder, ClientError, ErrorKind, Host, Result};
-use tsugite::prelude::Revision;
+use tsugite::client::{Authorizer, Challenge, Client, ClientBuilder, ErrorKind, Result};
 
 use super::raw::{Asked, Raw, Then, Wire, hello};
 use super::{kind, within};
@@ -82,98 +80,6 @@ fn status<T>(sent: &Sent<T>) -> Option<(u16, bool, Option<Duration>)> {
 }
 
 #[tokio::test]
-async fn error_under_the_id_is_the_outcome_whatever_the_status() {
-    // JRPC-038
-    let rows: [Serve; 4] = [
-        |asked, wire| {
-            wire.status(503, JSON, &error_body(&asked.body["id"], "no"));
-            Then::Keep
-        },
-        |asked, wire| {
-            wire.status(400, JSON, &error_body(&asked.body["id"], "Checkout session already paid"));
-            Then::Keep
-        },
-        |asked, wire| {
-            wire.status(429, &format!("{JSON}retry-after: 0\r\n"), &error_body(&asked.body["id"], "no"));
-            Then::Keep
-        },
-        |asked, wire| {
-            wire.status(500, JSON, &error_body(&asked.body["id"], "no"));
-            Then::Keep
-        },
-    ];
-    for serve in rows {
-        let raw = server(serve);
-        for builder in builders(&raw) {
-            let client = within(builder).await.unwrap();
-            let called = call_tool(&raw, &client).await;
-            assert!(is_error_response(&called) && called.times == 1, "{:?} {}", called.outcome, called.times);
-            let read = read(&raw, &client).await;
-            assert!(is_error_response(&read) && read.times == 1, "{:?} {}", read.outcome, read.times);
-        }
-    }
-}
-
-#[tokio::test]
-async fn result_under_the_id_is_the_outcome_whatever_the_status() {
-    let raw = server(|asked, wire| {
-        wire.status(500, JSON, &asked.answer("done").to_string());
-        Then::Keep
-    });
-    for builder in builders(&raw) {
-        let client = within(builder).await.unwrap();
-        let called = call_tool(&raw, &client).await;
-        assert_eq!((called.outcome.unwrap().as_str(), called.times), ("done", 1));
-    }
-}
-
-#[tokio::test]
-async fn busy_server_is_retried_only_for_harmless_requests() {
-    let rows: [(Serve, u16); 3] = [
-        (
-            |_, wire| {
-                wire.status(503, "retry-after: 0\r\n", "later");
-                Then::Keep
-            },
-            503,
-        ),
-        (
-            |_, wire| {
-                wire.status(429, "retry-after: 0\r\n", "later");
-                Then::Keep
-            },
-            429,
-        ),
-        // An error that names no request is not the outcome of one.
-        (
-            |_, wire| {
-                wire.status(503, &format!("{JSON}retry-after: 0\r\n"), &error_body(&Value::Null, "session"));
-                Then::Keep
-            },
-            503,
-        ),
-    ];
-    for (serve, expected) in rows {
-        let raw = server(serve);
-        for builder in builders(&raw) {
-            let client = within(builder).await.unwrap();
-            let called = call_tool(&raw, &client).await;
-            assert_eq!(
-                (status(&called), called.times),
-                (Some((expected, true, Some(Duration::ZERO))), 1),
-                "{:?}",
-                called.outcome
-            );
-            let read = read(&raw, &client).await;
-            assert_eq!((status(&read).map(|found| found.0), read.times), (Some(expected), 4));
-            let marked = raw.calls();
-            let _ = within(client.call::<String>("t", json!({})).idempotent()).await;
-            assert_eq!(raw.calls() - marked, 4);
-        }
-    }
-}
-
-#[tokio::test]
 async fn failed_call_reports_status_delay_and_whether_it_may_have_run() {
     let raw = server(|_, wire| {
         wire.status(503, "retry-after: 7\r\n", "busy");
@@ -184,99 +90,6 @@ async fn failed_call_reports_status_delay_and_whether_it_may_have_run() {
     assert_eq!(status(&called), Some((503, true, Some(Duration::from_secs(7)))));
     let text = called.outcome.unwrap_err().to_string();
     assert!(text.contains("503") && text.contains("7 s") && text.contains("may have run"), "{text}");
-}
-
-#[tokio::test]
-async fn gateway_errors_are_not_repeated() {
-    let rows: [(Serve, u16); 2] = [
-        (
-            |_, wire| {
-                wire.status(502, "", "");
-                Then::Keep
-            },
-            502,
-        ),
-        (
-            |_, wire| {
-                wire.status(504, "", "");
-                Then::Keep
-            },
-            504,
-        ),
-    ];
-    for (serve, expected) in rows {
-        let raw = server(serve);
-        let client = within(raw.client()).await.unwrap();
-        let called = call_tool(&raw, &client).await;
-        assert_eq!((status(&called), called.times), (Some((expected, true, None)), 1));
-        let read = read(&raw, &client).await;
-        assert_eq!((status(&read), read.times), (Some((expected, true, None)), 1));
-    }
-}
-
-#[tokio::test]
-async fn status_that_refuses_a_request_did_not_run_it() {
-    let rows: [Serve; 4] = [
-        |_, wire| {
-            wire.status(405, "", "");
-            Then::Keep
-        },
-        |_, wire| {
-            wire.status(413, "", "");
-            Then::Keep
-        },
-        |_, wire| {
-            wire.status(403, "", "");
-            Then::Keep
-        },
-        |_, wire| {
-            wire.status(415, "", "");
-            Then::Keep
-        },
-    ];
-    for serve in rows {
-        let raw = server(serve);
-        let client = within(raw.client()).await.unwrap();
-        let called = call_tool(&raw, &client).await;
-        assert!(matches!(status(&called), Some((_, false, None))), "{:?}", called.outcome);
-        assert_eq!(called.times, 1);
-    }
-}
-
-#[tokio::test]
-async fn request_that_was_not_processed_is_sent_again() {
-    // 421 and 425 once, then an answer.
-    for code in [421, 425] {
-        let first = AtomicUsize::new(0);
-        let raw = Raw::after_hello(move |asked, wire| {
-            match first.fetch_add(1, Ordering::SeqCst) {
-                0 => wire.status(code, "", ""),
-                _ => wire.json(&asked.answer("done")),
-            }
-            Then::Keep
-        });
-        let client = within(raw.client()).await.unwrap();
-        let called = call_tool(&raw, &client).await;
-        assert_eq!((called.outcome.unwrap().as_str(), called.times), ("done", 2), "{code}");
-    }
-}
-
-#[tokio::test]
-async fn redirect_repeats_a_call_only_if_it_asks_for_the_same_request() {
-    for (code, times) in [(307, 2), (308, 2), (301, 1), (302, 1)] {
-        let raw = Raw::after_hello(move |asked, wire| {
-            match asked.path.as_str() {
-                "/mcp" => wire.status(code, "location: /mcp/there\r\n", ""),
-                _ => wire.json(&asked.answer("done")),
-            }
-            Then::Keep
-        });
-        let client = within(raw.client()).await.unwrap();
-        let called = call_tool(&raw, &client).await;
-        assert_eq!((called.outcome.is_ok(), called.times), (times == 2, times), "{code}");
-        let marked = within(client.call::<String>("t", json!({})).idempotent()).await;
-        assert_eq!(marked.unwrap(), "done", "{code}");
-    }
 }
 
 #[tokio::test]
@@ -408,45 +221,6 @@ async fn earlier_attempt_that_may_have_run_is_not_forgotten() {
 }
 
 #[tokio::test]
-async fn response_that_cannot_be_read_may_belong_to_a_call_that_ran() {
-    let rows: [Serve; 5] = [
-        |_, wire| {
-            wire.status(200, "content-type: text/html\r\n", "<p>welcome</p>");
-            Then::Keep
-        },
-        |_, wire| {
-            wire.status(200, JSON, "[]");
-            Then::Keep
-        },
-        |_, wire| {
-            wire.status(200, JSON, "");
-            Then::Keep
-        },
-        |_, wire| {
-            wire.json(&json!({"jsonrpc": "2.0", "id": 4711, "result": {}}));
-            Then::Keep
-        },
-        |_, wire| {
-            wire.json(&json!({"jsonrpc": "2.0", "method": "notifications/message"}));
-            Then::Keep
-        },
-    ];
-    for serve in rows {
-        let raw = server(serve);
-        for builder in builders(&raw) {
-            let client = within(builder).await.unwrap();
-            let Sent { outcome, times } = call_tool(&raw, &client).await;
-            let error = outcome.unwrap_err();
-            assert!(matches!(error.kind(), ErrorKind::Protocol(_)) && times == 1, "{error} {times}");
-            assert!(
-                error.may_have_run() && error.to_string().ends_with("; the call may have run"),
-                "{error}"
-            );
-        }
-    }
-}
-
-#[tokio::test]
 async fn reconnect_that_fails_says_that_the_call_may_have_run() {
     let file = super::shell::Path::new();
     let script = format!(
@@ -478,102 +252,4 @@ async fn text_of_a_400_does_not_end_a_session() {
     assert_eq!(handshakes(), 2);
     assert_eq!(read(&raw, &client).await.times, 3);
     assert!(handshakes() > 2);
-}
-
-/// The tool runs once for each of these, through whatever is in between.
-const RUNS_ONCE: [Serve; 4] = [
-    |asked, wire| {
-        wire.status(503, JSON, &error_body(&asked.body["id"], "no"));
-        Then::Keep
-    },
-    |asked, wire| {
-        wire.status(400, JSON, &error_body(&asked.body["id"], "session"));
-        Then::Keep
-    },
-    |_, wire| {
-        wire.status(503, "retry-after: 0\r\n", "");
-        Then::Keep
-    },
-    |_, _| Then::Reset,
-];
-
-#[tokio::test]
-async fn host_calls_a_tool_once() {
-    for serve in RUNS_ONCE {
-        let raw = server(serve);
-        let host = within(Host::builder().server("s", raw.client()).connect()).await;
-        within(host.list_tools()).await;
-        let outcome: std::result::Result<String, ClientError> = within(host.call("s_t", json!({}))).await;
-        assert!(outcome.is_err());
-        assert_eq!(raw.calls(), 1);
-    }
-}
-
-#[tokio::test]
-async fn bridge_says_what_is_known_about_a_failed_call() {
-    let rows: [(Serve, Value, &[&str]); 4] = [
-        (
-            |_, wire| {
-                wire.status(503, "retry-after: 7\r\n", "");
-                Then::Keep
-            },
-            json!({"status": 503, "retryAfterMs": 7000, "mayHaveRun": true}),
-            &["HTTP status 503", "wait 7 s", "; the call may have run"],
-        ),
-        (
-            |_, wire| {
-                wire.status(413, "", "");
-                Then::Keep
-            },
-            json!({"status": 413, "mayHaveRun": false}),
-            &["HTTP status 413"],
-        ),
-        (|_, _| Then::Reset, json!({"mayHaveRun": true}), &["connection was lost; the call may have run"]),
-        (
-            |_, wire| {
-                wire.closed();
-                Then::Close
-            },
-            json!({"mayHaveRun": true}),
-            &["no response or progress", "; the call may have run"],
-        ),
-    ];
-    for (serve, data, words) in rows {
-        for modern in [false, true] {
-            let raw = server(serve);
-            let bridge = Bridge::to(if modern { raw.modern() } else { raw.client() });
-            let bridge = match words[0] {
-                "no response or progress" => bridge.timeout(Duration::from_millis(100)),
-                _ => bridge,
-            };
-            for revision in [Revision::V2025_11_25, Revision::NEWEST] {
-                let client = within(Client::in_process(&bridge.server()).revision(revision)).await.unwrap();
-                let outcome = within(client.call::<String>("t", json!({}))).await;
-                let ErrorKind::ErrorResponse { error, .. } = kind(outcome) else {
-                    panic!("no error response")
-                };
-                let found: Option<Value> = error.data.as_ref().map(|data| data.read().unwrap());
-                assert_eq!(found.as_ref(), Some(&data), "{error}");
-                assert!(words.iter().all(|words| error.message.contains(words)), "{error}");
-                within(client.close()).await;
-            }
-            within(bridge.close()).await;
-        }
-    }
-}
-
-#[tokio::test]
-async fn bridge_calls_a_tool_once() {
-    for serve in RUNS_ONCE {
-        for modern in [false, true] {
-            let raw = server(serve);
-            let bridge = Bridge::to(if modern { raw.modern() } else { raw.client() });
-            let client = within(Client::in_process(&bridge.server())).await.unwrap();
-            let outcome = within(client.call::<String>("t", json!({}))).await;
-            assert!(outcome.is_err());
-            assert_eq!(raw.calls(), 1, "{outcome:?}");
-            within(client.close()).await;
-            within(bridge.close()).await;
-        }
-    }
 }
