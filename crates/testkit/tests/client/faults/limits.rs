@@ -44,7 +44,6 @@ async fn endless_response_head_is_refused() {
 
 #[tokio::test]
 async fn endless_response_body_is_too_large() {
-    // M-09
     let raw = Raw::after_hello(|_, wire| {
         wire.write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n[");
         wire.for_ever("[".repeat(1 << 16))
@@ -500,6 +499,7 @@ async fn list_is_limited_in_time() {
 
 #[tokio::test]
 async fn large_request_state_is_not_sent_back() {
+    // M-09
     let raw = Raw::after_hello(|asked, wire| {
         match asked.body["params"]["requestState"].as_str() {
             Some(_) => wire.json(&asked.answer("done")),
