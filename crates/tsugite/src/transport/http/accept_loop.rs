@@ -200,6 +200,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
+    use crate::Server;
 
     /// Accepts all writes and never flushes.
     struct NeverFlushes;
