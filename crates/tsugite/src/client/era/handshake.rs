@@ -35,6 +35,7 @@ pub(super) fn handle_cancelled(connection: &ClientConnection, id: &Id<'static>, 
     if requests.inbound.cancel(id) == CancelAction::Stop {
         requests.inbound.complete(id);
         if let Some((task, cancel_reason)) = requests.tasks.remove(id) {
+            tracing::debug!(%id, reason = reason.as_deref(), "the server cancelled a request");
             cancel_reason.set(reason);
             task.abort();
         }
