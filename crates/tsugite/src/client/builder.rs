@@ -399,16 +399,22 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the roots that the server may work in.
-    pub fn roots(self, roots: impl IntoIterator<Item = Root>) -> Self {
+    /// Sets the roots that the server may work in. Connecting fails if the URI of one does not begin with `file://`.
+    pub fn roots(mut self, roots: impl IntoIterator<Item = Root>) -> Self {
         let roots: Vec<Root> = roots.into_iter().collect();
+        if let Some(root) = roots.iter().find(|root| !root.is_file()) {
+            self.set_config_error(|| {
+                ClientError::config(format!("the root {:?} is not a `file://` URI", root.uri))
+            });
+        }
         self.on_roots(move || {
             let roots = roots.clone();
             async move { roots }
         })
     }
 
-    /// Sets the callback that returns the roots, each time the server asks.
+    /// Sets the callback that returns the roots, each time the server asks. The server gets an error if the URI of one does
+    /// not begin with `file://`.
     #[doc(alias("list_roots", "list_roots_callback"))]
     pub fn on_roots<F, A>(mut self, callback: F) -> Self
     where

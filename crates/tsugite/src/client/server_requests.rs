@@ -131,7 +131,12 @@ async fn sample(
 
 async fn list_roots(handlers: &ClientHandlers) -> Result<roots::ListResult, RpcError> {
     let Some(callback) = &handlers.roots else { return Err(method_not_found::<roots::List>()) };
-    Ok(roots::ListResult::new(callback(()).await))
+    let roots = callback(()).await;
+    if let Some(root) = roots.iter().find(|root| !root.is_file()) {
+        log::warn!(uri = root.uri, "the roots are not sent: one of them is not a `file://` URI");
+        return Err(RpcError::Internal);
+    }
+    Ok(roots::ListResult::new(roots))
 }
 
 fn encode_result<M: Method>(mut output: M::Output, to: Revision) -> Result<RawJson, RpcError>

@@ -102,7 +102,9 @@ impl StreamableHttp {
             self.endpoint.send(RequestKind::Call, &self.endpoint.uri, &headers, body, repeat).await?;
         let status = response.status.as_u16();
         if is_initialize && response.status == StatusCode::OK {
-            *lock(&self.session_id) = response.headers.get(MCP_SESSION_ID).cloned();
+            let session_id = response.headers.get(MCP_SESSION_ID);
+            session_id.map_or(Ok(()), check_session_id)?;
+            *lock(&self.session_id) = session_id.cloned();
         }
         if response.status == StatusCode::OK && response.is_stream() {
             let body = self.first_response(connection, call, &mut response).await?;
@@ -314,6 +316,20 @@ fn is_session_expired(status: StatusCode, error: &ErrorObject) -> bool {
     status == StatusCode::BAD_REQUEST && (message.contains("session") || message.contains("not initialized"))
 }
 
+/// Refuses a session id that is too long to be kept and sent with each request, or that holds other bytes than visible
+/// ASCII (Streamable HTTP, "Session Management").
+fn check_session_id(value: &HeaderValue) -> Result<(), ClientError> {
+    let bytes = value.as_bytes();
+    let problem = if bytes.len() > MAX_SESSION_ID_BYTES {
+        format!("has {} bytes; the limit is {MAX_SESSION_ID_BYTES}", bytes.len())
+    } else if bytes.is_empty() || !bytes.iter().all(u8::is_ascii_graphic) {
+        "is empty, or holds other characters than visible ASCII".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(ErrorKind::Protocol(format!("the session id of the server (`Mcp-Session-Id`) {problem}")).into())
+}
+
 fn header_value(value: &str) -> Result<HeaderValue, ClientError> {
     HeaderValue::try_from(value)
         .map_err(|_| ClientError::config(format!("{value:?} is not a valid header value")))
@@ -322,5 +338,7 @@ fn header_value(value: &str) -> Result<HeaderValue, ClientError> {
 const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const SESSION_EXPIRED: &str = "the session has expired";
+/// The size limit of a session id.
+const MAX_SESSION_ID_BYTES: usize = 1 << 10;
 /// The timeout of the DELETE that ends a session.
 const SESSION_DELETE_TIMEOUT: Duration = Duration::from_secs(2);
