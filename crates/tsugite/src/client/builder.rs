@@ -298,8 +298,9 @@ impl ClientBuilder {
     }
 
     /// Sets how many calls may use a connection to the server at the same time; 256 by default, at least 1. Further calls
-    /// wait. Each call in progress uses a connection. Notifications, and responses to requests of the server, have as many
-    /// connections of their own.
+    /// wait, and did not run if they time out meanwhile. Each call in progress uses a connection. Notifications, and responses
+    /// to requests of the server, have as many connections of their own. Subscriptions, streams and the pings of
+    /// [`ping_interval`](Self::ping_interval) do not count.
     pub fn max_connections(mut self, connections: usize) -> Self {
         match &mut self.target {
             ConnectTarget::Http(config) => config.max_connections = connections,

@@ -80,6 +80,7 @@ pub(crate) mod request_id_observer;
 mod requests;
 mod required_urls;
 mod restart_backoff;
+mod sent_flag;
 mod server_requests;
 pub mod servers;
 mod subscription;

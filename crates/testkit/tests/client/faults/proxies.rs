@@ -107,3 +107,95 @@ async fn response_to_the_server_does_not_wait_for_calls() {
     let client = within(builder.on_elicit_form(async |_| FormResponse::accept(json!({})))).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "done");
 }
+
+/// A server of 2026-07-28 that acknowledges subscriptions, and holds tool calls named `slow` until the client closes them.
+fn one_at_a_time() -> Raw {
+    Raw::start(|asked, wire| {
+        match asked.method() {
+            "server/discover" => wire.json(&asked.result(json!({"supportedVersions": ["2026-07-28"],
+                "capabilities": {"tools": {"listChanged": true}},
+                "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}))),
+            "subscriptions/listen" => {
+                wire.stream();
+                let meta = json!({"io.modelcontextprotocol/subscriptionId": asked.body["id"]});
+                wire.event(
+                    None,
+                    &json!({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+                        "params": {"notifications": {"toolsListChanged": true}, "_meta": meta}}),
+                );
+                wire.closed();
+                return Then::Close;
+            }
+            "tools/call" if asked.body["params"]["name"] == "slow" => {
+                wire.closed();
+                return Then::Close;
+            }
+            "tools/call" => wire.json(&asked.answer("done")),
+            _ => return hello(asked, wire).unwrap_or(Then::Keep),
+        }
+        Then::Keep
+    })
+}
+
+#[tokio::test]
+async fn subscriptions_hold_no_connection_of_a_call() {
+    let server = one_at_a_time();
+    let builder = Client::connect(server.url()).stateless_only().max_connections(1);
+    let client = within(builder.on_change(|_| {})).await.unwrap();
+    server.saw(1, |asked| asked.method() == "subscriptions/listen").await;
+    let _changes = within(client.listen(tsugite::client::ChangeFilter::new().tools())).await.unwrap();
+    assert_eq!(call(&client, "t").await.unwrap(), "done");
+}
+
+#[tokio::test]
+async fn ping_does_not_wait_for_the_connection_of_a_call() {
+    let server = one_at_a_time();
+    let builder = Client::connect(server.url()).stateless_only().max_connections(1);
+    let builder = builder.ping_interval(std::time::Duration::from_millis(10));
+    let client = within(builder).await.unwrap();
+    let slow = super::Running::new({
+        let client = client.clone();
+        // Longer than any ping waits.
+        async move { client.call::<String>("slow", json!({})).timeout(10 * super::PATIENCE).await }
+    });
+    server.saw(1, super::raw::Asked::is_call).await;
+    let pings = || server.count(|asked| asked.method() == "server/discover");
+    let before = pings();
+    server.saw(before + 3, |asked| asked.method() == "server/discover").await;
+    assert!(client.is_connected());
+    drop(slow);
+}
+
+#[tokio::test]
+async fn call_that_waits_for_a_connection_has_not_run() {
+    for revision in [HANDSHAKE, Revision::NEWEST] {
+        let server = Raw::after_hello(|_, wire| {
+            wire.closed();
+            Then::Close
+        });
+        let builder = Client::connect(server.url()).revision(revision).max_connections(1);
+        let client = within(builder).await.unwrap();
+        let first = super::Running::new({
+            let client = client.clone();
+            async move { client.call::<String>("t", json!({})).await }
+        });
+        server.saw(1, super::raw::Asked::is_call).await;
+        let waiting = client.call::<String>("t", json!({})).timeout(std::time::Duration::from_millis(50));
+        let error = within(waiting).await.unwrap_err();
+        assert!(error.is_timeout() && !error.may_have_run(), "{revision}: {error}");
+        assert!(!error.to_string().contains("may have run"), "{error}");
+        drop(first);
+        // The first call is cancelled; the other was never sent.
+        server.ended(1).await;
+        if revision == HANDSHAKE {
+            server.saw(1, |asked| asked.method() == "notifications/cancelled").await;
+        }
+        within(client.close()).await;
+        let seen = server.seen();
+        let sent: Vec<_> = seen.iter().filter(|asked| asked.is_call()).map(|asked| asked.id()).collect();
+        assert_eq!(sent.len(), 1);
+        for asked in seen.iter().filter(|asked| asked.method() == "notifications/cancelled") {
+            assert_eq!(asked.body["params"]["requestId"], sent[0], "{seen:?}");
+        }
+    }
+}

@@ -158,5 +158,6 @@ pub(super) async fn notify_roots_changed(connection: &Arc<ClientConnection>) -> 
 
 /// Sends `ping`.
 pub(super) async fn ping(connection: &Arc<ClientConnection>) -> Result<ServerReply, CallError> {
-    connection.call(&TypedRequest::<ping::Ping>::new(&EmptyParams::new()), &Options::default()).await
+    let options = Options { checks_liveness: true, ..Options::default() };
+    connection.call(&TypedRequest::<ping::Ping>::new(&EmptyParams::new()), &options).await
 }

@@ -160,7 +160,8 @@ fn server_supports(error: &ClientError, revision: Revision) -> bool {
 
 /// Sends `server/discover`, since this era has no `ping`.
 pub(super) async fn ping(connection: &Arc<ClientConnection>) -> Result<ServerReply, CallError> {
-    connection.call(&TypedRequest::<Discover>::new(&EmptyParams::new()), &Options::default()).await
+    let options = Options { checks_liveness: true, ..Options::default() };
+    connection.call(&TypedRequest::<Discover>::new(&EmptyParams::new()), &options).await
 }
 
 /// The id of no call of this client.

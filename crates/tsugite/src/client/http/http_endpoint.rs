@@ -86,7 +86,7 @@ impl HttpEndpoint {
     /// request.
     pub(in crate::client) async fn send(
         &self,
-        kind: RequestKind,
+        kind: RequestKind<'_>,
         uri: &Uri,
         headers: &(dyn Fn() -> Result<HeaderMap, ClientError> + Sync),
         body: Bytes,
@@ -106,7 +106,7 @@ impl HttpEndpoint {
     /// Sends a request as [`Self::send`] does. Sets `may_have_run` when it repeats an attempt that may have run.
     async fn send_attempts(
         &self,
-        kind: RequestKind,
+        kind: RequestKind<'_>,
         uri: &Uri,
         headers: &(dyn Fn() -> Result<HeaderMap, ClientError> + Sync),
         body: Bytes,
@@ -173,14 +173,14 @@ impl HttpEndpoint {
 
     async fn send_once(
         &self,
-        kind: RequestKind,
+        kind: RequestKind<'_>,
         uri: &Uri,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<ResponseReader, CallError> {
         let mut request = Request::new(body.into());
         *request.method_mut() = match kind {
-            RequestKind::Call | RequestKind::Message => Method::POST,
+            RequestKind::Call(_) | RequestKind::Unlimited(_) | RequestKind::Message => Method::POST,
             RequestKind::Stream => Method::GET,
             RequestKind::EndSession => Method::DELETE,
         };

@@ -34,7 +34,7 @@ impl HttpSse {
     /// Sends a message, and returns the head of the response.
     pub(in crate::client) async fn post(
         &self,
-        kind: RequestKind,
+        kind: RequestKind<'_>,
         headers: &(dyn Fn() -> Result<HeaderMap, ClientError> + Sync),
         bytes: Vec<u8>,
         repeat: Repeat<'_>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
-use super::{SESSION_EXPIRED, outcome_in_error_body, parse_response, trace_body};
+use super::{SESSION_EXPIRED, outcome_in_error_body, parse_response, request_kind, trace_body};
 use crate::client::call_error::CallError;
 use crate::client::client_error::ClientError;
 use crate::client::connection::ClientConnection;
@@ -33,7 +33,8 @@ impl HttpSse {
         };
         let is_outcome = |body: &[u8]| parse_response(body, connection, call).is_some();
         let repeat = if outgoing.harmless { Repeat::Unless(&is_outcome) } else { Repeat::Never };
-        let response = self.post(RequestKind::Call, &headers, outgoing.bytes, repeat).await?;
+        let kind = request_kind(&outgoing, call);
+        let response = self.post(kind, &headers, outgoing.bytes, repeat).await?;
         let may_have_run_before = response.may_have_run_before;
         let outcome = match response.status.is_success() {
             true => Ok(read_accepted(response, connection, call).await),

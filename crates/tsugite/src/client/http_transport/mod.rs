@@ -17,6 +17,7 @@ use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use tsugite_core::jsonrpc::{ErrorObject, Id, Incoming, Message, parse};
 use tsugite_core::protocol::lifecycle::Initialize;
+use tsugite_core::protocol::subscriptions::Listen;
 use tsugite_core::protocol::{Method as _, tools};
 use tsugite_core::revision::Revision;
 
@@ -56,8 +57,8 @@ impl StreamableHttp {
         let headers = || self.request_headers(revision, &outgoing);
         let is_outcome = |body: &[u8]| parse_response(body, connection, call).is_some();
         let repeat = if outgoing.harmless { Repeat::Unless(&is_outcome) } else { Repeat::Never };
-        let response =
-            self.endpoint.send(RequestKind::Call, &self.endpoint.uri, &headers, body, repeat).await?;
+        let kind = request_kind(&outgoing, call);
+        let response = self.endpoint.send(kind, &self.endpoint.uri, &headers, body, repeat).await?;
         let may_have_run_before = response.may_have_run_before;
         let outcome = match response.status {
             StatusCode::OK if response.is_stream() => {
@@ -98,8 +99,8 @@ impl StreamableHttp {
         };
         let is_outcome = |body: &[u8]| parse_response(body, connection, call).is_some();
         let repeat = Repeat::Unless(&is_outcome);
-        let mut response =
-            self.endpoint.send(RequestKind::Call, &self.endpoint.uri, &headers, body, repeat).await?;
+        let kind = request_kind(&outgoing, call);
+        let mut response = self.endpoint.send(kind, &self.endpoint.uri, &headers, body, repeat).await?;
         let status = response.status.as_u16();
         if is_initialize && response.status == StatusCode::OK {
             let session_id = response.headers.get(MCP_SESSION_ID);
@@ -278,6 +279,14 @@ fn outcome_in_error_body(
     let says_what_is_wrong = status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS;
     parse_response(body, connection, call)
         .or_else(|| parse_anonymous_error(body, connection).filter(|_| says_what_is_wrong).map(Err))
+}
+
+/// The kind of a request, which decides whether it waits while all connections are in use.
+fn request_kind<'a>(outgoing: &EncodedRequest<'_>, call: &'a PendingCall) -> RequestKind<'a> {
+    match outgoing.checks_liveness || outgoing.method == Listen::NAME {
+        true => RequestKind::Unlimited(&call.sent),
+        false => RequestKind::Call(&call.sent),
+    }
 }
 
 /// Reports a received body to the wire callback, unless it is empty.

@@ -143,6 +143,7 @@ async fn send_probe(
         param_headers: Vec::new(),
         extra_headers: &[],
         harmless: true,
+        checks_liveness: false,
     };
     let probing = http.probe(connection, outgoing, request.revision(), &call);
     let probed = call.run_with_timeout(pin!(probing)).await;
