@@ -31,7 +31,8 @@
 // - `era`: where the two eras of the protocol behave differently.
 // - `repeat`: sends a request, again where that is safe. `outgoing`, `incoming`: messages to and from the server.
 //   `pending_calls`: requests without a response, and their timeouts.
-// - `liveness`: periodic pings. `restart_backoff`, `listener_restart`: when a child process is started again.
+// - `liveness`: periodic pings. `restart_backoff`: when a child process is started again. `listener_restart`: how
+//   subscriptions survive a lost connection.
 // - `oversized_line`: the request that a line over the size limit responds to.
 // - `transport`: how a connection reaches its server: `line_connection` (pipes, this process), `http` and
 //   `http_transport`.

@@ -9,6 +9,7 @@ mod cancellation;
 mod child_exit;
 mod endpoints;
 mod limits;
+mod listeners;
 mod pipes;
 mod process_tree;
 mod proxies;
