@@ -202,7 +202,8 @@ impl ClientBuilder {
 
     /// Checks at this interval that the server responds; off by default. The client sends `ping` up to 2025-11-25 and
     /// `server/discover` on 2026-07-28. If the server does not answer within the idle timeout ([`timeout`](Self::timeout)), the
-    /// client treats it as gone: calls in flight fail, and the next call opens a new connection.
+    /// client treats it as gone: calls in flight fail, and the next call opens a new connection. Over HTTP, a stream that stays
+    /// open without a byte for three intervals, at least 60 seconds, is opened again.
     #[doc(alias("keepalive", "heartbeat", "liveness"))]
     pub fn ping_interval(mut self, interval: Duration) -> Self {
         self.settings.ping_interval = Some(interval);

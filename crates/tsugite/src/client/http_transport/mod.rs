@@ -62,7 +62,10 @@ impl StreamableHttp {
         let may_have_run_before = response.may_have_run_before;
         let outcome = match response.status {
             StatusCode::OK if response.is_stream() => {
-                Box::pin(self.read_event_stream(connection, call, response)).await
+                // Other calls have a timeout.
+                let max_silence = connection.shared.settings.max_stream_silence();
+                let max_silence = max_silence.filter(|_| outgoing.method == Listen::NAME);
+                Box::pin(self.read_event_stream(connection, call, response, max_silence)).await
             }
             StatusCode::OK => {
                 let body = response.read_to_end(connection.limits().max_message_bytes).await?;

@@ -46,10 +46,14 @@ async fn run(connection: Arc<ClientConnection>, opened: oneshot::Sender<()>) {
                     let _ = opened.send(());
                 }
                 events.reopen();
-                match read_events(&connection, None, &mut events, response).await {
-                    Ok(StreamEnd::Ended { received_events: true, .. } | StreamEnd::ResponseReceived) => {
-                        failures = 0
-                    }
+                let max_silence = connection.shared.settings.max_stream_silence();
+                match read_events(&connection, None, &mut events, response, max_silence).await {
+                    // A server that sends no comments is silent for long, too.
+                    Ok(
+                        StreamEnd::Ended { received_events: true, .. }
+                        | StreamEnd::ResponseReceived
+                        | StreamEnd::Silent(_),
+                    ) => failures = 0,
                     Ok(StreamEnd::Ended { received_events: false, .. }) => failures += 1,
                     Err(error) => {
                         log::warn!(error = %ClientError::from(error), "the standalone stream has failed and is not opened again");
