@@ -120,7 +120,11 @@ impl Accept for OwnedSocket {
     }
 
     fn serve(&self, guard: ConnGuard, socket: UnixStream) -> impl Future<Output = ()> + Send + 'static {
-        async move { serve_requests(guard.connection.clone(), socket).await }
+        let connection = guard.connection.clone();
+        async move {
+            serve_requests(connection, socket).await;
+            drop(guard);
+        }
     }
 }
 
