@@ -17,8 +17,13 @@ pub struct Warnings {
 impl Warnings {
     /// Begins to capture. Tasks on other threads are not seen, so the runtime of the test has one thread.
     pub fn capture() -> Self {
+        Self::capture_from(Level::WARN)
+    }
+
+    /// Also captures the events of lower levels, down to this one.
+    pub fn capture_from(lowest: Level) -> Self {
         let events = Arc::<Mutex<Vec<Captured>>>::default();
-        let guard = tracing::subscriber::set_default(Capture(events.clone()));
+        let guard = tracing::subscriber::set_default(Capture(events.clone(), lowest));
         Self { events, _guard: guard }
     }
 
@@ -43,11 +48,11 @@ struct Captured {
     fields: String,
 }
 
-struct Capture(Arc<Mutex<Vec<Captured>>>);
+struct Capture(Arc<Mutex<Vec<Captured>>>, Level);
 
 impl Subscriber for Capture {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::WARN
+        *metadata.level() <= self.1
     }
 
     fn event(&self, event: &Event<'_>) {

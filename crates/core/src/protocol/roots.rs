@@ -42,5 +42,14 @@ wire! {
     }
 }
 
+impl Root {
+    /// Whether the URI is that of a file or a directory. The specification allows no other.
+    pub fn is_file(&self) -> bool {
+        self.uri.get(..FILE_SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(FILE_SCHEME))
+    }
+}
+
+const FILE_SCHEME: &str = "file://";
+
 complete!(ListResult);
 has_meta!(ListResult);

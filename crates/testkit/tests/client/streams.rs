@@ -3,7 +3,7 @@
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, duplex, split};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
-use tsugite::client::ErrorKind;
+use tsugite::client::{ChangeFilter, ErrorKind};
 use tsugite::prelude::*;
 
 fn server() -> Server {
@@ -82,4 +82,29 @@ async fn last_line_is_answered_and_the_stream_ends() {
     assert!(lines.next_line().await.unwrap().unwrap().contains("done"));
     assert_eq!(lines.next_line().await.unwrap(), None);
     serving.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn listeners_hear_that_the_streams_have_ended() {
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let (ours, theirs) = duplex(1 << 16);
+        let (reader, writer) = split(theirs);
+        let serving = tokio::spawn(server().serve_on(reader, writer));
+        let (reader, writer) = split(ours);
+        let client = Client::over(reader, writer).revision(revision).await.unwrap();
+        let mut changes = client.listen(ChangeFilter::new().tools()).await.unwrap();
+        serving.abort();
+        let told = async {
+            loop {
+                // On 2026-07-28 the listen stream is tried again first.
+                match changes.next().await {
+                    Some(Ok(_)) => {}
+                    other => return other,
+                }
+            }
+        };
+        let told = tokio::time::timeout(std::time::Duration::from_secs(60), told).await.unwrap();
+        assert!(told.unwrap().is_err(), "{revision}");
+        assert!(changes.next().await.is_none());
+    }
 }

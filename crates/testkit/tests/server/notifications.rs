@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tsugite::prelude::*;
 use tsugite::protocol::form::{Field, FormSchema};
+use tsugite_testkit::log::Warnings;
 use tsugite_testkit::raw_client::RawClient;
 
 const STATELESS: Revision = Revision::NEWEST;
@@ -89,6 +90,26 @@ async fn cancelled_request_stops_without_further_notifications() {
         tokio::time::advance(Duration::from_secs(60)).await;
         fence(&mut peer).await;
         assert!(peer.notifications.is_empty(), "{revision}: {:?}", peer.notifications);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn reason_of_a_cancellation_is_logged() {
+    // CANC-012
+    for revision in revisions() {
+        let (server, stopped) = endless();
+        let mut peer = RawClient::connect(&server, revision, json!({})).await;
+        let id = peer.send_request("tools/call", json!({"name": "endless", "_meta": {"progressToken": "p"}}));
+        assert_eq!(peer.next().await["params"]["progress"], 1);
+        let events = Warnings::capture_from(tracing::Level::DEBUG);
+        peer.notify("notifications/cancelled", json!({"requestId": id, "reason": "enough"}));
+        fence(&mut peer).await;
+        assert_eq!(stopped.load(Ordering::SeqCst), 1, "{revision}");
+        let events = events.take_with_fields();
+        assert!(
+            events.iter().any(|event| event.contains("cancelled") && event.contains("enough")),
+            "{events:?}"
+        );
     }
 }
 

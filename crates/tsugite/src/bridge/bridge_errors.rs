@@ -1,5 +1,7 @@
 //! Errors as clients are told them: of a message that cannot cross the bridge, and of a server that fails.
 
+use serde::Serialize;
+use tsugite_core::jsonrpc::{ErrorObject, code};
 use tsugite_core::revision::{RpcError, UnsupportedByRevisionError};
 
 use super::target::Target;
@@ -13,9 +15,43 @@ pub(super) fn unsupported_error(error: &UnsupportedByRevisionError, method: &str
     }
 }
 
+/// The error for a call that failed at a server: why, and whether it may have run.
+pub(super) fn upstream_error(target: &Target, error: &ClientError) -> RpcError {
+    let (status, retry_after) = match error.kind() {
+        ErrorKind::Status { status, retry_after, .. } => (Some(*status), *retry_after),
+        ErrorKind::Unauthorized(challenge) => (Some(challenge.status), None),
+        _ => (None, None),
+    };
+    let data = UpstreamErrorData {
+        status,
+        retry_after_ms: retry_after.map(|delay| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX)),
+        may_have_run: error.may_have_run(),
+    };
+    let text = format!("{}: {}", target.display_name(), public_reason(error));
+    RpcError::Other(ErrorObject::new(code::INTERNAL_ERROR, text).data(&data))
+}
+
+/// The error for a server that cannot be reached, so that the call did not run.
+pub(super) fn unreachable_error(target: &Target, why: &str) -> RpcError {
+    let data = UpstreamErrorData { status: None, retry_after_ms: None, may_have_run: false };
+    let text = format!("{} cannot be reached: {why}", target.display_name());
+    RpcError::Other(ErrorObject::new(code::INTERNAL_ERROR, text).data(&data))
+}
+
+/// The `data` of the error: facts about a call that failed at a server.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct UpstreamErrorData {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_ms: Option<u64>,
+    may_have_run: bool,
+}
+
 /// The reason of a failure as clients are told it, without the server's address and standard error.
 pub(super) fn public_reason(error: &ClientError) -> String {
-    match error.kind() {
+    let mut reason = match error.kind() {
         ErrorKind::Connect { step, .. } => match step {
             ConnectStep::Dns => "its name is not known",
             ConnectStep::Tcp => "nothing answers at its address",
@@ -29,14 +65,19 @@ pub(super) fn public_reason(error: &ClientError) -> String {
         }
         .to_owned(),
         ErrorKind::Unauthorized(_) => "it wants other credentials than the bridge has".to_owned(),
+        ErrorKind::Status { status, retry_after: Some(delay), .. } => {
+            format!("it answered with HTTP status {status}; it asks to wait {} s", delay.as_secs_f64())
+        }
         ErrorKind::Status { status, .. } => format!("it answered with HTTP status {status}"),
         ErrorKind::Config(_) => "the bridge is not set up to reach it".to_owned(),
-        ErrorKind::ConnectionLost { may_have_run: true, .. } => {
-            "the connection was lost, and the call may have run".to_owned()
-        }
         ErrorKind::ConnectionLost { .. } => "the connection was lost".to_owned(),
-        _ => error.to_string(),
+        // It says itself whether the call may have run.
+        _ => return error.to_string(),
+    };
+    if error.may_have_run() {
+        reason.push_str("; the call may have run");
     }
+    reason
 }
 
 /// The error for a server whose description of itself cannot be read.

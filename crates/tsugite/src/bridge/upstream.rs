@@ -15,7 +15,7 @@ use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::subscriptions::Listen;
 use tsugite_core::revision::{Revision, RpcError, translate_raw_error};
 
-use super::bridge_errors::{public_reason, unsupported_error};
+use super::bridge_errors::{unreachable_error, unsupported_error, upstream_error};
 use super::in_flight::{InFlightCall, InFlightCalls};
 use super::session_state::UpstreamSessionState;
 use super::target::Target;
@@ -169,7 +169,7 @@ impl Upstream {
     }
 
     fn unreachable_error(&self, why: &str) -> RpcError {
-        RpcError::internal_with_message(format!("{} cannot be reached: {why}", self.target.display_name()))
+        unreachable_error(&self.target, why)
     }
 
     /// The revision the server speaks; `None` before it was first reached.
@@ -212,16 +212,12 @@ impl Upstream {
     /// Translates an error for a client of revision `to`.
     pub(super) fn to_rpc_error(&self, error: ClientError, method: &str, to: Revision) -> RpcError {
         let from = self.revision().unwrap_or(Revision::NEWEST);
-        match error.into_kind() {
+        match error.kind() {
             ErrorKind::ErrorResponse { error, .. } => {
-                RpcError::Forwarded(translate_raw_error(error, method, from, to))
+                RpcError::Forwarded(translate_raw_error(error.clone(), method, from, to))
             }
-            ErrorKind::UnsupportedByRevision(error) => unsupported_error(&error, method),
-            other => RpcError::internal_with_message(format!(
-                "{}: {}",
-                self.target.display_name(),
-                public_reason(&other.into())
-            )),
+            ErrorKind::UnsupportedByRevision(error) => unsupported_error(error, method),
+            _ => upstream_error(&self.target, &error),
         }
     }
 

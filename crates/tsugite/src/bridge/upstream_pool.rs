@@ -136,6 +136,20 @@ fn remove_spare(
     });
 }
 
+/// Closes the connections that were opened beside another one of the same caller, after a call on one of them: the first
+/// that can take any call stays. One that is set aside cannot, so the connection in its place stays too, with its state.
+fn close_beside(entries: &mut Vec<PooledUpstream>, index: usize, now: Instant) {
+    let Some(entry) = entries.get(index) else { return };
+    let (key, peer) = (entry.caller_key.clone(), entry.peer.clone());
+    let mut kept = false;
+    entries.retain(|entry| {
+        let free = entry.matches(&key, peer.as_ref()) && entry.may_be_asked(now);
+        let closes = free && kept && entry.upstream.is_idle();
+        kept |= free;
+        !closes
+    });
+}
+
 impl PooledUpstream {
     fn new(caller_key: String, peer: Option<Weak<ServerConnection>>, upstream: Arc<Upstream>) -> Self {
         Self { caller_key, peer, upstream, in_exclusive_use: false, set_aside_until: None }
@@ -179,22 +193,15 @@ impl Drop for LeaseGuard {
         let mut entries = lock(&self.pool.entries);
         let index = entries.iter().position(|entry| Arc::ptr_eq(&entry.upstream, &self.upstream));
         if let Some(index) = index.filter(|_| self.exclusive) {
-            let abandoned = self.shared && !self.completed;
-            let mut spare = false;
+            let (abandoned, now) = (self.shared && !self.completed, Instant::now());
             if let Some(entry) = entries.get_mut(index) {
                 entry.in_exclusive_use = false;
                 // The server may still send a request about an abandoned call, which the next caller would get. Closing
                 // the connection instead would end the server and its state.
-                entry.set_aside_until = abandoned.then(|| Instant::now() + SET_ASIDE_TIME);
-                let (key, peer) = (entry.caller_key.clone(), entry.peer.clone());
-                // One connection per caller stays; those opened beside it are closed.
-                let mut others = entries.iter().enumerate().filter(|(at, _)| *at != index);
-                spare = !abandoned
-                    && others.any(|(_, other)| other.matches(&key, peer.as_ref()) && !other.in_exclusive_use)
-                    && self.upstream.is_idle();
+                entry.set_aside_until = abandoned.then(|| now + SET_ASIDE_TIME);
             }
-            if spare {
-                entries.remove(index);
+            if !abandoned {
+                close_beside(&mut entries, index, now);
             }
         }
         drop(entries);
@@ -258,6 +265,25 @@ mod tests {
         assert!(!lock(&pool.entries)[0].may_be_asked(Instant::now()));
         tokio::time::advance(SET_ASIDE_TIME).await;
         assert!(lock(&pool.entries)[0].may_be_asked(Instant::now()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connection_in_place_of_one_set_aside_stays() {
+        let pool = pool_after_call(false);
+        let (first, second) = (Arc::clone(&lock(&pool.entries)[0].upstream), upstream());
+        lock(&pool.entries).push(PooledUpstream::new("caller".to_owned(), None, Arc::clone(&second)));
+        let call = |index: usize| {
+            let mut lease = pool.lease(&mut lock(&pool.entries)[index], true, true);
+            lease.mark_completed();
+        };
+        call(1);
+        call(1);
+        assert!(Arc::ptr_eq(&lock(&pool.entries)[1].upstream, &second));
+        // The first can be asked again, so one of the two is enough.
+        tokio::time::advance(SET_ASIDE_TIME).await;
+        call(0);
+        let entries = lock(&pool.entries);
+        assert!(entries.len() == 1 && Arc::ptr_eq(&entries[0].upstream, &first));
     }
 
     #[tokio::test(start_paused = true)]

@@ -211,7 +211,8 @@ impl ClientBuilder {
 
     /// Checks at this interval that the server responds; off by default. The client sends `ping` up to 2025-11-25 and
     /// `server/discover` on 2026-07-28. If the server does not answer within the idle timeout ([`timeout`](Self::timeout)), the
-    /// client treats it as gone: calls in flight fail, and the next call opens a new connection.
+    /// client treats it as gone: calls in flight fail, and the next call opens a new connection. Over HTTP, a stream that stays
+    /// open without a byte for three intervals, at least 60 seconds, is opened again.
     #[doc(alias("keepalive", "heartbeat", "liveness"))]
     pub fn ping_interval(mut self, interval: Duration) -> Self {
         self.settings.ping_interval = Some(interval);
@@ -307,8 +308,9 @@ impl ClientBuilder {
     }
 
     /// Sets how many calls may use a connection to the server at the same time; 256 by default, at least 1. Further calls
-    /// wait. Each call in progress uses a connection. Notifications, and responses to requests of the server, have as many
-    /// connections of their own.
+    /// wait, and did not run if they time out meanwhile. Each call in progress uses a connection. Notifications, and responses
+    /// to requests of the server, have as many connections of their own. Subscriptions, streams and the pings of
+    /// [`ping_interval`](Self::ping_interval) do not count.
     pub fn max_connections(mut self, connections: usize) -> Self {
         match &mut self.target {
             ConnectTarget::Http(config) => config.max_connections = connections,
@@ -408,16 +410,22 @@ impl ClientBuilder {
         self
     }
 
-    /// Sets the roots that the server may work in.
-    pub fn roots(self, roots: impl IntoIterator<Item = Root>) -> Self {
+    /// Sets the roots that the server may work in. Connecting fails if the URI of one does not begin with `file://`.
+    pub fn roots(mut self, roots: impl IntoIterator<Item = Root>) -> Self {
         let roots: Vec<Root> = roots.into_iter().collect();
+        if let Some(root) = roots.iter().find(|root| !root.is_file()) {
+            self.set_config_error(|| {
+                ClientError::config(format!("the root {:?} is not a `file://` URI", root.uri))
+            });
+        }
         self.on_roots(move || {
             let roots = roots.clone();
             async move { roots }
         })
     }
 
-    /// Sets the callback that returns the roots, each time the server asks.
+    /// Sets the callback that returns the roots, each time the server asks. The server gets an error if the URI of one does
+    /// not begin with `file://`.
     #[doc(alias("list_roots", "list_roots_callback"))]
     pub fn on_roots<F, A>(mut self, callback: F) -> Self
     where

@@ -313,7 +313,8 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
             Ok(output) => output,
             Err(error) if total.is_some_and(|total| spent >= total) && error.is_timeout() => {
                 let limit = total.unwrap_or_default();
-                return Err(ErrorKind::TimedOut { limit, kind: TimeoutKind::Total }.into());
+                let timed_out = ClientError::from(ErrorKind::TimedOut { limit, kind: TimeoutKind::Total });
+                return Err(timed_out.with_may_have_run(error.may_have_run()));
             }
             Err(error) => {
                 // 2025-11-25: the user has to visit web pages first.

@@ -20,6 +20,16 @@ impl CallError {
     pub(super) fn not_sent(reason: impl Into<String>) -> Self {
         CallError::Disconnected { may_have_run: false, reason: reason.into() }
     }
+
+    /// Adds that an earlier attempt of the call may have run.
+    pub(super) fn after_attempts(self, earlier_may_have_run: bool) -> Self {
+        match self {
+            CallError::Fatal(error) => CallError::Fatal(error.after_attempts(earlier_may_have_run)),
+            CallError::Disconnected { may_have_run, reason } => {
+                CallError::Disconnected { may_have_run: may_have_run || earlier_may_have_run, reason }
+            }
+        }
+    }
 }
 
 impl From<ClientError> for CallError {

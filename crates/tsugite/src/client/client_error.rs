@@ -24,6 +24,8 @@ pub struct ClientError(Box<ErrorRepr>);
 struct ErrorRepr {
     kind: ErrorKind,
     source: Option<FailureCause>,
+    /// Whether this attempt or an earlier one of the same call may have run.
+    may_have_run: bool,
 }
 
 /// The kind of a [`ClientError`].
@@ -174,17 +176,26 @@ impl ClientError {
         matches!(self.0.kind, ErrorKind::ConnectionLost { .. })
     }
 
-    /// Whether the server may have run the call although no response confirms it.
+    /// Whether the server may have run the call although no response confirms it. Covers all attempts of a call that was
+    /// sent more than once. False only if it is certain that the call did not run, or if the server responded to it.
     pub fn may_have_run(&self) -> bool {
-        match &self.0.kind {
-            ErrorKind::ConnectionLost { may_have_run, .. } => *may_have_run,
-            ErrorKind::Status { may_have_run, .. } => *may_have_run,
-            ErrorKind::TimedOut { .. }
-            | ErrorKind::TooLarge(_)
-            | ErrorKind::MalformedResult { .. }
-            | ErrorKind::OutputMismatch { .. } => true,
-            _ => false,
+        self.0.may_have_run
+    }
+
+    /// Sets whether the call may have run, where more is known than the kind of the error says.
+    pub(super) fn with_may_have_run(mut self, value: bool) -> Self {
+        self.0.may_have_run = value;
+        if let ErrorKind::ConnectionLost { may_have_run, .. } | ErrorKind::Status { may_have_run, .. } =
+            &mut self.0.kind
+        {
+            *may_have_run = value;
         }
+        self
+    }
+
+    /// Adds that an earlier attempt of the call may have run.
+    pub(super) fn after_attempts(self, earlier_may_have_run: bool) -> Self {
+        if earlier_may_have_run { self.with_may_have_run(true) } else { self }
     }
 
     /// The server's error, if it responded with one.
@@ -245,6 +256,34 @@ impl ClientError {
     }
 }
 
+impl ErrorKind {
+    /// Whether a call that fails like this may have run.
+    fn may_have_run(&self) -> bool {
+        match self {
+            ErrorKind::ConnectionLost { may_have_run, .. } | ErrorKind::Status { may_have_run, .. } => {
+                *may_have_run
+            }
+            ErrorKind::TimedOut { .. }
+            | ErrorKind::Protocol(_)
+            | ErrorKind::TooLarge(_)
+            | ErrorKind::MalformedResult { .. }
+            | ErrorKind::OutputMismatch { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Whether the text of the error says already if the call ran.
+    fn says_whether_it_ran(&self) -> bool {
+        matches!(
+            self,
+            ErrorKind::ConnectionLost { .. }
+                | ErrorKind::TooLarge(_)
+                | ErrorKind::MalformedResult { .. }
+                | ErrorKind::OutputMismatch { .. }
+        )
+    }
+}
+
 /// Whether an HTTP status means that the server did not process the request: it wants credentials, does not know the
 /// session or the endpoint, or rejects the request by its head or its size.
 fn is_refusal(status: u16) -> bool {
@@ -253,7 +292,8 @@ fn is_refusal(status: u16) -> bool {
 
 impl From<ErrorKind> for ClientError {
     fn from(kind: ErrorKind) -> Self {
-        Self(Box::new(ErrorRepr { kind, source: None }))
+        let may_have_run = kind.may_have_run();
+        Self(Box::new(ErrorRepr { kind, source: None, may_have_run }))
     }
 }
 
@@ -300,7 +340,17 @@ impl fmt::Debug for ClientError {
 
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.0.kind {
+        self.0.kind.describe(f)?;
+        match self.0.may_have_run && !self.0.kind.says_whether_it_ran() {
+            true => f.write_str("; the call may have run"),
+            false => Ok(()),
+        }
+    }
+}
+
+impl ErrorKind {
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             ErrorKind::Config(message) => f.write_str(message),
             ErrorKind::Connect { step, reason } => {
                 write!(f, "cannot reach the server: {step} failed: {reason}")
@@ -312,15 +362,15 @@ impl fmt::Display for ClientError {
                 write!(f, "the server requires credentials ({} from {})", challenge.status, challenge.url)?;
                 challenge.www_authenticate.iter().try_for_each(|value| write!(f, "; {value}"))
             }
-            ErrorKind::Status { status, body, retry_after, may_have_run } => {
+            ErrorKind::Status { status, body, retry_after, .. } => {
                 write!(f, "the server answered with HTTP status {status}")?;
                 if !body.is_empty() {
                     write!(f, ": {body}")?;
                 }
-                if let Some(delay) = retry_after {
-                    write!(f, "; it asks to wait {}", Seconds(*delay))?;
+                match retry_after {
+                    Some(delay) => write!(f, "; it asks to wait {}", Seconds(*delay)),
+                    None => Ok(()),
                 }
-                if *may_have_run { f.write_str("; the call may have run") } else { Ok(()) }
             }
             ErrorKind::Protocol(message)
             | ErrorKind::InputRequired(message)
@@ -334,7 +384,7 @@ impl fmt::Display for ClientError {
             ErrorKind::OutputMismatch { tool, expected, error } => {
                 write!(f, "tool `{tool}`: the result does not fit `{expected}`: {error}")
             }
-            ErrorKind::UnsupportedByRevision(error) => error.fmt(f),
+            ErrorKind::UnsupportedByRevision(error) => write!(f, "{error}"),
             ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle } => {
                 write!(f, "no response or progress for {}", Seconds(*limit))
             }

@@ -110,8 +110,17 @@ impl ClientSettings {
         capabilities
     }
 
+    /// How long a stream that stays open may be silent before it is opened again: several pings, and several of the
+    /// comments that servers send to keep a stream open (ours every 15 seconds). `None` without a `ping_interval`.
+    pub(super) fn max_stream_silence(&self) -> Option<Duration> {
+        self.ping_interval.map(|interval| interval.saturating_mul(3).max(MIN_STREAM_SILENCE))
+    }
+
     /// The log level to request: the one that was set, else `info` if there is a log callback.
     pub(super) fn effective_log_level(&self) -> Option<Level> {
         self.log_level.or_else(|| self.handlers.log.as_ref().map(|_| Level::Info))
     }
 }
+
+/// The shortest limit for the silence of a stream.
+const MIN_STREAM_SILENCE: Duration = Duration::from_secs(60);

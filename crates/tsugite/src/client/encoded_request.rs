@@ -11,4 +11,6 @@ pub(super) struct EncodedRequest<'a> {
     pub(super) extra_headers: &'a [(String, String)],
     /// Whether running it twice does no harm.
     pub(super) harmless: bool,
+    /// Whether it only checks that the server responds.
+    pub(super) checks_liveness: bool,
 }

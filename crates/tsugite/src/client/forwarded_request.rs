@@ -209,6 +209,11 @@ impl Client {
         connection.send_message(bytes).await.map_err(ClientError::from)
     }
 
+    /// The size limit of a `requestState` that is sent back.
+    pub(crate) fn max_request_state_bytes(&self) -> usize {
+        self.inner.shared.settings.max_request_state_bytes
+    }
+
     /// The result of `initialize` or `server/discover`, unchanged.
     pub(crate) fn handshake_result(&self) -> Option<RawJson> {
         self.last_connection()?.handshake_result()

@@ -29,9 +29,10 @@
 
 // - `builder`, `client_settings`: settings. `negotiate`: probes the revision and opens a `connection`.
 // - `era`: where the two eras of the protocol behave differently.
-// - `outgoing`, `incoming`: messages to and from the server. `pending_calls`: requests without a response, and their
-//   timeouts.
-// - `liveness`: periodic pings. `restart_backoff`, `listener_restart`: when a child process is started again.
+// - `repeat`: sends a request, again where that is safe. `outgoing`, `incoming`: messages to and from the server.
+//   `pending_calls`: requests without a response, and their timeouts.
+// - `liveness`: periodic pings. `restart_backoff`: when a child process is started again. `listener_restart`: how
+//   subscriptions survive a lost connection.
 // - `oversized_line`: the request that a line over the size limit responds to.
 // - `transport`: how a connection reaches its server: `line_connection` (pipes, this process), `http` and
 //   `http_transport`.
@@ -80,6 +81,7 @@ pub(crate) mod request_id_observer;
 mod requests;
 mod required_urls;
 mod restart_backoff;
+mod sent_flag;
 mod server_requests;
 pub mod servers;
 mod subscription;
@@ -98,7 +100,7 @@ use tokio::time::Instant;
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::mrtr::{InputRequests, InputResponses};
 use tsugite_core::protocol::{Implementation, ServerCapabilities, tools};
-use tsugite_core::revision::{Revision, code};
+use tsugite_core::revision::Revision;
 
 pub use crate::transport::child::{Command, Stderr};
 pub use builder::ClientBuilder;
@@ -117,11 +119,10 @@ pub use tsugite_core::session::probe::{ProbeRecord, TransportKind};
 
 use cache::CacheIdentity;
 use call::TypedRequest;
-use call_error::CallError;
 use client_handler::ClientHandlers;
 use client_state::ClientState;
-use connection::{ClientConnection, OutboundRequest};
-use era::{Attempts, Era, Recovery};
+use connection::ClientConnection;
+use era::Era;
 use http::HttpConfig;
 use line_connection::StreamPair;
 use options::Options;
@@ -323,7 +324,10 @@ impl Client {
         let limit = options.timeouts(&self.inner.shared.settings).idle_timeout;
         match tokio::time::timeout(limit, self.connection()).await {
             Ok(connection) => connection,
-            Err(_) => Err(ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle }.into()),
+            Err(_) => {
+                let error = ClientError::from(ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle });
+                Err(error.with_may_have_run(false))
+            }
         }
     }
 
@@ -345,6 +349,8 @@ impl Client {
         }
         // Boxed because it is large and rarely runs.
         let opened = Box::pin(self.open_connection()).await;
+        // Nothing runs before the connection is open.
+        let opened = opened.map_err(|error| error.with_may_have_run(false));
         *last_failure = opened.as_ref().err().cloned();
         self.inner.connect_attempts.fetch_add(1, Ordering::AcqRel);
         opened
@@ -489,63 +495,6 @@ impl Client {
         self.inner.shared.tools.update(tools, over_http && Era::from(revision).mirrors_headers());
     }
 
-    /// Sends a request until it is answered, as often as sending it again is safe.
-    async fn send_with_retry(
-        &self,
-        request: &dyn OutboundRequest,
-        options: &Options,
-    ) -> Result<(RawJson, Revision)> {
-        let (mut repeats, mut attempts) = (0, Attempts::default());
-        loop {
-            let connection = self.connection_with_timeout(options).await?;
-            let error = match connection.call(request, options).await {
-                Ok(Ok(result)) => {
-                    self.inner.restarts.record_answer(connection.start_number());
-                    connection.take_revision_unverified();
-                    return Ok((result, connection.revision()));
-                }
-                Ok(Err(error)) => {
-                    self.inner.restarts.record_answer(connection.start_number());
-                    let cause = options.failure_cause.as_ref().and_then(|cause| cause.take());
-                    ClientError::from_error_response(error, request.method(), connection.revision())
-                        .with_source(cause)
-                }
-                Err(CallError::Fatal(error)) => error,
-                Err(CallError::Disconnected { may_have_run, reason }) => {
-                    let safe = !may_have_run || connection.is_harmless(request, options);
-                    if !safe || repeats >= MAX_RETRIES || self.inner.closed.load(Ordering::Acquire) {
-                        return Err(CallError::Disconnected { may_have_run, reason }.into());
-                    }
-                    repeats += 1;
-                    tracing::debug!(
-                        method = request.method(),
-                        reason,
-                        "sending the call again after the connection was lost"
-                    );
-                    continue;
-                }
-            };
-            match connection.era().recover(&connection, request, &error, &mut attempts) {
-                Recovery::Fail => return Err(error),
-                Recovery::Resend => {}
-                Recovery::RefreshTools => Box::pin(self.refresh_tools()).await?,
-                Recovery::Renegotiate => {
-                    *lock(&self.inner.probe_record) = None;
-                    connection.abort("the revision is negotiated again");
-                    // The next call finds the right revision. This one was answered, so it may have run.
-                    if !connection.is_harmless(request, options)
-                        && error.code() != Some(code::UNSUPPORTED_VERSION)
-                    {
-                        return Err(error);
-                    }
-                    if self.connection().await?.era() == connection.era() {
-                        return Err(error);
-                    }
-                }
-            }
-        }
-    }
-
     /// Whether the server is in the same process.
     fn is_in_process(&self) -> bool {
         matches!(self.inner.target, ConnectTarget::InProcess(..))
@@ -595,6 +544,3 @@ impl WeakClient {
         self.0.upgrade().map(|inner| Client { inner })
     }
 }
-
-/// How often a call is sent again because its connection was lost.
-const MAX_RETRIES: u32 = 2;

@@ -7,9 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::call_error::CallError;
 use super::client_error::{Challenge, Result};
-use super::encoded_request::EncodedRequest;
 
 /// The source of credentials for HTTP requests, which this build does not support.
 pub trait Authorizer: Send + Sync + 'static {
@@ -79,14 +77,4 @@ impl StreamableHttp {
 }
 
 /// An HTTP+SSE connection, which cannot exist.
-pub(super) struct HttpSse(Infallible);
-
-impl HttpSse {
-    pub(super) async fn send_request(&self, _: EncodedRequest<'_>) -> Result<(), CallError> {
-        match self.0 {}
-    }
-
-    pub(super) async fn send_message(&self, _: Vec<u8>) -> Result<(), CallError> {
-        match self.0 {}
-    }
-}
+pub(super) struct HttpSse(pub(super) Infallible);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::call_error::CallError;
 use super::connection::ClientConnection;
 use super::encoded_request::EncodedRequest;
-use super::http::StreamableHttp;
+use super::http::{HttpSse, StreamableHttp};
 use super::pending_calls::PendingCall;
 use super::transport::ServerReply;
 
@@ -26,6 +26,21 @@ impl StreamableHttp {
     }
 
     pub(super) async fn close(&self, _: &Arc<ClientConnection>) {
+        match self.0 {}
+    }
+}
+
+impl HttpSse {
+    pub(super) async fn send_request(
+        &self,
+        _: &ClientConnection,
+        _: &Arc<PendingCall>,
+        _: EncodedRequest<'_>,
+    ) -> Result<Option<ServerReply>, CallError> {
+        match self.0 {}
+    }
+
+    pub(super) async fn send_message(&self, _: &ClientConnection, _: Vec<u8>) -> Result<(), CallError> {
         match self.0 {}
     }
 }

@@ -27,6 +27,8 @@ pub(super) struct Options {
     pub(super) caching: Caching,
     /// Whether the caller declared that running the call twice is safe.
     pub(super) idempotent: bool,
+    /// Whether the request only checks that the server responds. It does not wait while all connections are in use.
+    pub(super) checks_liveness: bool,
     /// Counts the bytes of results, of the server or from the cache.
     pub(super) result_bytes: Option<Arc<AtomicUsize>>,
     /// Receives the id before the request is sent.

@@ -32,8 +32,8 @@ impl ClientConnection {
             options.on_progress.clone().or_else(|| self.shared.settings.handlers.progress.clone());
         let call = self.calls.register(timeouts, on_progress);
         let id = Id::from(call.id());
-        let cancel_guard =
-            CancelOnDrop { connection: self, id: call.id(), observer: options.request_id_observer.as_ref() };
+        let observer = options.request_id_observer.as_ref();
+        let cancel_guard = CancelOnDrop { connection: self, call: &call, observer };
         if let Some(observer) = &options.request_id_observer {
             observer.on_request_id(call.id());
         }
@@ -55,6 +55,7 @@ impl ClientConnection {
             param_headers: headers,
             extra_headers: &options.headers,
             harmless: over_http && self.is_harmless(request, options),
+            checks_liveness: options.checks_liveness,
         };
         let exchange = pin!(self.exchange(&call, outgoing));
         match call.run_with_timeout(exchange).await {
@@ -68,7 +69,8 @@ impl ClientConnection {
             }
             Err(timed_out) => {
                 drop(cancel_guard);
-                Err(ErrorKind::TimedOut { limit: timed_out.limit, kind: timed_out.kind }.into())
+                let kind = ErrorKind::TimedOut { limit: timed_out.limit, kind: timed_out.kind };
+                Err(ClientError::from(kind).with_may_have_run(call.sent.get()).into())
             }
         }
     }
@@ -86,13 +88,22 @@ impl ClientConnection {
         self.shared.trace_message(Direction::Sent, &outgoing.bytes);
         match &self.transport {
             Transport::Child(ChildPipe { outbox, .. }) | Transport::Streams(outbox) => {
-                send_line(outbox, &outgoing.bytes).await
+                outbox.wait_for_capacity().await;
+                call.sent.set(true);
+                outbox.push(|out| out.extend_from_slice(&outgoing.bytes));
             }
-            Transport::InProcess(server) => server.receive(&outgoing.bytes),
+            Transport::InProcess(server) => {
+                call.sent.set(true);
+                server.receive(&outgoing.bytes);
+            }
             // The response may arrive before the server has accepted the POST.
             Transport::HttpSse(sse) => tokio::select! {
                 biased;
-                sent = Box::pin(sse.send_request(outgoing)) => sent?,
+                sent = Box::pin(sse.send_request(self, call, outgoing)) => {
+                    if let Some(reply) = sent? {
+                        return Ok(reply);
+                    }
+                }
                 outcome = call.outcome() => return into_rpc_result(outcome),
             },
             // Closing a pipe fails the call, but an HTTP request would continue. Boxed to keep the future of a pipe's
@@ -100,7 +111,7 @@ impl ClientConnection {
             Transport::StreamableHttp(http) => {
                 return tokio::select! {
                     outcome = Box::pin(http.exchange(self, call, outgoing)) => outcome,
-                    reason = self.aborted() => Err(CallError::disconnected(reason)),
+                    reason = self.aborted() => Err(CallError::Disconnected { may_have_run: call.sent.get(), reason }),
                 };
             }
         }
@@ -141,7 +152,7 @@ impl ClientConnection {
                 }
                 Transport::InProcess(server) => server.receive(&bytes),
                 Transport::StreamableHttp(http) => Box::pin(http.send_message(self, bytes)).await?,
-                Transport::HttpSse(sse) => Box::pin(sse.send_message(bytes)).await?,
+                Transport::HttpSse(sse) => Box::pin(sse.send_message(self, bytes)).await?,
             }
             Ok(())
         };
@@ -234,13 +245,13 @@ impl ClientConnection {
 /// Cancels a call when dropped, unless it is done.
 struct CancelOnDrop<'a> {
     connection: &'a Arc<ClientConnection>,
-    id: i64,
+    call: &'a PendingCall,
     observer: Option<&'a Arc<dyn RequestIdObserver>>,
 }
 
 impl CancelOnDrop<'_> {
     fn disarm(self) {
-        self.connection.calls.remove(self.id);
+        self.connection.calls.remove(self.call.id());
         // It owns nothing, so forgetting it leaks nothing.
         std::mem::forget(self);
     }
@@ -248,12 +259,12 @@ impl CancelOnDrop<'_> {
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        // No cancellation for a call that is answered, that ends with the connection, or that was sent before the
-        // negotiation, when the server may not know the notification.
+        // No cancellation for a call that is answered, that was not sent, that ends with the connection, or that was sent
+        // before the negotiation, when the server may not know the notification.
         let notifies = self.connection.negotiated().is_some() && !self.connection.is_closing();
-        if self.connection.calls.remove(self.id) && notifies {
+        if self.connection.calls.remove(self.call.id()) && notifies && self.call.sent.get() {
             let reason = self.observer.and_then(|observer| observer.cancel_reason());
-            self.connection.era().cancel(self.connection, self.id, reason);
+            self.connection.era().cancel(self.connection, self.call.id(), reason);
         }
     }
 }

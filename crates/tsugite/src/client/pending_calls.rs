@@ -15,6 +15,7 @@ use tsugite_core::session::call_timer::{CallTimer, Timeouts};
 
 use super::client_error::TimeoutKind;
 use super::client_handler;
+use super::sent_flag::SentFlag;
 use crate::lock::lock;
 
 /// Receives the progress of a call.
@@ -42,6 +43,7 @@ pub(super) struct PendingCall {
     id: i64,
     timeouts: Timeouts,
     on_progress: Option<ProgressCallback>,
+    pub(super) sent: SentFlag,
     state: Mutex<PendingCallState>,
 }
 
@@ -75,7 +77,8 @@ impl PendingCalls {
             outcome_waker: None,
             timer_waker: None,
         };
-        let call = Arc::new(PendingCall { id, timeouts, on_progress, state: Mutex::new(state) });
+        let sent = SentFlag::default();
+        let call = Arc::new(PendingCall { id, timeouts, on_progress, sent, state: Mutex::new(state) });
         lock(&self.table).insert(id, Arc::clone(&call));
         call
     }

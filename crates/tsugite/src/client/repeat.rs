@@ -1,13 +1,100 @@
-//! Which requests may be sent again although they may have run.
+//! Sends a request until it is answered, and decides when it is sent again.
 //!
 //! A response under the id of a request is its outcome, whatever the HTTP status. Without one, a request is sent again only
 //! if the server cannot have processed it, or if running it twice does no harm. The table in `docs/client.md` has a row for
 //! each case.
 
-use tsugite_core::protocol::{Method, tasks, tools};
+use std::sync::atomic::Ordering;
 
+use tsugite_core::jsonrpc::RawJson;
+use tsugite_core::protocol::{Method, tasks, tools};
+use tsugite_core::revision::{Revision, code};
+
+use super::Client;
+use super::call_error::CallError;
+use super::client_error::{ClientError, Result};
 use super::connection::{ClientConnection, OutboundRequest};
+use super::era::{Attempts, Recovery};
 use super::options::Options;
+use crate::lock::lock;
+
+impl Client {
+    /// Sends a request until it is answered, as often as sending it again is safe. An error says whether any of the
+    /// attempts may have run.
+    pub(super) async fn send_with_retry(
+        &self,
+        request: &dyn OutboundRequest,
+        options: &Options,
+    ) -> Result<(RawJson, Revision)> {
+        let mut may_have_run = false;
+        let outcome = self.send_attempts(request, options, &mut may_have_run).await;
+        outcome.map_err(|error| error.after_attempts(may_have_run))
+    }
+
+    /// Sends a request until it is answered. Sets `earlier_may_have_run` when it repeats an attempt that
+    /// may have run.
+    async fn send_attempts(
+        &self,
+        request: &dyn OutboundRequest,
+        options: &Options,
+        earlier_may_have_run: &mut bool,
+    ) -> Result<(RawJson, Revision)> {
+        let (mut repeats, mut attempts) = (0, Attempts::default());
+        loop {
+            let connection = self.connection_with_timeout(options).await?;
+            let error = match connection.call(request, options).await {
+                Ok(Ok(result)) => {
+                    self.inner.restarts.record_answer(connection.start_number());
+                    connection.take_revision_unverified();
+                    return Ok((result, connection.revision()));
+                }
+                Ok(Err(error)) => {
+                    self.inner.restarts.record_answer(connection.start_number());
+                    let cause = options.failure_cause.as_ref().and_then(|cause| cause.take());
+                    ClientError::from_error_response(error, request.method(), connection.revision())
+                        .with_source(cause)
+                }
+                Err(CallError::Fatal(error)) => error,
+                Err(CallError::Disconnected { may_have_run, reason }) => {
+                    let safe = !may_have_run || connection.is_harmless(request, options);
+                    if !safe || repeats >= MAX_RETRIES || self.inner.closed.load(Ordering::Acquire) {
+                        return Err(CallError::Disconnected { may_have_run, reason }.into());
+                    }
+                    repeats += 1;
+                    *earlier_may_have_run |= may_have_run;
+                    tracing::debug!(
+                        method = request.method(),
+                        reason,
+                        "sending the call again after the connection was lost"
+                    );
+                    continue;
+                }
+            };
+            match connection.era().recover(&connection, request, &error, &mut attempts) {
+                Recovery::Fail => return Err(error),
+                Recovery::Resend => {}
+                Recovery::RefreshTools => {
+                    // The call itself was refused.
+                    let refreshed = Box::pin(self.refresh_tools()).await;
+                    refreshed.map_err(|error| error.with_may_have_run(false))?;
+                }
+                Recovery::Renegotiate => {
+                    *lock(&self.inner.probe_record) = None;
+                    connection.abort("the revision is negotiated again");
+                    // The next call finds the right revision. This one was answered, so it may have run.
+                    if !connection.is_harmless(request, options)
+                        && error.code() != Some(code::UNSUPPORTED_VERSION)
+                    {
+                        return Err(error);
+                    }
+                    if self.connection().await?.era() == connection.era() {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+    }
+}
 
 impl ClientConnection {
     /// Whether running a request twice does no harm: every method of the specification but those with an effect of their
@@ -29,3 +116,6 @@ impl ClientConnection {
             || settings.trust_tool_hints && self.shared.tools.is_idempotent(name)
     }
 }
+
+/// How often a call is sent again because its connection was lost.
+const MAX_RETRIES: u32 = 2;

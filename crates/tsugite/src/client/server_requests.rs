@@ -142,6 +142,10 @@ async fn list_roots(handlers: &ClientHandlers) -> Result<roots::ListResult, RpcE
     let Some(callback) = &handlers.roots else { return Err(method_not_found::<roots::List>()) };
     let roots = callback(()).await;
     check_meta(roots::List::NAME, roots.iter().flat_map(|root| &root.meta))?;
+    if let Some(root) = roots.iter().find(|root| !root.is_file()) {
+        log::warn!(uri = root.uri, "the roots are not sent: one of them is not a `file://` URI");
+        return Err(RpcError::Internal);
+    }
     Ok(roots::ListResult::new(roots))
 }
 

@@ -14,7 +14,7 @@ use tsugite_core::session::InboundRequests;
 use tsugite_core::session::inbound::{BeginError, CancelAction, ResponseAction};
 
 use super::cancellation::CancellationToken;
-use super::early_cancellations::EarlyCancellations;
+use super::early_cancellations::{EarlyCancellation, EarlyCancellations};
 use crate::lock::lock;
 
 /// The requests of one connection that are in flight.
@@ -34,11 +34,11 @@ struct InFlightTable {
 }
 
 impl InFlightTable {
-    /// Whether a request was cancelled before it was registered.
-    fn take_early_cancellation(&mut self, id: &Id<'_>) -> bool {
+    /// The cancellation of a request that came before the request was registered.
+    fn take_early_cancellation(&mut self, id: &Id<'_>) -> Option<EarlyCancellation> {
         match &mut self.early {
             Some(early) if !early.is_empty() => early.take(id, Instant::now()),
-            _ => false,
+            _ => None,
         }
     }
 }
@@ -92,10 +92,13 @@ impl InFlightRequests {
         if !table.requests.is_empty() && table.requests.contains(id) {
             return Err(AdmissionError::Error(duplicate_id()));
         }
-        match admission == Admission::IfRoom && table.take_early_cancellation(id) {
-            true => Err(AdmissionError::Cancelled),
-            false => Ok(()),
+        if admission == Admission::IfRoom
+            && let Some(early) = table.take_early_cancellation(id)
+        {
+            log_cancellation(id, early.reason.as_deref());
+            return Err(AdmissionError::Cancelled);
         }
+        Ok(())
     }
 
     /// Registers a pending request and returns its serial number. Refuses one that was cancelled during its first poll.
@@ -106,9 +109,10 @@ impl InFlightRequests {
         cancellation: CancellationToken,
     ) -> Result<u64, AdmissionError> {
         let mut table = self.lock();
-        if table.take_early_cancellation(id) {
+        if let Some(early) = table.take_early_cancellation(id) {
             drop(table);
-            cancellation.cancel();
+            log_cancellation(id, early.reason.as_deref());
+            cancellation.cancel_for(early.reason);
             return Err(AdmissionError::Cancelled);
         }
         let (serial, limit) = (table.last_serial + 1, table.requests.max_requests());
@@ -149,7 +153,7 @@ impl InFlightRequests {
         let mut table = self.lock();
         if table.requests.cancel(id) == CancelAction::Ignore {
             if table.remembers_early_cancellations && !table.requests.contains(id) {
-                table.early.get_or_insert_default().insert(id.clone(), Instant::now());
+                table.early.get_or_insert_default().insert(id.clone(), reason, Instant::now());
             }
             return;
         }
@@ -157,6 +161,7 @@ impl InFlightRequests {
         let running = table.requests.remove(id);
         drop(table);
         if let Some(running) = running {
+            log_cancellation(id, reason.as_deref());
             running.stop(reason);
         }
     }
@@ -196,6 +201,10 @@ impl RunningRequest {
     }
 }
 
+fn log_cancellation(id: &Id<'_>, reason: Option<&str>) {
+    tracing::debug!(%id, reason, "the client cancelled a request");
+}
+
 fn too_many_requests(limit: usize) -> RpcError {
     RpcError::InvalidRequest(TOO_MANY_REQUESTS.into()).with("limit", limit)
 }
@@ -204,4 +213,19 @@ pub(super) const TOO_MANY_REQUESTS: &str = "Too many requests are waiting";
 
 fn duplicate_id() -> RpcError {
     RpcError::InvalidRequest("Invalid request: the id is already in use".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn early_cancellation_keeps_its_reason() {
+        let requests = InFlightRequests::new(4, true);
+        let (id, cancellation) = (Id::from(1), CancellationToken::default());
+        requests.cancel(&id, Some("the user left".to_owned()));
+        let begun = requests.begin(&id, "tools/call", cancellation.clone());
+        assert!(matches!(begun, Err(AdmissionError::Cancelled)));
+        assert_eq!((cancellation.is_cancelled(), cancellation.reason()), (true, Some("the user left")));
+    }
 }

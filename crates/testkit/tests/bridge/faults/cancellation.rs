@@ -6,7 +6,7 @@ use tsugite_testkit::http::{Request, TestServer};
 use tsugite_testkit::raw_client::RawClient;
 
 use super::shell::{Pipe, spawn};
-use super::{HANDSHAKE, STATELESS, can_be_asked, names, within};
+use super::{HANDSHAKE, STATELESS, can_be_asked, names, text, within};
 
 #[tokio::test]
 async fn reason_of_a_cancellation_is_forwarded() {
@@ -81,5 +81,39 @@ async fn abandoned_call_does_not_end_the_server() {
     assert!(heard.read().await.contains("notifications/cancelled"));
     let list = within(near.send(request("tools/list", json!({})))).await.json();
     assert_eq!(names(&list), ["old"]);
+    bridge.close().await;
+}
+
+/// The calls after an abandoned one share the second process, and with it its state.
+#[tokio::test]
+async fn process_in_place_of_one_set_aside_stays() {
+    let (first, heard) = (Pipe::new(), Pipe::new());
+    let far = spawn(&format!(
+        r#"handshake
+        if rm {first} 2>/dev/null; then
+            read_line; echo yes > {heard}; read_line; printf '%s\n' "$line" > {heard}; drain
+        fi
+        while read_line; do id=${{line#*\"id\":}}; answer ${{id%%,*}} $$; done"#
+    ));
+    let bridge = Bridge::to(far);
+    let near = TestServer::start(&bridge.server()).await;
+    let call = || {
+        let meta = json!({"io.modelcontextprotocol/clientCapabilities": can_be_asked()});
+        let params = json!({"name": "t", "arguments": {}, "_meta": meta});
+        Request::stateless(json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}))
+    };
+    let sending = tokio::spawn({
+        let (mut connection, call) = (near.connect().await, call());
+        async move { connection.send(call).await }
+    });
+    heard.read().await;
+    sending.abort();
+    assert!(heard.read().await.contains("notifications/cancelled"));
+    let mut processes = Vec::new();
+    for _ in 0..3 {
+        let answer = within(near.send(call())).await.json();
+        processes.push(text(&answer).to_owned());
+    }
+    assert!(processes.iter().all(|process| *process == processes[0]), "{processes:?}");
     bridge.close().await;
 }

@@ -10,6 +10,7 @@ use tsugite::protocol::form::FormSchema;
 use tsugite::server::{FormField, Principal};
 use tsugite_testkit::raw_client::RawClient;
 
+use super::shell::spawn;
 use super::{HANDSHAKE, STATELESS, can_be_asked, text, within};
 
 /// A server whose tool asks for a name, and the number of its calls.
@@ -60,8 +61,8 @@ async fn request_state_is_bound_to_one_call_and_used_once() {
     let server = bridge.server();
     let ada = || Principal::new("ada");
     let mut peer = RawClient::connect_as(&server, ada(), STATELESS, can_be_asked()).await;
-    let asked = within(peer.request_once("tools/call", json!({"name": "greet", "arguments": {}}))).await;
-    let state = &asked["result"]["requestState"];
+    let request = within(peer.request_once("tools/call", json!({"name": "greet", "arguments": {}}))).await;
+    let state = &request["result"]["requestState"];
     let answers = json!({"question-1": {"action": "accept", "content": {"name": "Ada"}}});
     let back = json!({
         "name": "greet", "arguments": {}, "requestState": state, "inputResponses": answers,
@@ -99,4 +100,34 @@ async fn request_state_is_bound_to_one_call_and_used_once() {
     let replayed = within(peer.request_once("tools/call", back)).await;
     assert_eq!(replayed["error"]["code"], -32602, "{replayed}");
     assert_eq!(called.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn large_request_state_is_not_sent_back() {
+    // M-09
+    let state = "x".repeat(2_000);
+    let script = format!(
+        r#"while read_line; do
+            id=${{line#*\"id\":}}; id=${{id%%,*}}
+            case "$line" in
+                *server/discover*) send_line '{{"jsonrpc":"2.0","id":'$id',"result":{{"supportedVersions":["2026-07-28"],"capabilities":{{"tools":{{}}}},"resultType":"complete","ttlMs":0,"cacheScope":"private"}}}}';;
+                *requestState*) answer $id again;;
+                *tools/call*) send_line '{{"jsonrpc":"2.0","id":'$id',"result":{{"resultType":"input_required","requestState":"{state}"}}}}';;
+            esac
+        done"#
+    );
+    for (limit, sent_back) in [(1_999, false), (2_000, true)] {
+        let far = spawn(&script).revision(STATELESS).max_request_state_bytes(limit);
+        let bridge = Bridge::to(far);
+        let mut peer = RawClient::connect(&bridge.server(), HANDSHAKE, can_be_asked()).await;
+        let answer = within(peer.call("t", json!({}))).await;
+        match sent_back {
+            true => assert_eq!(text(&answer), "again"),
+            false => {
+                let message = answer["error"]["message"].as_str().unwrap();
+                assert!(message.contains("2000") && message.contains("max_request_state_bytes"), "{answer}");
+            }
+        }
+        bridge.close().await;
+    }
 }

@@ -45,7 +45,6 @@ async fn endless_response_head_is_refused() {
 
 #[tokio::test]
 async fn endless_response_body_is_too_large() {
-    // M-09
     let raw = Raw::after_handshake(|_, writer| {
         writer.write("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n[");
         writer.repeat_until_closed("[".repeat(1 << 16))
@@ -502,6 +501,7 @@ async fn list_is_limited_in_time() {
 
 #[tokio::test]
 async fn large_request_state_is_not_sent_back() {
+    // M-09
     let raw = Raw::after_handshake(|request, writer| {
         match request.body["params"]["requestState"].as_str() {
             Some(_) => writer.json(&request.answer("done")),

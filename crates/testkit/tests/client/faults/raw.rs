@@ -96,6 +96,24 @@ impl Raw {
         Self { address, seen, ended }
     }
 
+    /// The same for a single connection: every later one is refused.
+    pub(crate) fn once(
+        serve: impl Fn(&ReceivedRequest, &mut ResponseWriter) -> AfterResponse + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let ended = Arc::new(AtomicUsize::new(0));
+        let (known, over, runtime) = (Arc::clone(&seen), Arc::clone(&ended), Handle::current());
+        std::thread::spawn(move || {
+            let (socket, _) = listener.accept().unwrap();
+            drop(listener);
+            let _ = serve_connection(socket, 0, &known, &runtime, &serve);
+            over.fetch_add(1, Ordering::SeqCst);
+        });
+        Self { address, seen, ended }
+    }
+
     /// The same, but only calls reach the closure; all other requests are answered as by an ordinary server.
     pub(crate) fn after_handshake(
         serve: impl Fn(&ReceivedRequest, &mut ResponseWriter) -> AfterResponse + Send + Sync + 'static,

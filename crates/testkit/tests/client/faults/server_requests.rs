@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use tsugite::client::{Client, ClientBuilder, ErrorKind, FormResponse};
+use tsugite::prelude::*;
 
 use super::raw::{AfterResponse, Raw, answer_handshake};
 use super::shell::{noted, sh, spawn, spawn_modern};
@@ -273,4 +274,32 @@ async fn stateless_server_cannot_end_a_call_by_cancelling() {
         answer 1 yes; drain"#;
     let client = within(spawn_modern(script)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "yes");
+}
+
+#[tokio::test]
+async fn only_files_are_sent_as_roots() {
+    // F-11
+    use tsugite::protocol::roots::Root;
+
+    let server = Server::new("s", "1").tool(Tool::new("roots").handler(async |cx: Context| {
+        let roots = cx.roots().await?;
+        Ok::<_, HandlerError>(roots.into_iter().map(|root| root.uri).collect::<Vec<_>>().join(" "))
+    }));
+    for uri in ["https://example.com/", "/srv", "file:/srv", ""] {
+        let error = within(Client::in_process(&server).roots([Root::new("file:///a"), Root::new(uri)])).await;
+        let error = error.unwrap_err();
+        assert!(matches!(error.kind(), ErrorKind::Config(_)) && error.to_string().contains(uri), "{error}");
+        for revision in [Revision::V2025_11_25, Revision::NEWEST] {
+            let builder = Client::in_process(&server).revision(revision);
+            let builder =
+                builder.on_roots(move || async move { vec![Root::new("file:///a"), Root::new(uri)] });
+            let client = within(builder).await.unwrap();
+            assert!(call(&client, "roots").await.is_err(), "{uri}");
+        }
+    }
+    let client = within(Client::in_process(&server).roots([Root::new("file:///a")])).await.unwrap();
+    assert_eq!(call(&client, "roots").await.unwrap(), "file:///a");
+    // A client without roots is not request for any.
+    let client = within(Client::in_process(&server)).await.unwrap();
+    assert!(call(&client, "roots").await.is_err());
 }

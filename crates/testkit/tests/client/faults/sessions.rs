@@ -163,3 +163,36 @@ async fn error_status_with_an_endless_body_is_reported() {
     let outcome = within(client.call::<String>("t", json!({"status": 404}))).await;
     assert!(matches!(kind(outcome), ErrorKind::ConnectionLost { may_have_run: false, .. }));
 }
+
+#[tokio::test]
+async fn unusable_session_id_is_refused() {
+    // S-10
+    let long = "x".repeat(1_024);
+    for (id, words) in [
+        (format!("{long}x"), Some("1025 bytes; the limit is 1024")),
+        ("x".repeat(200_000), Some("200000 bytes")),
+        ("a b".to_owned(), Some("visible ASCII")),
+        ("a\tb".to_owned(), Some("visible ASCII")),
+        ("\u{e9}".to_owned(), Some("visible ASCII")),
+        (String::new(), Some("empty")),
+        (long, None),
+    ] {
+        let header = format!("mcp-session-id: {id}\r\n");
+        let raw = Raw::start(move |request, writer| match request.method() {
+            "initialize" => {
+                writer.json_with(&header, &welcome(request));
+                AfterResponse::Keep
+            }
+            _ => answer_handshake(request, writer).unwrap_or(AfterResponse::Keep),
+        });
+        match (within(raw.client()).await, words) {
+            (Ok(_), None) => {}
+            (Err(error), Some(words)) => {
+                assert!(matches!(error.kind(), ErrorKind::Protocol(_)), "{error}");
+                assert!(error.to_string().contains(words) && error.to_string().len() < 200, "{error}");
+                assert!(raw.requests().iter().all(|request| request.header("mcp-session-id").is_none()));
+            }
+            (outcome, _) => panic!("{id:?}: {outcome:?}"),
+        }
+    }
+}

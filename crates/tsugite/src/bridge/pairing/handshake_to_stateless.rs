@@ -63,6 +63,7 @@ async fn continue_rounds(
     let SessionRequest { session, upstream, method, job, .. } = request;
     let (mut params, mut written_in) = (request.params.clone().into_owned(), job.revision);
     for round in 1..MAX_ROUNDS {
+        check_request_state(upstream, asked.request_state.as_ref()).await?;
         // Only the server's revision can express answers, so the params are in that from now on.
         params = translate_raw_params(method, Raw::from(&params), written_in, from)
             .map_err(|error| unsupported_error(&error, method))?;
@@ -98,6 +99,22 @@ async fn continue_rounds(
         "{} has asked back more than {MAX_ROUNDS} times",
         upstream.target.display_name()
     )))
+}
+
+/// Fails if the state that the bridge has to send back is larger than its client for the server allows.
+async fn check_request_state(upstream: &Upstream, state: Option<&RawJson>) -> Result<(), RpcError> {
+    let limit = upstream.connected_client().await?.max_request_state_bytes();
+    let bytes = state.map_or(0, |state| match state.read::<String>() {
+        Ok(text) => text.len(),
+        Err(_) => state.text().len(),
+    });
+    match bytes > limit {
+        true => Err(RpcError::internal_with_message(format!(
+            "{} returned a request state of {bytes} bytes; the limit is {limit} (`max_request_state_bytes`)",
+            upstream.target.display_name()
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// Sends one question to the client, on the stream of its call, and returns the answer in the server's revision.

@@ -35,6 +35,7 @@ pub(super) fn handle_cancelled(connection: &ClientConnection, id: &Id<'static>, 
     if requests.inbound.cancel(id) == CancelAction::Stop {
         requests.inbound.complete(id);
         if let Some((task, cancel_reason)) = requests.tasks.remove(id) {
+            tracing::debug!(%id, reason = reason.as_deref(), "the server cancelled a request");
             cancel_reason.set(reason);
             task.abort();
         }
@@ -157,5 +158,6 @@ pub(super) async fn notify_roots_changed(connection: &Arc<ClientConnection>) -> 
 
 /// Sends `ping`.
 pub(super) async fn ping(connection: &Arc<ClientConnection>) -> Result<ServerReply, CallError> {
-    connection.call(&TypedRequest::<ping::Ping>::new(&EmptyParams::new()), &Options::default()).await
+    let options = Options { checks_liveness: true, ..Options::default() };
+    connection.call(&TypedRequest::<ping::Ping>::new(&EmptyParams::new()), &options).await
 }

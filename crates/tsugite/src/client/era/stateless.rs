@@ -142,9 +142,9 @@ pub(super) fn recover(
             attempts.resent = true;
             Recovery::Resend
         }
-        // The assumed revision may be wrong. The server has refused, so the request did not run.
+        // The assumed revision may be wrong: the server has refused, or its response cannot be read.
         _ if connection.take_revision_unverified()
-            && !error.may_have_run()
+            && (!error.may_have_run() || matches!(error.kind(), ErrorKind::Protocol(_)))
             && !connection.shared.settings.pinned =>
         {
             Recovery::Renegotiate
@@ -160,7 +160,8 @@ fn server_supports(error: &ClientError, revision: Revision) -> bool {
 
 /// Sends `server/discover`, since this era has no `ping`.
 pub(super) async fn ping(connection: &Arc<ClientConnection>) -> Result<ServerReply, CallError> {
-    connection.call(&TypedRequest::<Discover>::new(&EmptyParams::new()), &Options::default()).await
+    let options = Options { checks_liveness: true, ..Options::default() };
+    connection.call(&TypedRequest::<Discover>::new(&EmptyParams::new()), &options).await
 }
 
 /// The id of no call of this client.

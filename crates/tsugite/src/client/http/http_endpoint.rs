@@ -44,6 +44,8 @@ pub(in crate::client) struct ResponseReader {
     body: Incoming,
     /// The body, if it was read already.
     buffered: Option<Bytes>,
+    /// Whether the request was sent before, and may have run then.
+    pub(in crate::client) may_have_run_before: bool,
     connection: Option<PooledConnection>,
 }
 
@@ -84,11 +86,32 @@ impl HttpEndpoint {
     /// request.
     pub(in crate::client) async fn send(
         &self,
-        kind: RequestKind,
+        kind: RequestKind<'_>,
         uri: &Uri,
         headers: &(dyn Fn() -> Result<HeaderMap, ClientError> + Sync),
         body: Bytes,
         repeat: Repeat<'_>,
+    ) -> Result<ResponseReader, CallError> {
+        let mut may_have_run = false;
+        let outcome = self.send_attempts(kind, uri, headers, body, repeat, &mut may_have_run).await;
+        match outcome {
+            Ok(mut response) => {
+                response.may_have_run_before = may_have_run;
+                Ok(response)
+            }
+            Err(error) => Err(error.after_attempts(may_have_run)),
+        }
+    }
+
+    /// Sends a request as [`Self::send`] does. Sets `may_have_run` when it repeats an attempt that may have run.
+    async fn send_attempts(
+        &self,
+        kind: RequestKind<'_>,
+        uri: &Uri,
+        headers: &(dyn Fn() -> Result<HeaderMap, ClientError> + Sync),
+        body: Bytes,
+        repeat: Repeat<'_>,
+        may_have_run: &mut bool,
     ) -> Result<ResponseReader, CallError> {
         let mut uri = match self.moved_to.get() {
             Some(moved_to) if *uri == self.uri => moved_to.clone(),
@@ -105,6 +128,7 @@ impl HttpEndpoint {
                         && (status >= 307 || matches!(repeat, Repeat::Unless(_))) =>
                 {
                     redirects += 1;
+                    *may_have_run |= status < 307;
                     let target = self.redirect_target(&response, path())?;
                     if matches!(status, 301 | 308) && uri == self.uri {
                         let _ = self.moved_to.set(target.clone());
@@ -137,6 +161,7 @@ impl HttpEndpoint {
                         return Ok(response);
                     }
                     retries += 1;
+                    *may_have_run = true;
                     tokio::time::sleep(delay).await;
                     continue;
                 }
@@ -148,14 +173,14 @@ impl HttpEndpoint {
 
     async fn send_once(
         &self,
-        kind: RequestKind,
+        kind: RequestKind<'_>,
         uri: &Uri,
         headers: HeaderMap,
         body: Bytes,
     ) -> Result<ResponseReader, CallError> {
         let mut request = Request::new(body.into());
         *request.method_mut() = match kind {
-            RequestKind::Call | RequestKind::Message => Method::POST,
+            RequestKind::Call(_) | RequestKind::Unlimited(_) | RequestKind::Message => Method::POST,
             RequestKind::Stream => Method::GET,
             RequestKind::EndSession => Method::DELETE,
         };
@@ -206,7 +231,8 @@ impl ResponseReader {
     fn new(response: Response<Incoming>, connection: PooledConnection) -> Self {
         let (head, body) = response.into_parts();
         let (status, headers) = (head.status, head.headers);
-        Self { status, headers, body, buffered: None, connection: Some(connection) }
+        let connection = Some(connection);
+        Self { status, headers, body, buffered: None, may_have_run_before: false, connection }
     }
 
     /// How long the server asks to wait before the next request.
@@ -222,8 +248,17 @@ impl ResponseReader {
 
     /// Whether the body is an event stream.
     pub(in crate::client) fn is_stream(&self) -> bool {
+        self.has_content_type("text/event-stream")
+    }
+
+    /// Whether the body is JSON.
+    pub(in crate::client) fn is_json(&self) -> bool {
+        self.has_content_type("application/json")
+    }
+
+    fn has_content_type(&self, expected: &str) -> bool {
         let value = self.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream")
+        value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(expected)
     }
 
     /// The next chunk of the body; `None` at its end.

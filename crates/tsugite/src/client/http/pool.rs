@@ -13,12 +13,13 @@ use tokio::time::Instant;
 use super::connector::{Connector, NewConnection};
 use super::full_body::FullBody;
 use crate::client::call_error::CallError;
+use crate::client::sent_flag::SentFlag;
 use crate::lock::lock;
 
 /// The connections to one server.
 pub(super) struct ConnectionPool {
     connector: Connector,
-    /// Permits for requests that wait for the server: calls and their streams.
+    /// Permits for calls, with the streams of their responses.
     calls: Arc<Semaphore>,
     /// Permits for notifications and responses. A call can wait for one of these, so they never wait for calls.
     messages: Arc<Semaphore>,
@@ -33,9 +34,12 @@ struct IdleConnection {
 
 /// The purpose of a request, which decides how many there may be at a time.
 #[derive(Clone, Copy)]
-pub(in crate::client) enum RequestKind {
-    /// A POST with a request.
-    Call,
+pub(in crate::client) enum RequestKind<'a> {
+    /// A POST with a request. The flag is set while it is sent.
+    Call(&'a SentFlag),
+    /// A POST with a request that waits for no other: a subscription, which stays open, or a check whether the server
+    /// responds, which must not fail because all connections are in use.
+    Unlimited(&'a SentFlag),
     /// A POST with a notification or a response.
     Message,
     /// A GET that opens a stream. The client opens at most one for each call, and one more.
@@ -65,13 +69,16 @@ impl ConnectionPool {
     pub(super) async fn send(
         &self,
         request: Request<FullBody>,
-        kind: RequestKind,
+        kind: RequestKind<'_>,
     ) -> Result<(Response<Incoming>, PooledConnection), CallError> {
-        let limit = match kind {
-            RequestKind::Call => Some(&self.calls),
-            RequestKind::Message => Some(&self.messages),
-            RequestKind::Stream | RequestKind::EndSession => None,
+        let (limit, sent) = match kind {
+            RequestKind::Call(sent) => (Some(&self.calls), Some(sent)),
+            RequestKind::Unlimited(sent) => (None, Some(sent)),
+            RequestKind::Message => (Some(&self.messages), None),
+            RequestKind::Stream | RequestKind::EndSession => (None, None),
         };
+        let sent_before = sent.is_some_and(SentFlag::get);
+        let mark_sent = |value: bool| sent.into_iter().for_each(|sent| sent.set(value || sent_before));
         let mut permit = match limit {
             Some(limit) => Arc::clone(limit).acquire_owned().await.ok(),
             None => None,
@@ -80,9 +87,11 @@ impl ConnectionPool {
         self.connector.prepare(&mut request);
         while let Some(mut connection) = self.take_idle() {
             connection.permit = permit.take();
+            mark_sent(true);
             match connection.send(request).await {
                 Ok(response) => return Ok((response, connection)),
                 Err(RequestSendError::NotSent(unsent)) => {
+                    mark_sent(false);
                     request = *unsent;
                     permit = connection.permit.take();
                 }
@@ -92,6 +101,7 @@ impl ConnectionPool {
         let NewConnection { sender, task } = Box::pin(self.connector.connect()).await?;
         let idle = Arc::clone(&self.idle);
         let mut connection = PooledConnection { sender: Some(sender), task, idle, permit };
+        mark_sent(true);
         match connection.send(request).await {
             Ok(response) => Ok((response, connection)),
             Err(RequestSendError::NotSent(_)) => Err(CallError::not_sent("the server closed the connection")),

@@ -1,8 +1,10 @@
 //! Messages over Streamable HTTP and HTTP+SSE: what a request says, and how its response is read.
 //!
 //! - `response_stream`: responses as event streams, and how a broken stream is resumed.
-//! - `standalone_stream`: the stream for messages outside of calls. `http_sse_stream`: the only stream of HTTP+SSE.
+//! - `standalone_stream`: the stream for messages outside of calls.
+//! - `http_sse_stream`, `http_sse_messages`: the stream of HTTP+SSE, and the messages to its server.
 
+mod http_sse_messages;
 mod http_sse_stream;
 mod response_stream;
 mod standalone_stream;
@@ -15,6 +17,7 @@ use http::header::{HeaderName, HeaderValue};
 use http::{HeaderMap, StatusCode};
 use tsugite_core::jsonrpc::{ErrorObject, Id, Incoming, Message, parse};
 use tsugite_core::protocol::lifecycle::Initialize;
+use tsugite_core::protocol::subscriptions::Listen;
 use tsugite_core::protocol::{Method as _, tools};
 use tsugite_core::revision::Revision;
 
@@ -54,11 +57,15 @@ impl StreamableHttp {
         let headers = || self.request_headers(revision, &outgoing);
         let is_outcome = |body: &[u8]| parse_response(body, connection, call).is_some();
         let repeat = if outgoing.harmless { Repeat::Unless(&is_outcome) } else { Repeat::Never };
-        let response =
-            self.endpoint.send(RequestKind::Call, &self.endpoint.uri, &headers, body, repeat).await?;
-        match response.status {
+        let kind = request_kind(&outgoing, call);
+        let response = self.endpoint.send(kind, &self.endpoint.uri, &headers, body, repeat).await?;
+        let may_have_run_before = response.may_have_run_before;
+        let outcome = match response.status {
             StatusCode::OK if response.is_stream() => {
-                Box::pin(self.read_event_stream(connection, call, response)).await
+                // Other calls have a timeout.
+                let max_silence = connection.shared.settings.max_stream_silence();
+                let max_silence = max_silence.filter(|_| outgoing.method == Listen::NAME);
+                Box::pin(self.read_event_stream(connection, call, response, max_silence)).await
             }
             StatusCode::OK => {
                 let body = response.read_to_end(connection.limits().max_message_bytes).await?;
@@ -73,7 +80,8 @@ impl StreamableHttp {
                 let session = had_session.then_some(outgoing.method);
                 Box::pin(self.read_error_response(connection, call, response, session)).await
             }
-        }
+        };
+        outcome.map_err(|error| error.after_attempts(may_have_run_before))
     }
 
     /// Sends a probe or `initialize`, and returns the response without judging it.
@@ -94,11 +102,13 @@ impl StreamableHttp {
         };
         let is_outcome = |body: &[u8]| parse_response(body, connection, call).is_some();
         let repeat = Repeat::Unless(&is_outcome);
-        let mut response =
-            self.endpoint.send(RequestKind::Call, &self.endpoint.uri, &headers, body, repeat).await?;
+        let kind = request_kind(&outgoing, call);
+        let mut response = self.endpoint.send(kind, &self.endpoint.uri, &headers, body, repeat).await?;
         let status = response.status.as_u16();
         if is_initialize && response.status == StatusCode::OK {
-            *lock(&self.session_id) = response.headers.get(MCP_SESSION_ID).cloned();
+            let session_id = response.headers.get(MCP_SESSION_ID);
+            session_id.map_or(Ok(()), check_session_id)?;
+            *lock(&self.session_id) = session_id.cloned();
         }
         if response.status == StatusCode::OK && response.is_stream() {
             let body = self.first_response(connection, call, &mut response).await?;
@@ -256,13 +266,29 @@ impl StreamableHttp {
             connection.mark_disconnected(SESSION_EXPIRED);
             return Err(CallError::not_sent(SESSION_EXPIRED));
         }
-        match error {
-            // The server did not read the id, but says what is wrong.
-            Some(error) if status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS => {
-                Ok(Err(error))
-            }
-            _ => Err(ClientError::status(status.as_u16(), excerpt(&body), retry_after).into()),
-        }
+        outcome_in_error_body(status, &body, connection, call)
+            .ok_or_else(|| ClientError::status(status.as_u16(), excerpt(&body), retry_after).into())
+    }
+}
+
+/// The outcome of a call in the body of a response whose status is not a success: a response under its id, or an error of a
+/// server that did not read the id.
+fn outcome_in_error_body(
+    status: StatusCode,
+    body: &[u8],
+    connection: &ClientConnection,
+    call: &PendingCall,
+) -> Option<ServerReply> {
+    let says_what_is_wrong = status.is_client_error() && status != StatusCode::TOO_MANY_REQUESTS;
+    parse_response(body, connection, call)
+        .or_else(|| parse_anonymous_error(body, connection).filter(|_| says_what_is_wrong).map(Err))
+}
+
+/// The kind of a request, which decides whether it waits while all connections are in use.
+fn request_kind<'a>(outgoing: &EncodedRequest<'_>, call: &'a PendingCall) -> RequestKind<'a> {
+    match outgoing.checks_liveness || outgoing.method == Listen::NAME {
+        true => RequestKind::Unlimited(&call.sent),
+        false => RequestKind::Call(&call.sent),
     }
 }
 
@@ -302,6 +328,20 @@ fn is_session_expired(status: StatusCode, error: &ErrorObject) -> bool {
     status == StatusCode::BAD_REQUEST && (message.contains("session") || message.contains("not initialized"))
 }
 
+/// Refuses a session id that is too long to be kept and sent with each request, or that holds other bytes than visible
+/// ASCII (Streamable HTTP, "Session Management").
+fn check_session_id(value: &HeaderValue) -> Result<(), ClientError> {
+    let bytes = value.as_bytes();
+    let problem = if bytes.len() > MAX_SESSION_ID_BYTES {
+        format!("has {} bytes; the limit is {MAX_SESSION_ID_BYTES}", bytes.len())
+    } else if bytes.is_empty() || !bytes.iter().all(u8::is_ascii_graphic) {
+        "is empty, or holds other characters than visible ASCII".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(ErrorKind::Protocol(format!("the session id of the server (`Mcp-Session-Id`) {problem}")).into())
+}
+
 fn header_value(value: &str) -> Result<HeaderValue, ClientError> {
     HeaderValue::try_from(value)
         .map_err(|_| ClientError::config(format!("{value:?} is not a valid header value")))
@@ -310,5 +350,7 @@ fn header_value(value: &str) -> Result<HeaderValue, ClientError> {
 const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const SESSION_EXPIRED: &str = "the session has expired";
+/// The size limit of a session id.
+const MAX_SESSION_ID_BYTES: usize = 1 << 10;
 /// The timeout of the DELETE that ends a session.
 const SESSION_DELETE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -26,24 +26,31 @@ pub(super) enum StreamEnd {
         received_events: bool,
         reason: String,
     },
+    /// Nothing has arrived for too long: the connection may be gone without a word.
+    Silent(Duration),
 }
 
 impl StreamableHttp {
-    /// Reads the events of a call until its response arrives. A stream that ends before is resumed, if its era allows
-    /// that.
+    /// Reads the events of a call until its response arrives. A stream that ends before, or that is silent for longer than
+    /// `max_silence`, is resumed if its era allows that.
     pub(super) async fn read_event_stream(
         &self,
         connection: &Arc<ClientConnection>,
         call: &Arc<PendingCall>,
         response: ResponseReader,
+        max_silence: Option<Duration>,
     ) -> Result<ServerReply, CallError> {
         let mut events = SseReader::new(connection.limits().max_message_bytes);
         let mut response = response;
         let mut empty_resumes = 0;
         loop {
-            let end = read_events(connection, Some(call), &mut events, response).await?;
-            let StreamEnd::Ended { received_events: received, reason } = end else {
-                return await_response(call).await;
+            let end = read_events(connection, Some(call), &mut events, response, max_silence).await?;
+            let (received, reason) = match end {
+                StreamEnd::ResponseReceived => return await_response(call).await,
+                StreamEnd::Ended { received_events, reason } => (received_events, reason),
+                StreamEnd::Silent(limit) => {
+                    (false, format!("the stream was silent for {} s", limit.as_secs()))
+                }
             };
             if let Err(detail) = connection.era().check_resumable(&events) {
                 return Err(CallError::disconnected(format!("{reason} {detail}")));
@@ -140,16 +147,31 @@ impl StreamableHttp {
     }
 }
 
-/// Dispatches the events of a stream until it ends, or until the response to `call` arrives.
+/// Dispatches the events of a stream until it ends, until the response to `call` arrives, or until no byte has arrived for
+/// `max_silence`. Comments, which servers send to keep a stream open, count.
 pub(super) async fn read_events(
     connection: &Arc<ClientConnection>,
     call: Option<&Arc<PendingCall>>,
     events: &mut SseReader,
     mut response: ResponseReader,
+    max_silence: Option<Duration>,
 ) -> Result<StreamEnd, CallError> {
     let mut received = false;
     loop {
-        let chunk = match response.chunk().await {
+        let chunk = match max_silence {
+            None => response.chunk().await,
+            Some(limit) => match tokio::time::timeout(limit, response.chunk()).await {
+                Ok(chunk) => chunk,
+                Err(_) => {
+                    tracing::debug!(
+                        seconds = limit.as_secs(),
+                        "a stream of the server is silent; it is closed"
+                    );
+                    return Ok(StreamEnd::Silent(limit));
+                }
+            },
+        };
+        let chunk = match chunk {
             None => {
                 return Ok(StreamEnd::Ended {
                     received_events: received,

@@ -38,17 +38,22 @@ async fn run(connection: Arc<ClientConnection>, opened: oneshot::Sender<()>) {
     let mut failures = 0;
     while connection.disconnect_reason().is_none() {
         let response = http.open_stream(&connection, events.last_event_id()).await;
+        let mut is_open = false;
         match response {
             Ok(response) if response.status == StatusCode::OK && response.is_stream() => {
-                was_open = true;
+                (was_open, is_open) = (true, true);
                 if let Some(opened) = opened.take() {
                     let _ = opened.send(());
                 }
                 events.reopen();
-                match read_events(&connection, None, &mut events, response).await {
-                    Ok(StreamEnd::Ended { received_events: true, .. } | StreamEnd::ResponseReceived) => {
-                        failures = 0
-                    }
+                let max_silence = connection.shared.settings.max_stream_silence();
+                match read_events(&connection, None, &mut events, response, max_silence).await {
+                    // A server that sends no comments is silent for long, too.
+                    Ok(
+                        StreamEnd::Ended { received_events: true, .. }
+                        | StreamEnd::ResponseReceived
+                        | StreamEnd::Silent(_),
+                    ) => failures = 0,
                     Ok(StreamEnd::Ended { received_events: false, .. }) => failures += 1,
                     Err(error) => {
                         log::warn!(error = %ClientError::from(error), "the standalone stream has failed and is not opened again");
@@ -77,6 +82,10 @@ async fn run(connection: Arc<ClientConnection>, opened: oneshot::Sender<()>) {
         }
         if failures > MAX_EMPTY_ATTEMPTS {
             tracing::debug!(attempts = failures, "the standalone stream is not opened again");
+            // Without the stream no change arrives, so its listeners need another connection or the error.
+            if was_open && !is_open && connection.shared.has_listeners() {
+                connection.mark_disconnected("the stream for messages of the server cannot be opened again");
+            }
             return;
         }
         let delay = events.retry().unwrap_or(DEFAULT_RETRY_INTERVAL).max(MIN_RETRY_INTERVAL)

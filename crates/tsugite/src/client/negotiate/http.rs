@@ -76,11 +76,11 @@ pub(super) async fn open(
                     guard = ConnectGuard(Some(sse));
                     probe.receive(probe_outcome(200, Some(&reply)))
                 }
-                Err(CallError::Fatal(error)) => match error.into_kind() {
+                Err(CallError::Fatal(error)) => match error.kind() {
                     ErrorKind::Status { status, .. } if !config.sse_only => {
-                        probe.receive(probe_outcome(status, None))
+                        probe.receive(probe_outcome(*status, None))
                     }
-                    other => return Err(other.into()),
+                    _ => return Err(error),
                 },
                 Err(error) => return Err(error.into()),
             },
@@ -143,6 +143,7 @@ async fn send_probe(
         param_headers: Vec::new(),
         extra_headers: &[],
         harmless: true,
+        checks_liveness: false,
     };
     let probing = http.probe(connection, outgoing, request.revision(), &call);
     let probed = call.run_with_timeout(pin!(probing)).await;
