@@ -80,6 +80,11 @@ impl Console {
         self.stderr_is_terminal && io::stdin().is_terminal()
     }
 
+    /// Whether notes go to a terminal.
+    pub(crate) fn is_stderr_terminal(&self) -> bool {
+        self.stderr_is_terminal
+    }
+
     /// Prints a line of the result.
     pub(crate) fn print_line(&self, text: &str) -> Result<()> {
         self.print(&format!("{text}\n"))

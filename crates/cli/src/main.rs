@@ -6,6 +6,7 @@
 //! start page of a served server. `trust` asks before it uses entries of the current folder. `edit` changes configuration files. `dev` runs a
 //! server under development, and `watch` finds changed files.
 
+mod access_token;
 mod arguments;
 mod catalog;
 mod connection;

@@ -1,14 +1,17 @@
 //! Serves a server at an address, or on standard input and output.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use clap::Args;
 use tsugite::Server;
-use tsugite::transport::http::Http;
+use tsugite::transport::http::{Http, PageRequest};
 
+use crate::access_token::AccessToken;
 use crate::console::Console;
 use crate::error::{CliError, ExitStatus, Result};
-use crate::page::{self, SharedStartPage};
+use crate::page::{self, SharedStartPage, Visitor};
 use crate::signals;
 use crate::unix_socket;
 
@@ -17,6 +20,8 @@ pub(crate) struct ServeOptions {
     /// `HOST:PORT` or `unix:PATH`; `None` is standard input and output.
     pub(crate) listen: Option<String>,
     pub(crate) http: HttpOptions,
+    /// Names the configured servers of the user behind the address, whose clients need a token by default.
+    pub(crate) configured_servers: Option<String>,
 }
 
 /// The options for serving over HTTP.
@@ -37,13 +42,39 @@ pub(crate) struct HttpOptions {
     /// Do not serve HTTP+SSE, the transport of 2024-11-05, at /sse
     #[arg(long)]
     no_sse: bool,
+    /// Serve only clients that send the token in this file, as `Authorization: Bearer`
+    #[arg(long, value_name = "FILE")]
+    token: Option<PathBuf>,
+    /// Serve every client that can reach the address, without a token
+    #[arg(long, conflicts_with_all = ["token", "tls_client_ca"])]
+    no_auth: bool,
+    /// Serve https with the certificates in this PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Serve only clients with a certificate of the authorities in this PEM file
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_client_ca: Option<PathBuf>,
 }
 
 impl HttpOptions {
     /// The defaults, with these allowed hosts.
     pub(crate) fn with_hosts(hosts: Vec<String>) -> Self {
         let path = "/mcp".to_owned();
-        Self { hosts, origins: Vec::new(), path, no_sessions: false, no_sse: false }
+        Self {
+            hosts,
+            origins: Vec::new(),
+            path,
+            no_sessions: false,
+            no_sse: false,
+            token: None,
+            no_auth: false,
+            tls_cert: None,
+            tls_key: None,
+            tls_client_ca: None,
+        }
     }
 
     fn settings(&self) -> Http {
@@ -51,8 +82,26 @@ impl HttpOptions {
         if !self.no_sse {
             http = http.http_sse();
         }
+        if let (Some(certificates), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            http = http.tls(certificates, key);
+        }
+        if let Some(authorities) = &self.tls_client_ca {
+            http = http.tls_client_ca(authorities);
+        }
         let http = self.hosts.iter().fold(http, Http::allow_host);
         self.origins.iter().fold(http, Http::allow_origin)
+    }
+
+    /// The token that clients need: that of `--token`, or one made for the configured servers of the user. `by_default` is
+    /// false where only the user can connect anyway.
+    fn access_token(&self, configured: Option<&str>, by_default: bool) -> Result<Option<AccessToken>> {
+        match (&self.token, configured) {
+            (Some(path), _) => AccessToken::read(path).map(Some),
+            (None, Some(servers)) if by_default && !self.no_auth && self.tls_client_ca.is_none() => {
+                AccessToken::for_servers(servers).map(Some)
+            }
+            (None, _) => Ok(None),
+        }
     }
 }
 
@@ -94,7 +143,11 @@ impl ServeOptions {
         let stop = signals::shutdown_requested();
         let Some(listen) = self.listen else { return server.serve_stdio().await.map_err(serve_error) };
         if let Some(socket) = listen.strip_prefix("unix:") {
-            let server = server.http(self.http.settings());
+            let mut http = self.http.settings();
+            if let Some(token) = self.http.access_token(None, false)? {
+                http = http.authenticate(token.verifier());
+            }
+            let server = server.http(http);
             let listener = unix_socket::bind(&server, socket).map_err(|error| {
                 CliError::new(ExitStatus::Connect, format!("cannot listen on {listen}"))
                     .at_step("listen")
@@ -114,17 +167,39 @@ impl ServeOptions {
                 return Err(failure.hint("use HOST:PORT, such as 127.0.0.1:8808, or unix:PATH"));
             }
         };
+        let is_public = addresses.iter().any(|address| !address.ip().is_loopback());
+        let token = self.http.access_token(self.configured_servers.as_deref(), true)?;
+        if is_public && token.is_none() && self.http.tls_client_ca.is_none() && !self.http.no_auth {
+            return Err(CliError::usage(format!(
+                "other machines could use the server at {listen} without a token"
+            ))
+            .at_step("listen")
+            .hint(
+                "--token FILE requires the token in a file, --tls-client-ca FILE a certificate of the client",
+            )
+            .hint("--no-auth serves every client that can reach the address"));
+        }
+        let scheme = if self.http.tls_cert.is_some() { "https" } else { "http" };
+        let token = token.map(Arc::new);
         let (mut http, path) = (self.http.settings(), self.http.path);
+        if let Some(token) = &token {
+            http = http.authenticate(token.verifier());
+        }
         // An endpoint at `/` leaves no place for the page.
         let page = page.filter(|_| path != "/");
         let has_page = page.is_some();
         if let Some(page) = page {
             page.update(|about| {
-                about.is_public = addresses.iter().any(|address| !address.ip().is_loopback());
+                about.is_public = is_public;
+                about.scheme = scheme;
                 about.path.clone_from(&path);
                 about.has_sse = !self.http.no_sse;
             });
-            http = http.page("/", move |host| page.render(host)).page_policy(page::POLICY);
+            let token = token.clone();
+            let render = move |request: &PageRequest<'_>| {
+                page.render(request.host, visitor(token.as_deref(), request.query, is_public))
+            };
+            http = http.page("/", render).page_policy(page::POLICY);
         }
         let listener = server.http(http).bind_http(addresses.as_slice()).await.map_err(|error| {
             CliError::new(ExitStatus::Connect, format!("cannot listen on {listen}"))
@@ -139,16 +214,36 @@ impl ServeOptions {
         };
         let console = Console::new(false);
         // Serve even if nothing reads standard output.
-        let _ = console.print_line(&format!("http://{shown}{path}"));
+        let _ = console.print_line(&format!("{scheme}://{shown}{path}"));
+        // The token is shown only to a person.
+        let query = match &token {
+            Some(token) if console.is_stderr_terminal() => format!("?token={}", token.text()),
+            _ => String::new(),
+        };
         console.note(&match has_page {
-            true => format!("serving {description}; open http://{shown}/ to see how to connect"),
+            true => format!("serving {description}; open {scheme}://{shown}/{query} to see how to connect"),
             false => format!("serving {description}"),
         });
-        if !local.ip().is_loopback() {
+        if let Some(token) = &token {
+            if !is_public {
+                token.record_address(local)?;
+            }
+            console.note(&format!("clients need the token in {}", token.path.display()));
+        } else if is_public && self.http.tls_client_ca.is_none() {
             console.note("warning: the server is open to every machine that can reach this address");
         }
         raise_trim_threshold();
         listener.serve_until(stop).await.map_err(serve_error)
+    }
+}
+
+/// The reader of the start page, by the token in the query.
+fn visitor<'a>(token: Option<&'a AccessToken>, query: &str, is_public: bool) -> Visitor<'a> {
+    let Some(token) = token else { return Visitor::Anyone };
+    let given = query.split('&').find_map(|pair| pair.strip_prefix("token="));
+    match given.is_some_and(|given| token.verifier().matches(given)) && !is_public {
+        true => Visitor::Owner { token: token.text() },
+        false => Visitor::Stranger,
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) struct StartPage {
     pub(crate) path: String,
     /// Whether HTTP+SSE is served.
     pub(crate) has_sse: bool,
+    /// `http` or `https`.
+    pub(crate) scheme: &'static str,
 }
 
 /// A server on the page.
@@ -39,9 +41,32 @@ pub(crate) struct PageServer {
     pub(crate) catalog: Result<Catalog, String>,
 }
 
-/// Renders the page. `host` is the host of the request.
-pub(crate) fn render(host: &str, about: &StartPage) -> String {
-    let url = format!("http://{host}{}", about.path);
+/// The reader of the page.
+#[derive(Clone, Copy)]
+pub(crate) enum Visitor<'a> {
+    /// The server needs no token.
+    Anyone,
+    /// A visitor who has the token, which the page gives to hosts.
+    Owner { token: &'a str },
+    /// A visitor without the token, to whom the page says nothing about the servers.
+    Stranger,
+}
+
+/// Renders the page for a visitor. `host` is the host of the request.
+pub(crate) fn render(host: &str, visitor: Visitor<'_>, about: &StartPage) -> String {
+    let token = match visitor {
+        Visitor::Stranger => return LOCKED_PAGE.to_owned(),
+        Visitor::Owner { token } => Some(token),
+        Visitor::Anyone => None,
+    };
+    let url = format!("{}://{host}{}", about.scheme, about.path);
+    // The entry of a host, with the header that the server needs.
+    let with_header = |mut entry: Value| {
+        if let Some(token) = token {
+            entry["headers"] = json!({ "Authorization": format!("Bearer {token}") });
+        }
+        entry
+    };
     let entry = |key: &str, entry: Value| escape_html(&host_config(key, &about.name, &entry));
     fill_template(TEMPLATE, |placeholder| match placeholder {
         "heading" => match about.servers.len() {
@@ -52,7 +77,7 @@ pub(crate) fn render(host: &str, about: &StartPage) -> String {
         "url" => escape_html(&url),
         "sse" if about.has_sse => format!(
             " Clients that\nsupport only HTTP+SSE connect to <code>{}</code>.",
-            escape_html(&format!("http://{host}/sse"))
+            escape_html(&format!("{}://{host}/sse", about.scheme))
         ),
         "sse" => String::new(),
         "revisions" => {
@@ -64,10 +89,29 @@ pub(crate) fn render(host: &str, about: &StartPage) -> String {
             Some(words) => escape_html(&format!("\ntsugite call {url} {words}")),
             None => String::new(),
         },
-        "cursor" => entry("mcpServers", json!({ "url": url })),
-        "vscode" => entry("servers", json!({ "type": "http", "url": url })),
-        "windsurf" => entry("mcpServers", json!({ "serverUrl": url })),
-        "desktop" => entry("mcpServers", json!({ "command": "tsugite", "args": ["bridge", url] })),
+        "cursor" => entry("mcpServers", with_header(json!({ "url": url }))),
+        "vscode" => entry("servers", with_header(json!({ "type": "http", "url": url }))),
+        "windsurf" => entry("mcpServers", with_header(json!({ "serverUrl": url }))),
+        "desktop" => entry(
+            "mcpServers",
+            match token {
+                None => json!({ "command": "tsugite", "args": ["bridge", url] }),
+                // Not as an argument, which every user of the machine can read.
+                Some(token) => json!({
+                    "command": "tsugite",
+                    "args": ["bridge", url, "--bearer-env", "TSUGITE_TOKEN"],
+                    "env": { "TSUGITE_TOKEN": token },
+                }),
+            },
+        ),
+        "header" => match token {
+            Some(token) => {
+                format!(" <span>--header \"Authorization: Bearer {}\"</span>", escape_html(token))
+            }
+            None => String::new(),
+        },
+        "option" if token.is_some() => " --bearer-env TSUGITE_TOKEN".to_owned(),
+        "option" => String::new(),
         "reach" => match about.is_public {
             false => "Only programs on this machine can reach it.".to_owned(),
             true => "It is open to every machine that can reach this address.".to_owned(),
@@ -155,6 +199,12 @@ fn escape_html(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
+/// The page for a visitor without the token.
+const LOCKED_PAGE: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+    <meta name=\"viewport\" content=\"width=device-width\">\n<title>MCP server</title>\n\
+    <h1>An MCP server runs here</h1>\n<p>It needs a token. The link with the token is in the terminal where \
+    <code>tsugite</code> was started.</p>\n</html>\n";
+
 const TEMPLATE: &str = include_str!("page.html");
 /// The `Content-Security-Policy` of the page: its own script, by digest, and its own styles.
 pub(crate) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; \
@@ -178,13 +228,14 @@ mod tests {
             is_public: false,
             path: "/mcp".to_owned(),
             has_sse: true,
+            scheme: "http",
         }
     }
 
     #[test]
     fn values_are_escaped() {
         let evil = "<script>alert(1)</script>";
-        let page = render(evil, &start_page(evil, Err(evil.to_owned())));
+        let page = render(evil, Visitor::Anyone, &start_page(evil, Err(evil.to_owned())));
         assert!(page.contains("http://&lt;script&gt;"), "{page}");
         assert_eq!(page.matches("<script").count(), 1, "{page}");
         // A value that looks like a placeholder is not filled.
@@ -205,7 +256,7 @@ mod tests {
     fn every_placeholder_is_filled() {
         let mut about = start_page("one", Err("reason".to_owned()));
         about.servers.clear();
-        let page = render("127.0.0.1:8808", &about);
+        let page = render("127.0.0.1:8808", Visitor::Anyone, &about);
         assert!(!page.contains("{{"), "{page}");
     }
 
@@ -218,7 +269,7 @@ mod tests {
             title: None,
             catalog: Err(String::new()),
         });
-        let page = render("127.0.0.1:8808", &about);
+        let page = render("127.0.0.1:8808", Visitor::Anyone, &about);
         assert!(page.contains("2 MCP servers run here"), "{page}");
         assert!(page.contains("not ready</span></h3>") && page.contains("it ended with 1"), "{page}");
     }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tsugite::client::{ChangeFilter, Client};
 
-use super::{PageServer, StartPage, render};
+use super::{PageServer, StartPage, Visitor, render};
 use crate::catalog::Catalog;
 use crate::connection;
 
@@ -17,9 +17,9 @@ impl SharedStartPage {
         Self(Arc::new(Mutex::new(about)))
     }
 
-    /// Renders the page. `host` is the host of the request.
-    pub(crate) fn render(&self, host: &str) -> String {
-        render(host, &self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Renders the page for a visitor. `host` is the host of the request.
+    pub(crate) fn render(&self, host: &str, visitor: Visitor<'_>) -> String {
+        render(host, visitor, &self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Changes the contents.

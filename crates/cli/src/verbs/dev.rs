@@ -69,8 +69,11 @@ impl Dev {
         let server = DevServer::new(builder, revision, name.clone(), watched).await;
         match self.listen.take() {
             Some(listen) => {
-                let options =
-                    ServeOptions { listen: Some(listen), http: HttpOptions::with_hosts(self.hosts) };
+                let options = ServeOptions {
+                    listen: Some(listen),
+                    http: HttpOptions::with_hosts(self.hosts),
+                    configured_servers: None,
+                };
                 serve(server, options, &name).await
             }
             None => self.open_shell(server, name).await,

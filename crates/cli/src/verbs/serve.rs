@@ -16,7 +16,7 @@ use crate::error::{CliError, Result};
 use crate::options::{CALL_TIMEOUT_HELP, CommonOptions, RevisionArg};
 use crate::page::{PageServer, SharedStartPage, StartPage};
 use crate::serve_options::{HttpOptions, ServeOptions};
-use crate::targets::{self, NamedTarget};
+use crate::targets::{self, NamedTarget, Target};
 
 /// Serve the demo server, or several servers at one address, with a start page at /
 #[derive(Debug, Args)]
@@ -27,6 +27,11 @@ use crate::targets::{self, NamedTarget};
     mut_arg("path", |option| option.conflicts_with("stdio")),
     mut_arg("no_sessions", |option| option.conflicts_with("stdio")),
     mut_arg("no_sse", |option| option.conflicts_with("stdio")),
+    mut_arg("token", |option| option.conflicts_with("stdio")),
+    mut_arg("no_auth", |option| option.conflicts_with("stdio")),
+    mut_arg("tls_cert", |option| option.conflicts_with("stdio")),
+    mut_arg("tls_key", |option| option.conflicts_with("stdio")),
+    mut_arg("tls_client_ca", |option| option.conflicts_with("stdio")),
     mut_arg("timeout", |timeout| timeout.help(CALL_TIMEOUT_HELP)),
     after_help = "Without a target this serves the demo server. With targets, all of them share one address, and the name of each server\nprefixes its tools: the tool `add` of `demo` is `demo_add`. NAME=TARGET sets that name.\nThe first line on standard output is the URL of the server.\n\nExamples:\n  tsugite serve\n  tsugite serve --listen 127.0.0.1:0\n  tsugite serve --stdio\n  tsugite serve --config mcp.json\n  tsugite serve github files=FILE.json:fs -- my-server"
 )]
@@ -53,7 +58,9 @@ impl Serve {
     pub(crate) async fn run(self) -> Result<()> {
         let named = self.resolve_targets().await?;
         let listen = (!self.stdio).then_some(self.listen);
-        let options = ServeOptions { listen, http: self.http };
+        let configured_servers =
+            named.as_deref().and_then(|named| configured_servers(named, self.config.as_deref()));
+        let options = ServeOptions { listen, http: self.http, configured_servers };
         match named {
             None => serve_demo(options, &self.common).await,
             Some(named) => serve_many(options, named, &self.common).await,
@@ -90,6 +97,14 @@ impl Serve {
     }
 }
 
+/// Names the servers, if some of them come from a configuration file of the user.
+fn configured_servers(named: &[NamedTarget], file: Option<&Path>) -> Option<String> {
+    let is_configured = named.iter().any(|server| matches!(server.target, Target::Configured(_)));
+    let names: Vec<&str> = named.iter().map(|server| server.name.as_str()).collect();
+    let file = file.and_then(|path| path.canonicalize().ok()).unwrap_or_default();
+    is_configured.then(|| format!("serve {} {}", file.display(), names.join(" ")))
+}
+
 async fn serve_demo(options: ServeOptions, common: &CommonOptions) -> Result<()> {
     let server = match common.rev {
         RevisionArg::Auto => demo::server(),
@@ -102,6 +117,7 @@ async fn serve_demo(options: ServeOptions, common: &CommonOptions) -> Result<()>
         is_public: false,
         path: "/mcp".to_owned(),
         has_sse: true,
+        scheme: "http",
     });
     if options.listen.is_some() {
         let client =
@@ -131,6 +147,7 @@ async fn serve_many(options: ServeOptions, named: Vec<NamedTarget>, common: &Com
         is_public: false,
         path: "/mcp".to_owned(),
         has_sse: true,
+        scheme: "http",
     });
     let bridge = std::sync::Arc::new(bridge);
     // In the background, so that a server that hangs delays only the page.

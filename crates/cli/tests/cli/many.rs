@@ -10,7 +10,7 @@ use crate::support::{LONG, Place, Running, TSUGITE};
 
 /// Serves the servers of a file until it is dropped.
 fn serve(place: &Place, more: &[&str]) -> (Running, String) {
-    let words = ["serve", "--listen", "127.0.0.1:0", "--trust-folder", "--config", "many.json"];
+    let words = ["serve", "--listen", "127.0.0.1:0", "--no-auth", "--trust-folder", "--config", "many.json"];
     let running = Running::start(place.command(words.iter().chain(more)));
     let url = running.line().trim().to_owned();
     (running, url)
@@ -93,8 +93,15 @@ fn unreachable_server_is_reported_once() {
         &place,
         json!({ "one": demo(&[]), "dead": { "command": "no-such-program" }, "nowhere": { "url": "http://127.0.0.1:1/mcp" } }),
     );
-    let mut command =
-        place.command(["serve", "--listen", "127.0.0.1:0", "--trust-folder", "--config", "many.json"]);
+    let mut command = place.command([
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--no-auth",
+        "--trust-folder",
+        "--config",
+        "many.json",
+    ]);
     command.env("PATH", "/a:/b:/c:/d:/e");
     let running = Running::start(command);
     let url = running.line().trim().to_owned();
@@ -147,6 +154,7 @@ fn targets_can_be_named_on_the_command_line() {
     listed(&place, json!({ "one": demo(&[]) }));
     let words = [
         "serve",
+        "--no-auth",
         "--trust-folder",
         "--listen",
         "127.0.0.1:0",
@@ -171,7 +179,8 @@ fn hanging_server_delays_neither_start_nor_shutdown() {
         let place = Place::new();
         let hangs = json!({ "command": "sh", "args": ["-c", "echo $$ > pid; exec sleep 600"] });
         listed(&place, json!({ "hangs": hangs, "works": demo(&[]) }));
-        let words = ["serve", "--listen", "127.0.0.1:0", "--trust-folder", "--config", "many.json"];
+        let words =
+            ["serve", "--listen", "127.0.0.1:0", "--no-auth", "--trust-folder", "--config", "many.json"];
         let running = Running::start(place.command(words));
         // The server has started and does not respond.
         let pid = place.holds("pid", "\n");

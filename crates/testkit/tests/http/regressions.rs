@@ -212,7 +212,7 @@ async fn health_check_ignores_the_host() {
 
 #[tokio::test]
 async fn landing_page_shows_the_requested_host() {
-    let http = Http::new().page("/", |host| format!("<!doctype html><p>{host}"));
+    let http = Http::new().page("/", |request| format!("<!doctype html><p>{}", request.host));
     let serving = TestServer::start(&server().http(http)).await;
     let page = serving.send(Request::new("GET").path("/").replace_header("Host", "localhost:7")).await;
     assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));

@@ -10,6 +10,7 @@ use super::entry::{
     Destination, EntryKind, EntrySource, RenderedEntry, ServerEntry, current_program, not_utf8_error,
 };
 use super::{ScopeOptions, parse_hosts, scope_option};
+use crate::access_token;
 use crate::console::{Console, sanitize};
 use crate::edit::{Document, field_path};
 use crate::error::{CliError, Result};
@@ -110,11 +111,14 @@ impl Add {
             (None, Some(word)) if word.starts_with("unix:") => {
                 command_entry(current_program()?, vec!["bridge".to_owned(), word.clone()])
             }
-            (None, Some(word)) if targets::is_url(word)? => ServerEntry::new(EntryKind::Url {
-                url: word.clone(),
-                headers: Map::new(),
-                transport: Transport::Auto,
-            }),
+            (None, Some(word)) if targets::is_url(word)? => {
+                let mut headers = Map::new();
+                // A server that this user serves on this machine may need a token.
+                if let Some(token) = access_token::token_for_url(word) {
+                    headers.insert("Authorization".to_owned(), format!("Bearer {token}").into());
+                }
+                ServerEntry::new(EntryKind::Url { url: word.clone(), headers, transport: Transport::Auto })
+            }
             (None, Some(word)) => entry_from_file(word)?,
         };
         match words.next() {

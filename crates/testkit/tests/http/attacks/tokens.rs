@@ -18,6 +18,7 @@ fn with_token(request: Request, token: &str) -> Request {
 
 #[tokio::test]
 async fn request_without_a_valid_token_gets_401() {
+    // HTTP-007, HSSE-006
     let count = Count::default();
     let token = StaticToken::new("s3cret", Principal::new("owner"));
     let http = Http::new().http_sse().page("/", |_| "page".to_owned()).authenticate(token);

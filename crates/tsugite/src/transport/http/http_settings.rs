@@ -90,7 +90,25 @@ impl Default for HttpSsePaths {
 #[derive(Clone)]
 pub(super) struct Page {
     pub(super) path: String,
-    pub(super) render: Arc<dyn Fn(&str) -> String + Send + Sync>,
+    pub(super) render: Arc<RenderPage>,
+}
+
+type RenderPage = dyn Fn(&PageRequest<'_>) -> String + Send + Sync;
+
+/// A request for the [page](Http::page).
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct PageRequest<'a> {
+    /// The host and port that the request names.
+    pub host: &'a str,
+    /// The query of its URL; empty without one.
+    pub query: &'a str,
+}
+
+impl<'a> PageRequest<'a> {
+    pub(super) fn new(host: &'a str, query: &'a str) -> Self {
+        Self { host, query }
+    }
 }
 
 impl std::fmt::Debug for Page {
@@ -192,20 +210,20 @@ impl Http {
 
     /// Serves an HTML page at `path` for users who open the server in a browser, for a server that listens itself.
     ///
-    /// `render` gets the host of the request, such as `127.0.0.1:3000`; escape it if any host is allowed. There is no page
-    /// unless set.
+    /// `render` gets the host of the request, such as `127.0.0.1:3000`, and its query; escape the host if any is allowed.
+    /// There is no page unless set.
     ///
     /// ```
     /// use tsugite::transport::http::Http;
     ///
-    /// let http = Http::new().page("/", |host| format!("<!doctype html><p>Connect to http://{host}/mcp"));
+    /// let http = Http::new().page("/", |request| format!("<!doctype html><p>Connect to http://{}/mcp", request.host));
     /// # let _ = http;
     /// ```
     #[must_use]
     pub fn page(
         mut self,
         path: impl Into<String>,
-        render: impl Fn(&str) -> String + Send + Sync + 'static,
+        render: impl Fn(&PageRequest<'_>) -> String + Send + Sync + 'static,
     ) -> Self {
         self.page = Some(Page { path: path.into(), render: Arc::new(render) });
         self

@@ -63,7 +63,7 @@ use only_http1 as hyper_connection;
 use with_http2 as hyper_connection;
 
 pub use client_address::ClientAddr;
-pub use http_settings::{Http, HttpSsePaths};
+pub use http_settings::{Http, HttpSsePaths, PageRequest};
 pub use listener::HttpListener;
 pub use response_body::HttpBody;
 pub use service::HttpService;

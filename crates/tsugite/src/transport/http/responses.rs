@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, RETRY_AFTER, X_CONTENT_TYPE_OPTIONS,
-    X_FRAME_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, RETRY_AFTER,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::response::Builder;
 use http::{HeaderName, HeaderValue, Response, StatusCode};
@@ -29,6 +29,9 @@ pub(super) fn html(page: String, policy: HeaderValue) -> Response<HttpBody> {
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(CONTENT_SECURITY_POLICY, policy);
+    // The URL of the page may contain a token.
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     // For browsers that do not know `frame-ancestors`.
     headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
     response

@@ -16,7 +16,7 @@ use tsugite_core::session::http::decide_http_sse;
 
 use super::authentication::authenticate;
 use super::connections::RequestGuard;
-use super::http_settings::Http;
+use super::http_settings::{Http, PageRequest};
 use super::http_state::HttpState;
 use super::maybe_ready::MaybeReady;
 use super::named_session::NamedSession;
@@ -308,7 +308,8 @@ fn health(state: &HttpState, head: &RequestHead) -> Response<HttpBody> {
 fn page(http: &Http, head: &RequestHead) -> Response<HttpBody> {
     let Some(page) = &http.page else { return not_found() };
     let host = head.authority().and_then(|host| std::str::from_utf8(host).ok());
-    html((page.render)(host.unwrap_or_default()), http.page_policy.clone())
+    let request = PageRequest::new(host.unwrap_or_default(), head.uri.query().unwrap_or_default());
+    html((page.render)(&request), http.page_policy.clone())
 }
 
 fn not_found() -> Response<HttpBody> {
