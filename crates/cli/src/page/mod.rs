@@ -62,8 +62,9 @@ pub(crate) fn render(host: &str, visitor: Visitor<'_>, about: &StartPage) -> Str
     let url = format!("{}://{host}{}", about.scheme, about.path);
     // The entry of a host, with the header that the server needs.
     let with_header = |mut entry: Value| {
-        if let Some(token) = token {
-            entry["headers"] = json!({ "Authorization": format!("Bearer {token}") });
+        if let (Some(token), Some(members)) = (token, entry.as_object_mut()) {
+            let headers = json!({ "Authorization": format!("Bearer {token}") });
+            members.insert("headers".to_owned(), headers);
         }
         entry
     };
