@@ -135,10 +135,12 @@ async fn open_question_holds_no_permit() {
         }
     };
     // The only permit is free while the client answers.
-    let waiting = start(OTHER, &serving, &call("wait", json!({}))).await;
+    let mut waiting = start(OTHER, &serving, &call("wait", json!({}))).await;
+    // It is pending after its first poll, so that it needs the permit.
+    settle(&serving).await;
     gate.add_permits(1);
-    let mut waiting = waiting;
-    assert_eq!(waiting.read_head().await.unwrap().status, 200);
+    let response = tokio::time::timeout(Duration::from_secs(30), waiting.read_head()).await;
+    assert_eq!(response.unwrap().unwrap().status, 200);
     let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"roots": []}});
     assert_eq!(serving.send(Request::post(&answer).session(&session)).await.status, 202);
     let result = asking.next_message().await.unwrap();
