@@ -20,6 +20,7 @@ mod bare_pipes;
 mod bare_server;
 mod bridge;
 mod library_server;
+mod load;
 mod responses;
 mod rmcp_client;
 mod run;

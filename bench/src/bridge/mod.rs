@@ -11,24 +11,19 @@
 //! It builds `tsugite` as it is released, and installs the others with npm from the lock file in `bench/npm`. The
 //! server is the bare one, and the client writes and reads bytes: both know only the necessary parts of the protocol.
 //! Over stdio there is also a server made with the library, since a bare one takes less time than any server that
-//! parses its input. The client runs on one processor, everything else on another (`cpu_pinning`). All routes are open
+//! parses its input. The client runs on one processor, everything else on another (`load::cpu_pinning`). All routes are open
 //! at the same time, and each round has one burst on every route, so that a disturbance affects all of them. A figure
 //! is the median of the rounds, a ratio the median of the ratios of each round. CPU time and memory are those of the
 //! bridge's process alone. Every response is checked.
 
-mod cpu_pinning;
-mod http_clients;
-mod process;
 mod programs;
 mod report;
 mod routes;
 mod startup;
-mod stdio_client;
-
-use std::time::{Duration, Instant};
 
 use crate::BoxError;
-use cpu_pinning::CpuPinning;
+use crate::load::LoadSample;
+use crate::load::cpu_pinning::CpuPinning;
 use programs::Programs;
 use report::RouteSamples;
 use routes::Route;
@@ -90,39 +85,10 @@ impl BridgeBenchOptions {
     }
 }
 
-/// A client that makes calls, some at a time.
-trait BurstClient {
-    /// Drops idle connections, which the server may have closed.
-    fn drop_idle(&mut self) {}
-
-    /// Makes the calls, and returns how long each took.
-    fn burst(&mut self, calls: usize, window: usize) -> Result<Vec<Duration>, BoxError>;
-}
-
-/// The cost of one burst.
-#[derive(Debug, Clone)]
-struct BridgeSample {
-    calls: usize,
-    time: Duration,
-    /// CPU time of the bridge; of the server on a direct route.
-    cpu: Duration,
-    /// How long each call took, the shortest first.
-    latencies: Vec<Duration>,
-}
-
 impl Route {
-    fn run_burst(&mut self, calls: usize, window: usize) -> Result<BridgeSample, BoxError> {
-        let mut burst = || {
-            // Open the connections before measuring.
-            self.client.drop_idle();
-            self.client.burst(window, window)?;
-            let (start, cpu) = (Instant::now(), self.process.cpu_time()?);
-            let mut each = self.client.burst(calls, window)?;
-            let (time, cpu) = (start.elapsed(), self.process.cpu_time()?.saturating_sub(cpu));
-            each.sort();
-            Ok(BridgeSample { calls, time, cpu, latencies: each })
-        };
-        burst().map_err(|error: BoxError| format!("{}: {error}", self.name).into())
+    fn run_burst(&mut self, calls: usize, window: usize) -> Result<LoadSample, BoxError> {
+        LoadSample::measure(&mut *self.client, &self.process, calls, window)
+            .map_err(|error| format!("{}: {error}", self.name).into())
     }
 
     /// Resident memory in bytes; of the bridge alone.

@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use super::BridgeSample;
 use super::routes::{self, RouteName};
 use super::startup::{StartupReport, StartupSamples};
+use crate::load::LoadSample;
 use crate::table::median;
 
 /// The samples of one route: each round with sequential and with concurrent calls.
 pub(super) struct RouteSamples {
     name: RouteName,
-    pub(super) samples: Vec<(BridgeSample, BridgeSample)>,
+    pub(super) samples: Vec<(LoadSample, LoadSample)>,
     /// Resident memory at the end, in bytes.
     pub(super) memory: u64,
 }
@@ -20,7 +20,7 @@ impl RouteSamples {
         Self { name, samples: Vec::new(), memory: 0 }
     }
 
-    fn median(&self, of: impl Fn(&(BridgeSample, BridgeSample)) -> f64) -> f64 {
+    fn median(&self, of: impl Fn(&(LoadSample, LoadSample)) -> f64) -> f64 {
         median(self.samples.iter().map(of).collect())
     }
 
@@ -28,26 +28,9 @@ impl RouteSamples {
     fn ratio_to(
         &self,
         other: &Self,
-        of: impl Fn(&(BridgeSample, BridgeSample), &(BridgeSample, BridgeSample)) -> f64,
+        of: impl Fn(&(LoadSample, LoadSample), &(LoadSample, LoadSample)) -> f64,
     ) -> f64 {
         median(self.samples.iter().zip(&other.samples).map(|(visit, other)| of(visit, other)).collect())
-    }
-}
-
-impl BridgeSample {
-    fn rate(&self) -> f64 {
-        self.calls as f64 / self.time.as_secs_f64()
-    }
-
-    /// Microseconds.
-    fn cpu_per_call(&self) -> f64 {
-        self.cpu.as_secs_f64() * 1e6 / self.calls as f64
-    }
-
-    /// A percentile of the latency, in microseconds.
-    fn percentile(&self, hundredths: usize) -> f64 {
-        let place = self.latencies.len() * hundredths / 100;
-        self.latencies.get(place).or(self.latencies.last()).map_or(0.0, |time| time.as_secs_f64() * 1e6)
     }
 }
 

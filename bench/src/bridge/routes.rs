@@ -4,12 +4,12 @@ use std::net::{TcpListener, TcpStream};
 use std::process::{ChildStdin, Command};
 use std::time::{Duration, Instant};
 
-use super::BurstClient;
-use super::http_clients::{HttpSseClient, StreamableHttpClient};
-use super::process::Process;
 use super::programs::Programs;
-use super::stdio_client::StdioClient;
 use crate::BoxError;
+use crate::load::BurstClient;
+use crate::load::http_clients::{HttpSseClient, StreamableHttpClient};
+use crate::load::process::Process;
+use crate::load::stdio_client::StdioClient;
 
 /// A route to the server.
 pub(super) struct Route {

@@ -9,14 +9,14 @@ use nix::unistd::Pid;
 
 use crate::BoxError;
 
-pub(super) struct Process {
+pub(crate) struct Process {
     child: Child,
     clock: ClockId,
 }
 
 impl Process {
     /// Starts a program with pipes. Its standard error is discarded.
-    pub(super) fn start(mut command: Command) -> Result<(Self, ChildStdin, ChildStdout), BoxError> {
+    pub(crate) fn start(mut command: Command) -> Result<(Self, ChildStdin, ChildStdout), BoxError> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let spawned = command.spawn();
         let mut child = spawned.map_err(|error| format!("cannot start {command:?}: {error}"))?;
@@ -30,7 +30,7 @@ impl Process {
     }
 
     /// Starts a program whose first line of output is its address.
-    pub(super) fn start_listening(command: Command) -> Result<(Self, String, ChildStdin), BoxError> {
+    pub(crate) fn start_listening(command: Command) -> Result<(Self, String, ChildStdin), BoxError> {
         let shown = format!("{command:?}");
         let (process, stdin, stdout) = Self::start(command)?;
         let mut line = String::new();
@@ -41,12 +41,12 @@ impl Process {
     }
 
     /// The CPU time used so far, user and kernel.
-    pub(super) fn cpu_time(&self) -> Result<Duration, BoxError> {
+    pub(crate) fn cpu_time(&self) -> Result<Duration, BoxError> {
         Ok(clock_gettime(self.clock)?.into())
     }
 
     /// The resident memory, in bytes.
-    pub(super) fn memory(&self) -> Result<u64, BoxError> {
+    pub(crate) fn memory(&self) -> Result<u64, BoxError> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let held = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let held = held.and_then(|rest| rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok());

@@ -17,7 +17,7 @@ use crate::worker::call_text;
 use crate::{BoxError, Era};
 
 /// A client over Streamable HTTP.
-pub(super) struct StreamableHttpClient {
+pub(crate) struct StreamableHttpClient {
     runtime: Runtime,
     address: ServerAddress,
     headers: String,
@@ -27,7 +27,7 @@ pub(super) struct StreamableHttpClient {
 
 impl StreamableHttpClient {
     /// Connects to the server at `url` and initializes a session.
-    pub(super) fn open(url: &str) -> Result<Self, BoxError> {
+    pub(crate) fn open(url: &str) -> Result<Self, BoxError> {
         let (runtime, at) = (runtime()?, ServerAddress::parse(url)?);
         let mut headers = ACCEPT.to_owned();
         let first = runtime.block_on(async {
@@ -82,7 +82,7 @@ impl BurstClient for StreamableHttpClient {
 }
 
 /// A client over HTTP+SSE.
-pub(super) struct HttpSseClient {
+pub(crate) struct HttpSseClient {
     runtime: Runtime,
     address: ServerAddress,
     /// The messages of the stream.
@@ -92,7 +92,7 @@ pub(super) struct HttpSseClient {
 
 impl HttpSseClient {
     /// Opens the stream at `url` and initializes a session.
-    pub(super) fn open(url: &str) -> Result<Self, BoxError> {
+    pub(crate) fn open(url: &str) -> Result<Self, BoxError> {
         let (runtime, mut at) = (runtime()?, ServerAddress::parse(url)?);
         let (hearing, mut heard) = mpsc::unbounded_channel();
         let first = runtime.block_on(async {

@@ -10,7 +10,7 @@ use crate::Era;
 use crate::bare_hyper::{INITIALIZE, INITIALIZED, read_response, write_call};
 use crate::worker::call_text;
 
-pub(super) struct StdioClient {
+pub(crate) struct StdioClient {
     stdin: ChildStdin,
     stdout: ChildStdout,
     input: Vec<u8>,
@@ -19,7 +19,7 @@ pub(super) struct StdioClient {
 
 impl StdioClient {
     /// Initializes a session.
-    pub(super) fn open(stdin: ChildStdin, stdout: ChildStdout) -> Result<Self, BoxError> {
+    pub(crate) fn open(stdin: ChildStdin, stdout: ChildStdout) -> Result<Self, BoxError> {
         let mut lines = Self { stdin, stdout, input: Vec::new(), chunk: vec![0; 64 << 10] };
         lines.stdin.write_all(format!("{INITIALIZE}\n").as_bytes())?;
         while memchr::memchr(b'\n', &lines.input).is_none() {

@@ -9,10 +9,10 @@ use nix::unistd::Pid;
 use crate::BoxError;
 
 /// The two processors; none on a machine with one.
-pub(super) struct CpuPinning(Option<[CpuSet; 2]>);
+pub(crate) struct CpuPinning(Option<[CpuSet; 2]>);
 
 impl CpuPinning {
-    pub(super) fn detect() -> Result<Self, BoxError> {
+    pub(crate) fn detect() -> Result<Self, BoxError> {
         let allowed = sched_getaffinity(CURRENT_PROCESS)?;
         let mut each = (0..CpuSet::count()).filter(|cpu| matches!(allowed.is_set(*cpu), Ok(true)));
         let (Some(first), Some(second)) = (each.next(), each.next()) else { return Ok(Self(None)) };
@@ -24,12 +24,12 @@ impl CpuPinning {
     }
 
     /// Pins processes that are started from now on to the servers' processor.
-    pub(super) fn pin_servers(&self) -> Result<(), BoxError> {
+    pub(crate) fn pin_servers(&self) -> Result<(), BoxError> {
         self.pin(0)
     }
 
     /// Pins the client to its own processor.
-    pub(super) fn pin_client(&self) -> Result<(), BoxError> {
+    pub(crate) fn pin_client(&self) -> Result<(), BoxError> {
         self.pin(1)
     }
 
