@@ -1,4 +1,4 @@
-//! A server made with the library, over pipes, with the same tool as the bare one.
+//! A server made with the library, with the same tool as the bare one, and one that waits.
 
 use serde::Deserialize;
 use tsugite::prelude::*;
@@ -13,8 +13,29 @@ struct Echo {
 
 /// Serves until its input ends.
 pub(crate) fn serve_stdio() -> Result<(), BoxError> {
-    let echo = Tool::new("echo").handler(|Args(echo): Args<Echo>| async move { echo.text });
-    let server = Server::new("library", "1.0.0").tool(echo);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(server.serve_stdio())?)
+    Ok(runtime()?.block_on(server().serve_stdio())?)
+}
+
+/// Serves until it is killed. The first line on standard output is the address.
+pub(crate) fn serve_http() -> Result<(), BoxError> {
+    runtime()?.block_on(async {
+        let listener = server().bind_http("127.0.0.1:0").await?;
+        println!("http://{}/mcp", listener.local_addr());
+        Ok(listener.serve().await?)
+    })
+}
+
+fn server() -> Server {
+    let echo = Tool::new("echo")
+        .description("Returns the text.")
+        .handler(|Args(echo): Args<Echo>| async move { echo.text });
+    let wait = Tool::new("wait").description("Never returns.").handler(|| async {
+        std::future::pending::<()>().await;
+        "never"
+    });
+    Server::new("library", "1.0.0").tool(echo).tool(wait)
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, BoxError> {
+    Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }

@@ -8,7 +8,8 @@
 //!   --instructions N  also counts instructions, with callgrind: those of 3N calls less those of N
 //! ```
 //!
-//! With `bridge` it compares the binary with other bridges instead: see the module `bridge`.
+//! With `server` it compares servers instead, and with `bridge` the binary with other bridges: see the modules of these
+//! names.
 //!
 //! Each client is a process of its own with two workers, and so is the server: this program again, in another role. All
 //! clients of a scenario run at the same time, and each round has one burst of every client, so that a disturbance
@@ -23,7 +24,9 @@ mod library_server;
 mod load;
 mod responses;
 mod rmcp_client;
+mod rmcp_server;
 mod run;
+mod server;
 mod stdio_proxy;
 mod table;
 mod tsugite_client;
@@ -48,8 +51,12 @@ fn main() -> ExitCode {
         ["serve", "http", delay] => bare_server::serve_http(delay),
         ["serve", "stdio", delay] => bare_server::serve_stdio(delay),
         ["serve", "library"] => library_server::serve_stdio(),
+        ["serve", "library-http"] => library_server::serve_http(),
+        ["serve", "rmcp"] => rmcp_server::serve_stdio(),
+        ["serve", "rmcp-http", era] => rmcp_server::serve_http(era),
         ["copy", ref server @ ..] => stdio_proxy::run_proxy(server),
         ["client", who, era, way, window] => worker::run(who, era, way, window),
+        ["server", ref options @ ..] => server::run(options),
         ["bridge", ref options @ ..] => bridge::run(options),
         _ => run::run(&args),
     };

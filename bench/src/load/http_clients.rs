@@ -21,6 +21,7 @@ pub(crate) struct StreamableHttpClient {
     runtime: Runtime,
     address: ServerAddress,
     headers: String,
+    era: Era,
     /// The idle connections.
     idle: Vec<SocketConnection>,
 }
@@ -29,18 +30,39 @@ impl StreamableHttpClient {
     /// Connects to the server at `url` and initializes a session.
     pub(crate) fn open(url: &str) -> Result<Self, BoxError> {
         let (runtime, at) = (runtime()?, ServerAddress::parse(url)?);
-        let mut headers = ACCEPT.to_owned();
-        let first = runtime.block_on(async {
+        let (first, headers) = runtime.block_on(async {
             let mut first = SocketConnection::open(&at).await?;
-            let greeted = first.post(&at.path, &headers, INITIALIZE.as_bytes()).await?;
-            if let Some(session) = greeted.header("mcp-session-id") {
-                headers.push_str(&format!("mcp-session-id: {session}\r\n"));
-            }
-            headers.push_str("mcp-protocol-version: 2025-11-25\r\n");
-            first.post(&at.path, &headers, INITIALIZED.as_bytes()).await?;
-            Ok::<_, BoxError>(first)
+            let headers = first.initialize(&at.path).await?;
+            Ok::<_, BoxError>((first, headers))
         })?;
-        Ok(Self { runtime, address: at, headers, idle: vec![first] })
+        Ok(Self { runtime, address: at, headers, era: Era::Handshake, idle: vec![first] })
+    }
+
+    /// Makes calls without a session.
+    pub(crate) fn stateless(url: &str) -> Result<Self, BoxError> {
+        let (runtime, at) = (runtime()?, ServerAddress::parse(url)?);
+        Ok(Self {
+            runtime,
+            address: at,
+            headers: stateless_headers("echo"),
+            era: Era::Stateless,
+            idle: Vec::new(),
+        })
+    }
+
+    /// Initializes sessions that stay open. They are not used for calls.
+    pub(crate) fn open_sessions(&mut self, sessions: usize) -> Result<(), BoxError> {
+        let Self { runtime, address: at, .. } = self;
+        runtime.block_on(async {
+            let mut connection = SocketConnection::open(at).await?;
+            for _ in 0..sessions {
+                let headers = connection.initialize(&at.path).await?;
+                if !headers.contains(SESSION_HEADER) {
+                    return Err("no session was opened".into());
+                }
+            }
+            Ok(())
+        })
     }
 }
 
@@ -50,7 +72,8 @@ impl BurstClient for StreamableHttpClient {
     }
 
     fn burst(&mut self, calls: usize, window: usize) -> Result<Vec<Duration>, BoxError> {
-        let Self { runtime, address: at, headers, idle } = self;
+        let Self { runtime, address: at, headers, era, idle } = self;
+        let era = *era;
         runtime.block_on(async {
             let mut lanes = JoinSet::new();
             for lane in 0..window {
@@ -63,7 +86,7 @@ impl BurstClient for StreamableHttpClient {
                     let mut each = Vec::new();
                     for number in (lane..calls).step_by(window) {
                         let asked = Instant::now();
-                        let answer = connection.post(&path, &headers, &call_body(number)?).await?;
+                        let answer = connection.post(&path, &headers, &call_body(number, era)?).await?;
                         check_response(answer.message()?, number)?;
                         each.push(asked.elapsed());
                     }
@@ -145,7 +168,7 @@ impl BurstClient for HttpSseClient {
                     let mut each = Vec::new();
                     for number in (lane..calls).step_by(window) {
                         let asked = Instant::now();
-                        connection.post(&path, ACCEPT, &call_body(number)?).await?;
+                        connection.post(&path, ACCEPT, &call_body(number, Era::Handshake)?).await?;
                         each.push(answers.recv().await.ok_or("no answer")? - asked);
                     }
                     Ok::<_, BoxError>((connection, each))
@@ -179,9 +202,9 @@ fn runtime() -> Result<Runtime, BoxError> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 
-fn call_body(number: usize) -> Result<Vec<u8>, BoxError> {
-    let mut bytes = Vec::with_capacity(192);
-    write_call(&mut bytes, number as u64, &call_text(number), Era::Handshake)?;
+fn call_body(number: usize, era: Era) -> Result<Vec<u8>, BoxError> {
+    let mut bytes = Vec::with_capacity(384);
+    write_call(&mut bytes, number as u64, &call_text(number), era)?;
     Ok(bytes)
 }
 
@@ -225,6 +248,18 @@ impl SocketConnection {
         let socket = TcpStream::connect(&at.host).await?;
         socket.set_nodelay(true)?;
         Ok(Self { socket, host: at.host.clone(), input: Vec::new() })
+    }
+
+    /// Initializes a session, and returns the headers of its requests.
+    async fn initialize(&mut self, path: &str) -> Result<String, BoxError> {
+        let mut headers = ACCEPT.to_owned();
+        let response = self.post(path, &headers, INITIALIZE.as_bytes()).await?;
+        if let Some(session) = response.header(SESSION_HEADER) {
+            headers.push_str(&format!("{SESSION_HEADER}: {session}\r\n"));
+        }
+        headers.push_str("mcp-protocol-version: 2025-11-25\r\n");
+        self.post(path, &headers, INITIALIZED.as_bytes()).await?;
+        Ok(headers)
     }
 
     async fn post(&mut self, path: &str, headers: &str, body: &[u8]) -> Result<Response, BoxError> {
@@ -361,4 +396,11 @@ fn is_chunked(head: &str) -> bool {
     header(head, "transfer-encoding").is_some_and(|coding| coding.ends_with("chunked"))
 }
 
+/// The headers of a stateless call of `tool`.
+fn stateless_headers(tool: &str) -> String {
+    let revision = Era::Stateless.revision();
+    format!("{ACCEPT}mcp-protocol-version: {revision}\r\nmcp-method: tools/call\r\nmcp-name: {tool}\r\n")
+}
+
+const SESSION_HEADER: &str = "mcp-session-id";
 const ACCEPT: &str = "accept: application/json, text/event-stream\r\n";
