@@ -161,4 +161,4 @@ pub(crate) const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initial
 pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 static REQUEST_META: LazyLock<Option<Box<RawValue>>> =
     LazyLock::new(|| RawValue::from_string(REQUEST_META_JSON.to_owned()).ok());
-const REQUEST_META_JSON: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"bare","version":"1"}}"#;
+pub(crate) const REQUEST_META_JSON: &str = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},"io.modelcontextprotocol/clientInfo":{"name":"bare","version":"1"}}"#;

@@ -8,8 +8,8 @@
 //!   --instructions N  also counts instructions, with callgrind: those of 3N calls less those of N
 //! ```
 //!
-//! With `server` it compares servers instead, and with `bridge` the binary with other bridges: see the modules of these
-//! names.
+//! With `server` it compares servers instead, with `fairness` the callers of one server, and with `bridge` the binary with
+//! other bridges: see the modules of these names.
 //!
 //! Each client is a process of its own with two workers, and so is the server: this program again, in another role. All
 //! clients of a scenario run at the same time, and each round has one burst of every client, so that a disturbance
@@ -20,6 +20,7 @@ mod bare_hyper;
 mod bare_pipes;
 mod bare_server;
 mod bridge;
+mod fairness;
 mod library_server;
 mod load;
 mod responses;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
         ["copy", ref server @ ..] => stdio_proxy::run_proxy(server),
         ["client", who, era, way, window] => worker::run(who, era, way, window),
         ["server", ref options @ ..] => server::run(options),
+        ["fairness", ref options @ ..] => fairness::run(options),
         ["bridge", ref options @ ..] => bridge::run(options),
         _ => run::run(&args),
     };

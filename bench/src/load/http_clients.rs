@@ -3,10 +3,11 @@
 //! [`StreamableHttpClient`] gets the result of a call in the HTTP response. [`HttpSseClient`] gets it on a stream that
 //! was opened before. Each call in flight has a connection of its own.
 
+use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpSocket, TcpStream};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -202,13 +203,13 @@ fn runtime() -> Result<Runtime, BoxError> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 
-fn call_body(number: usize, era: Era) -> Result<Vec<u8>, BoxError> {
+pub(crate) fn call_body(number: usize, era: Era) -> Result<Vec<u8>, BoxError> {
     let mut bytes = Vec::with_capacity(384);
     write_call(&mut bytes, number as u64, &call_text(number), era)?;
     Ok(bytes)
 }
 
-fn check_response(message: &[u8], number: usize) -> Result<(), BoxError> {
+pub(crate) fn check_response(message: &[u8], number: usize) -> Result<(), BoxError> {
     let (id, echoed) = read_response(message)?;
     match id == number as u64 && echoed == call_text(number) {
         true => Ok(()),
@@ -217,20 +218,27 @@ fn check_response(message: &[u8], number: usize) -> Result<(), BoxError> {
 }
 
 /// The address of a server.
-struct ServerAddress {
+pub(crate) struct ServerAddress {
     host: String,
-    path: String,
+    pub(crate) path: String,
+    /// The address that connections come from, if it is not up to the system.
+    source: Option<IpAddr>,
 }
 
 impl ServerAddress {
-    fn parse(url: &str) -> Result<Self, BoxError> {
+    pub(crate) fn parse(url: &str) -> Result<Self, BoxError> {
         let rest = url.strip_prefix("http://").ok_or("what URL is this?")?;
         let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        Ok(Self { host: host.to_owned(), path: path.to_owned() })
+        Ok(Self { host: host.to_owned(), path: path.to_owned(), source: None })
+    }
+
+    /// Sets the address that connections come from.
+    pub(crate) fn with_source(self, source: IpAddr) -> Self {
+        Self { source: Some(source), ..self }
     }
 }
 
-struct SocketConnection {
+pub(crate) struct SocketConnection {
     socket: TcpStream,
     host: String,
     /// Bytes that were read and not consumed yet.
@@ -238,14 +246,21 @@ struct SocketConnection {
 }
 
 /// A complete response.
-struct Response {
+pub(crate) struct Response {
     head: String,
     body: Vec<u8>,
 }
 
 impl SocketConnection {
-    async fn open(at: &ServerAddress) -> Result<Self, BoxError> {
-        let socket = TcpStream::connect(&at.host).await?;
+    pub(crate) async fn open(at: &ServerAddress) -> Result<Self, BoxError> {
+        let socket = match at.source {
+            Some(source) => {
+                let socket = TcpSocket::new_v4()?;
+                socket.bind(SocketAddr::new(source, 0))?;
+                socket.connect(at.host.parse()?).await?
+            }
+            None => TcpStream::connect(&at.host).await?,
+        };
         socket.set_nodelay(true)?;
         Ok(Self { socket, host: at.host.clone(), input: Vec::new() })
     }
@@ -262,7 +277,29 @@ impl SocketConnection {
         Ok(headers)
     }
 
-    async fn post(&mut self, path: &str, headers: &str, body: &[u8]) -> Result<Response, BoxError> {
+    pub(crate) async fn post(
+        &mut self,
+        path: &str,
+        headers: &str,
+        body: &[u8],
+    ) -> Result<Response, BoxError> {
+        let response = self.exchange(path, headers, body).await?;
+        match response.status() {
+            Some(status) if status.starts_with('2') => Ok(response),
+            _ => {
+                let said = String::from_utf8_lossy(&response.body);
+                Err(format!("{} {said}", response.head.lines().next().unwrap_or_default()).into())
+            }
+        }
+    }
+
+    /// Posts a message, and returns the response whatever its status.
+    pub(crate) async fn exchange(
+        &mut self,
+        path: &str,
+        headers: &str,
+        body: &[u8],
+    ) -> Result<Response, BoxError> {
         let (host, length) = (&self.host, body.len());
         let mut out = format!(
             "POST {path} HTTP/1.1\r\nhost: {host}\r\n{headers}content-type: application/json\r\ncontent-length: {length}\r\n\r\n"
@@ -280,14 +317,7 @@ impl SocketConnection {
             let length = header(&head, "content-length").map_or(Ok(0), str::parse)?;
             body = self.read_exact(length).await?;
         }
-        let response = Response { head, body };
-        match response.head.split(' ').nth(1) {
-            Some(status) if status.starts_with('2') => Ok(response),
-            _ => {
-                let said = String::from_utf8_lossy(&response.body);
-                Err(format!("{} {said}", response.head.lines().next().unwrap_or_default()).into())
-            }
-        }
+        Ok(Response { head, body })
     }
 
     /// Reads events until the stream ends.
@@ -367,12 +397,16 @@ impl SocketConnection {
 }
 
 impl Response {
+    pub(crate) fn status(&self) -> Option<&str> {
+        self.head.split(' ').nth(1)
+    }
+
     fn header(&self, name: &str) -> Option<&str> {
         header(&self.head, name)
     }
 
     /// The single message in the body, as JSON or as an event.
-    fn message(&self) -> Result<&[u8], BoxError> {
+    pub(crate) fn message(&self) -> Result<&[u8], BoxError> {
         if self.body.first() == Some(&b'{') {
             return Ok(&self.body);
         }
@@ -397,7 +431,7 @@ fn is_chunked(head: &str) -> bool {
 }
 
 /// The headers of a stateless call of `tool`.
-fn stateless_headers(tool: &str) -> String {
+pub(crate) fn stateless_headers(tool: &str) -> String {
     let revision = Era::Stateless.revision();
     format!("{ACCEPT}mcp-protocol-version: {revision}\r\nmcp-method: tools/call\r\nmcp-name: {tool}\r\n")
 }

@@ -60,7 +60,12 @@ impl LoadSample {
 
     /// A percentile of the latency, in microseconds.
     pub(crate) fn percentile(&self, hundredths: usize) -> f64 {
-        let place = self.latencies.len() * hundredths / 100;
-        self.latencies.get(place).or(self.latencies.last()).map_or(0.0, |time| time.as_secs_f64() * 1e6)
+        percentile(&self.latencies, hundredths)
     }
+}
+
+/// A percentile of sorted times, in microseconds.
+pub(crate) fn percentile(sorted: &[Duration], hundredths: usize) -> f64 {
+    let place = sorted.len() * hundredths / 100;
+    sorted.get(place).or(sorted.last()).map_or(0.0, |time| time.as_secs_f64() * 1e6)
 }
