@@ -5,7 +5,7 @@
 //!
 //! A thread blocks in `read` and receives the messages. Waiting in the runtime instead costs each message one more
 //! system call and a turn of the scheduler. Measured against a bare loop that reads, answers and writes, an echo takes
-//! 1.1 times its CPU with one request at a time and 1.5 times with 64 requests in flight.
+//! 1.03 times its CPU with one request at a time and 1.7 times with 64 requests in flight.
 
 use std::future::poll_fn;
 use std::io;
