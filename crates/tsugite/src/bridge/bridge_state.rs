@@ -31,7 +31,8 @@ pub(super) struct BridgeState {
 
 impl BridgeState {
     pub(super) fn new(targets: Vec<Arc<Target>>, settings: BridgeSettings) -> Arc<Self> {
-        let pools = targets.iter().map(|_| Arc::new(UpstreamPool::default())).collect();
+        let (max_pooled, wait_timeout) = (settings.max_pooled_per_target, settings.connection_wait_timeout);
+        let pools = targets.iter().map(|_| UpstreamPool::new(max_pooled, wait_timeout)).collect();
         let suspended =
             Arc::new(SuspendedCalls::new(settings.max_suspended_calls, settings.suspended_call_ttl));
         Arc::new(Self {
@@ -71,7 +72,7 @@ impl BridgeState {
             return Err(RpcError::Internal);
         };
         let open = |identity| self.open_upstream(target, Downstream::Stateless, identity);
-        pool.acquire(method, job, self.settings.max_pooled_per_target, open).await
+        pool.acquire(method, job, open).await
     }
 
     /// Leases a connection to each of the servers.

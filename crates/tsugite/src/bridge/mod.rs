@@ -22,8 +22,8 @@
 // - `upstream`, `reconnect`, `in_flight`: one connection to one server, opened as a `client_identity`.
 // - `upstream_events`, `notification_encoding`, `upstream_listener`: what the server sends on it, and who receives it.
 // - `pause`, `gate`: keep the servers disconnected while they are replaced.
-// - `bridge_session`, `session_state`: clients with a session. `upstream_pool`, `suspended_calls`, `suspendable_call`:
-//   clients without.
+// - `bridge_session`, `session_state`: clients with a session. `upstream_pool`, `suspended_calls`, `suspendable_call`,
+//   `suspension_slots`: clients without.
 // - `target`, `name_mapping`, `merged_list`, `join_all`: several servers behind one bridge. `bridge_errors`: errors.
 
 mod backoff;
@@ -48,6 +48,7 @@ mod reconnect;
 mod session_state;
 mod suspendable_call;
 mod suspended_calls;
+mod suspension_slots;
 mod target;
 mod upstream;
 mod upstream_events;
@@ -96,6 +97,8 @@ struct BridgeSettings {
     /// Connections in all, and to each server for clients without sessions.
     max_connections: usize,
     max_pooled_per_target: usize,
+    /// How long a request waits for a connection.
+    connection_wait_timeout: Duration,
 }
 
 impl Bridge {
@@ -117,6 +120,7 @@ impl Bridge {
             suspended_call_ttl: Duration::from_secs(600),
             max_connections: 256,
             max_pooled_per_target: 32,
+            connection_wait_timeout: Duration::from_secs(30),
         };
         let info = Implementation::new("tsugite", env!("CARGO_PKG_VERSION"));
         Self { info, targets, settings, state: OnceLock::new() }
@@ -168,6 +172,13 @@ impl Bridge {
         self.settings.max_connections = connections.max(1);
         self.settings.max_pooled_per_target =
             self.settings.max_pooled_per_target.min(self.settings.max_connections);
+        self
+    }
+
+    /// Sets how long a request waits for a connection to a server; 30 seconds unless set. Then it fails.
+    #[must_use]
+    pub fn connection_wait_timeout(mut self, limit: Duration) -> Self {
+        self.settings.connection_wait_timeout = limit;
         self
     }
 

@@ -12,6 +12,7 @@ use tsugite_core::revision::RpcError;
 
 use super::in_flight::InFlightCall;
 use super::suspendable_call::SuspendableCall;
+use super::suspension_slots::{SuspensionClaim, SuspensionPermit};
 use crate::lock::lock;
 use crate::server::random_id;
 
@@ -20,6 +21,8 @@ pub(super) struct SuspendedCall {
     pub(super) call: Arc<SuspendableCall>,
     pub(super) in_flight: Arc<InFlightCall>,
     pub(super) task: AbortHandle,
+    /// The connection that it holds while it is suspended.
+    pub(super) claim: Option<SuspensionClaim>,
 }
 
 impl Drop for SuspendedCall {
@@ -37,6 +40,7 @@ pub(super) struct SuspendedCalls {
 
 struct SuspendedEntry {
     call: SuspendedCall,
+    _permit: Option<SuspensionPermit>,
     /// Ends it if the client does not return in time.
     _expiry: ExpiryTask,
 }
@@ -69,6 +73,7 @@ impl SuspendedCalls {
                 calls.len()
             )));
         }
+        let permit = call.claim.as_ref().map(SuspensionClaim::acquire).transpose()?;
         let (all, key, time) = (Arc::downgrade(self), name.clone(), self.ttl);
         let end = tokio::spawn(async move {
             tokio::time::sleep(time).await;
@@ -77,7 +82,8 @@ impl SuspendedCalls {
                 tracing::debug!("a suspended call was cancelled: its client did not return in time");
             }
         });
-        calls.insert(name.clone(), SuspendedEntry { call, _expiry: ExpiryTask(end.abort_handle()) });
+        let expiry = ExpiryTask(end.abort_handle());
+        calls.insert(name.clone(), SuspendedEntry { call, _permit: permit, _expiry: expiry });
         Ok(name)
     }
 

@@ -3,6 +3,9 @@
 //! A stateless server needs one connection: each request says who sends it. A server of the handshake era knows one client
 //! per connection, so each caller with the same capabilities gets one. Such a server may send a request during a call
 //! without saying for which, so no two calls that may be asked share a connection.
+//!
+//! One caller uses at most half of the connections, and suspended calls at most three quarters, so that other calls find
+//! one. A call that finds none waits for a limited time.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -14,22 +17,28 @@ use tsugite_core::revision::RpcError;
 
 use super::client_identity::ClientIdentity;
 use super::client_request::parse_request_meta;
+use super::suspension_slots::{SuspensionClaim, SuspensionSlots};
 use super::upstream::Upstream;
 use crate::era::Era;
 use crate::lock::lock;
 use crate::server::connection::ServerConnection;
 use crate::server::layer::RequestParts;
+use crate::server::limits::CallerKey;
 
 /// The connections to one server.
-#[derive(Default)]
 pub(super) struct UpstreamPool {
     entries: Mutex<Vec<PooledUpstream>>,
     freed: Notify,
+    max_upstreams: usize,
+    wait_timeout: Duration,
+    suspension_slots: Arc<SuspensionSlots>,
 }
 
 struct PooledUpstream {
-    /// The caller it is for, as text to compare.
+    /// The caller it is for and its capabilities, as text to compare.
     caller_key: String,
+    /// The caller it counts for.
+    caller: Option<CallerKey>,
     /// The client connection it is for, where that is one client, as over stdio.
     peer: Option<Weak<ServerConnection>>,
     upstream: Arc<Upstream>,
@@ -48,6 +57,7 @@ pub(super) struct UpstreamLease {
 struct LeaseGuard {
     pool: Arc<UpstreamPool>,
     upstream: Arc<Upstream>,
+    caller: Option<CallerKey>,
     exclusive: bool,
     /// Whether the next caller may be another client.
     shared: bool,
@@ -55,15 +65,27 @@ struct LeaseGuard {
 }
 
 impl UpstreamPool {
-    /// Leases a connection, which `open` opens if no other fits. Waits if there are `max_upstreams` and none is free.
+    /// A pool of at most `max_upstreams` connections, for one of which a request waits for at most `wait_timeout`.
+    pub(super) fn new(max_upstreams: usize, wait_timeout: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            entries: Mutex::default(),
+            freed: Notify::new(),
+            max_upstreams,
+            wait_timeout,
+            suspension_slots: SuspensionSlots::new(max_upstreams, caller_share(max_upstreams)),
+        })
+    }
+
+    /// Leases a connection, which `open` opens if no other fits. Waits if there are too many and none is free.
     pub(super) async fn acquire(
         self: &Arc<Self>,
         method: &str,
         job: &RequestParts,
-        max_upstreams: usize,
         open: impl Fn(ClientIdentity) -> Result<Arc<Upstream>, RpcError>,
     ) -> Result<UpstreamLease, RpcError> {
-        let (key, face) = caller_identity(job)?;
+        let caller = CallerKey::of_caller(&job.caller);
+        let (key, face) = caller_identity(job, caller.as_ref())?;
+        let begun = Instant::now();
         let may_ask = allows_input_requests(method) && supports_input_requests(&face.capabilities);
         let peer = job.connection.can_push().then(|| Arc::downgrade(&job.connection));
         let shared = peer.is_none();
@@ -86,21 +108,52 @@ impl UpstreamPool {
                 if let Some(entry) = theirs.find(|entry| !may_ask || entry.may_be_asked(now)) {
                     return Ok(self.lease(entry, may_ask, shared));
                 }
-                let idle =
-                    entries.iter().position(|entry| !entry.in_exclusive_use && entry.upstream.is_idle());
-                if let (true, Some(idle)) = (entries.len() >= max_upstreams, idle) {
-                    entries.remove(idle);
-                }
-                if entries.len() < max_upstreams {
+                if self.make_room(&mut entries, caller.as_ref()) {
                     let upstream = open(face.clone())?;
-                    let mut entry = PooledUpstream::new(key, peer, upstream);
+                    let mut entry = PooledUpstream::new(key, caller, peer, upstream);
                     let lent = self.lease(&mut entry, may_ask, shared);
                     entries.push(entry);
                     return Ok(lent);
                 }
             }
-            freed.await;
+            let left = self.wait_timeout.saturating_sub(begun.elapsed());
+            if tokio::time::timeout(left, freed).await.is_err() {
+                return Err(self.wait_error(caller.as_ref()));
+            }
         }
+    }
+
+    /// Whether a caller may open one more connection, for which an idle one may have to be closed.
+    fn make_room(&self, entries: &mut Vec<PooledUpstream>, caller: Option<&CallerKey>) -> bool {
+        let is_own = |entry: &PooledUpstream| caller.is_some() && entry.caller.as_ref() == caller;
+        let own = entries.iter().filter(|entry| is_own(entry)).count();
+        let has_used_share = caller.is_some() && own >= caller_share(self.max_upstreams);
+        if !has_used_share && entries.len() < self.max_upstreams {
+            return true;
+        }
+        let can_close = |entry: &PooledUpstream| {
+            !entry.in_exclusive_use && entry.upstream.is_idle() && (!has_used_share || is_own(entry))
+        };
+        match entries.iter().position(can_close) {
+            Some(idle) => {
+                entries.remove(idle);
+                true
+            }
+            None => false,
+        }
+    }
+
+    fn wait_error(&self, caller: Option<&CallerKey>) -> RpcError {
+        let entries = lock(&self.entries);
+        let own = entries.iter().filter(|entry| caller.is_some() && entry.caller.as_ref() == caller).count();
+        let used = match entries.len() >= self.max_upstreams {
+            true => format!("all {} connections to the server", entries.len()),
+            false => format!("all {own} connections to the server that one caller may use"),
+        };
+        RpcError::internal_with_message(format!(
+            "{used} are in use, and none became free within {} s; try again later",
+            self.wait_timeout.as_secs_f64()
+        ))
     }
 
     fn lease(self: &Arc<Self>, entry: &mut PooledUpstream, may_ask: bool, shared: bool) -> UpstreamLease {
@@ -109,6 +162,7 @@ impl UpstreamPool {
         let lease = LeaseGuard {
             pool: Arc::clone(self),
             upstream: Arc::clone(&upstream),
+            caller: entry.caller.clone(),
             exclusive: may_ask,
             shared,
             completed: false,
@@ -151,8 +205,13 @@ fn close_beside(entries: &mut Vec<PooledUpstream>, index: usize, now: Instant) {
 }
 
 impl PooledUpstream {
-    fn new(caller_key: String, peer: Option<Weak<ServerConnection>>, upstream: Arc<Upstream>) -> Self {
-        Self { caller_key, peer, upstream, in_exclusive_use: false, set_aside_until: None }
+    fn new(
+        caller_key: String,
+        caller: Option<CallerKey>,
+        peer: Option<Weak<ServerConnection>>,
+        upstream: Arc<Upstream>,
+    ) -> Self {
+        Self { caller_key, caller, peer, upstream, in_exclusive_use: false, set_aside_until: None }
     }
 
     /// Whether a call during which the server may send requests can use it.
@@ -178,6 +237,15 @@ impl UpstreamLease {
     /// Whether the server may send requests during the call.
     pub(super) fn is_exclusive(&self) -> bool {
         self.guard.as_ref().is_some_and(|lease| lease.exclusive)
+    }
+
+    /// Allows the call to be suspended while it holds the connection.
+    pub(super) fn suspension_claim(&self) -> Option<SuspensionClaim> {
+        let lease = self.guard.as_ref()?;
+        Some(SuspensionClaim {
+            slots: Arc::clone(&lease.pool.suspension_slots),
+            caller: lease.caller.clone(),
+        })
     }
 
     /// Marks the call as answered: the server will not send requests about it any more.
@@ -211,13 +279,25 @@ impl Drop for LeaseGuard {
 }
 
 /// The identity of the caller: as text to compare, and as a server is told it.
-fn caller_identity(job: &RequestParts) -> Result<(String, ClientIdentity), RpcError> {
+fn caller_identity(
+    job: &RequestParts,
+    caller: Option<&CallerKey>,
+) -> Result<(String, ClientIdentity), RpcError> {
     let sender = parse_request_meta(&job.params)?.declared_client()?;
     let info = sender.info().unwrap_or_else(|| Implementation::new("unknown", "0"));
-    let caller = job.caller.principal.as_ref().map(|who| (who.issuer(), who.subject()));
-    let key =
-        serde_json::to_string(&(caller, &info, &sender.capabilities)).map_err(|_| RpcError::Internal)?;
+    let (principal, address) = match caller {
+        Some(CallerKey::Principal { issuer, subject }) => (Some((issuer, subject)), None),
+        Some(CallerKey::Address(address)) => (None, Some(address)),
+        None => (None, None),
+    };
+    let key = serde_json::to_string(&(principal, address, &info, &sender.capabilities))
+        .map_err(|_| RpcError::Internal)?;
     Ok((key, ClientIdentity { info, capabilities: sender.capabilities }))
+}
+
+/// The part of a number of connections that one caller may use.
+pub(super) fn caller_share(connections: usize) -> usize {
+    connections.div_ceil(2)
 }
 
 /// Whether a server may send requests before it answers this method.
@@ -247,8 +327,8 @@ mod tests {
 
     /// A pool with one connection, on which a call was abandoned or completed.
     fn pool_after_call(completed: bool) -> Arc<UpstreamPool> {
-        let pool = Arc::new(UpstreamPool::default());
-        let mut entry = PooledUpstream::new("caller".to_owned(), None, upstream());
+        let pool = UpstreamPool::new(32, Duration::from_secs(30));
+        let mut entry = PooledUpstream::new("caller".to_owned(), None, None, upstream());
         let mut lease = pool.lease(&mut entry, true, true);
         lock(&pool.entries).push(entry);
         if completed {
@@ -271,7 +351,7 @@ mod tests {
     async fn connection_in_place_of_one_set_aside_stays() {
         let pool = pool_after_call(false);
         let (first, second) = (Arc::clone(&lock(&pool.entries)[0].upstream), upstream());
-        lock(&pool.entries).push(PooledUpstream::new("caller".to_owned(), None, Arc::clone(&second)));
+        lock(&pool.entries).push(PooledUpstream::new("caller".to_owned(), None, None, Arc::clone(&second)));
         let call = |index: usize| {
             let mut lease = pool.lease(&mut lock(&pool.entries)[index], true, true);
             lease.mark_completed();
@@ -290,7 +370,7 @@ mod tests {
     async fn one_connection_per_caller_stays() {
         let pool = pool_after_call(false);
         let mut entries = lock(&pool.entries);
-        let mut other = PooledUpstream::new("caller".to_owned(), None, upstream());
+        let mut other = PooledUpstream::new("caller".to_owned(), None, None, upstream());
         other.set_aside_until = Some(Instant::now() + SET_ASIDE_TIME);
         entries.push(other);
         remove_spare(&mut entries, "caller", None, Instant::now());

@@ -3,6 +3,7 @@
 //! No test sleeps: where time matters the clock is paused.
 
 mod cancellation;
+mod connection_limits;
 mod credentials;
 mod disconnects;
 mod hanging_servers;

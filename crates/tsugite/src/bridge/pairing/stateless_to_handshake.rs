@@ -53,6 +53,7 @@ fn start(request: LeasedRequest<'_>) -> Result<SuspendedCall, RpcError> {
     let to = job.revision;
     let suspendable = Arc::new(SuspendableCall::new(capabilities, to));
     let log_level = reply_target.log_level;
+    let claim = lease.suspension_claim();
     let asked_here = lease.is_exclusive().then(|| Arc::clone(&suspendable));
     let call = InFlightCall::suspendable(to, reply_target, asked_here);
     let task = tokio::spawn({
@@ -81,7 +82,7 @@ fn start(request: LeasedRequest<'_>) -> Result<SuspendedCall, RpcError> {
             suspendable.complete(outcome);
         }
     });
-    Ok(SuspendedCall { call: suspendable, in_flight: call, task: task.abort_handle() })
+    Ok(SuspendedCall { call: suspendable, in_flight: call, task: task.abort_handle(), claim })
 }
 
 /// Sets the log level of the connection, unless it is set already.
