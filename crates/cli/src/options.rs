@@ -135,4 +135,4 @@ pub(crate) fn parse_seconds(text: &str) -> Result<Duration, String> {
 const MAX_TIMEOUT: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// The help of `--timeout` for verbs that forward calls.
-pub(crate) const CALL_TIMEOUT_HELP: &str = "How long a call may take; by default the client decides";
+pub(crate) const CALL_TIMEOUT_HELP: &str = "How long a call may take without progress [default: 600]";

@@ -89,7 +89,7 @@ pub struct TargetError {
 /// The settings of a bridge.
 #[derive(Debug, Clone)]
 struct BridgeSettings {
-    /// How long a call may take.
+    /// How long a call may take without progress.
     call_timeout: Duration,
     /// Calls that may be suspended, and for how long.
     max_suspended_calls: usize,
@@ -115,7 +115,7 @@ impl Bridge {
 
     fn from_targets(targets: Vec<Arc<Target>>) -> Self {
         let settings = BridgeSettings {
-            call_timeout: Duration::MAX,
+            call_timeout: Duration::from_secs(600),
             max_suspended_calls: 256,
             suspended_call_ttl: Duration::from_secs(600),
             max_connections: 256,
@@ -143,10 +143,11 @@ impl Bridge {
         self
     }
 
-    /// How long a call may take; as long as the client wants, unless told otherwise.
+    /// Sets how long a call may take without progress; 10 minutes unless set, `None` for no limit. The time of open
+    /// questions does not count. Then the call fails, and the bridge cancels it at the server.
     #[must_use]
-    pub fn timeout(mut self, limit: Duration) -> Self {
-        self.settings.call_timeout = limit;
+    pub fn timeout(mut self, limit: impl Into<Option<Duration>>) -> Self {
+        self.settings.call_timeout = limit.into().unwrap_or(Duration::MAX);
         self
     }
 

@@ -170,12 +170,13 @@ impl Client {
     pub(crate) async fn forward(
         &self,
         request: &ForwardedRequest<'_>,
-        timeout: Duration,
+        idle_timeout: Duration,
         observer: Arc<dyn RequestIdObserver>,
     ) -> Result<(RawJson, Revision)> {
         let options = Options {
-            idle_timeout: Some(timeout),
-            total_timeout: Some(timeout),
+            idle_timeout: Some(idle_timeout),
+            // As long as the server reports progress.
+            total_timeout: Some(Duration::MAX),
             request_progress: request.wants_progress,
             request_id_observer: Some(observer),
             ..Options::default()
