@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::mpsc;
@@ -24,6 +25,8 @@ pub(super) struct BridgeSession {
     /// Its connections, in the order of the targets.
     pub(super) upstreams: Vec<Arc<Upstream>>,
     log_level: Mutex<Level>,
+    /// Whether the client has sent a request after the handshake.
+    used: AtomicBool,
     /// The tasks that subscribe to resources of stateless servers.
     resource_subscriptions: Mutex<HashMap<(usize, String), AbortHandle>>,
     /// Notifications of the client, forwarded in order.
@@ -45,10 +48,19 @@ impl BridgeSession {
         Self {
             upstreams,
             log_level: Mutex::new(Level::Info),
+            used: AtomicBool::new(false),
             resource_subscriptions: Mutex::default(),
             notifications,
             tasks: Mutex::new(tasks),
         }
+    }
+
+    pub(super) fn mark_used(&self) {
+        self.used.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_used(&self) -> bool {
+        self.used.load(Ordering::Relaxed)
     }
 
     /// Starts a task that ends with the session.

@@ -8,14 +8,16 @@ use tsugite_core::revision::RpcError;
 use super::bridge_session::BridgeSession;
 use super::client_identity::ClientIdentity;
 use super::join_all::join_all;
+use super::start_rate::StartRate;
 use super::suspended_calls::SuspendedCalls;
 use super::target::Target;
 use super::upstream::{Downstream, Upstream};
-use super::upstream_pool::{UpstreamLease, UpstreamPool};
+use super::upstream_pool::{UpstreamLease, UpstreamPool, caller_share};
 use super::{BridgeSettings, reconnect};
 use crate::lock::lock;
 use crate::server::connection::{ConnectionId, ServerConnection};
 use crate::server::layer::RequestParts;
+use crate::server::limits::CallerKey;
 
 /// The state of a bridge: its servers, and the connections to them.
 pub(super) struct BridgeState {
@@ -24,9 +26,23 @@ pub(super) struct BridgeState {
     pools: Vec<Arc<UpstreamPool>>,
     pub(super) suspended: Arc<SuspendedCalls>,
     /// The sessions of connected clients, each until its connection is dropped.
-    sessions: Mutex<HashMap<ConnectionId, Arc<BridgeSession>>>,
+    sessions: Mutex<HashMap<ConnectionId, SessionEntry>>,
     /// Every open connection; `None` when the bridge is closed.
-    upstreams: Mutex<Option<Vec<Weak<Upstream>>>>,
+    upstreams: Mutex<Option<Vec<RegisteredUpstream>>>,
+    start_rate: Arc<StartRate>,
+    this: Weak<Self>,
+}
+
+enum SessionEntry {
+    Connected(Arc<BridgeSession>),
+    /// It was not used. Its first request connects it again, while it holds the lock.
+    Disconnected(Arc<tokio::sync::Mutex<()>>),
+}
+
+struct RegisteredUpstream {
+    upstream: Weak<Upstream>,
+    /// The caller that opened it.
+    caller: Option<CallerKey>,
 }
 
 impl BridgeState {
@@ -35,13 +51,16 @@ impl BridgeState {
         let pools = targets.iter().map(|_| UpstreamPool::new(max_pooled, wait_timeout)).collect();
         let suspended =
             Arc::new(SuspendedCalls::new(settings.max_suspended_calls, settings.suspended_call_ttl));
-        Arc::new(Self {
+        let start_rate = Arc::new(StartRate::new(wait_timeout));
+        Arc::new_cyclic(|this| Self {
             targets,
             settings,
             pools,
             suspended,
             sessions: Mutex::default(),
             upstreams: Mutex::new(Some(Vec::new())),
+            start_rate,
+            this: Weak::clone(this),
         })
     }
 
@@ -50,15 +69,18 @@ impl BridgeState {
         matches!(self.targets.as_slice(), [target] if target.prefix.is_none())
     }
 
-    /// Opens a connection for clients. Fails if there are too many.
+    /// Opens a connection for clients. Fails if there are too many, in all or of this caller.
     pub(super) fn open_upstream(
         &self,
         target: &Arc<Target>,
         downstream: Downstream,
         identity: ClientIdentity,
+        caller: Option<CallerKey>,
     ) -> Result<Arc<Upstream>, RpcError> {
-        let timeout = self.settings.call_timeout;
-        self.register_upstream(|| reconnect::open_upstream(target, downstream, identity, timeout))
+        let (timeout, rate) = (self.settings.call_timeout, Arc::clone(&self.start_rate));
+        self.register_upstream(caller, || {
+            reconnect::open_upstream(target, downstream, identity, timeout, rate)
+        })
     }
 
     /// Leases a connection to one of the servers, for a client without a session. Waits if there are too many.
@@ -71,7 +93,8 @@ impl BridgeState {
         let (Some(target), Some(pool)) = (self.targets.get(index), self.pools.get(index)) else {
             return Err(RpcError::Internal);
         };
-        let open = |identity| self.open_upstream(target, Downstream::Stateless, identity);
+        let caller = CallerKey::of_caller(&job.caller);
+        let open = |identity| self.open_upstream(target, Downstream::Stateless, identity, caller.clone());
         pool.acquire(method, job, open).await
     }
 
@@ -86,26 +109,37 @@ impl BridgeState {
     }
 
     /// Opens a connection and registers it, so that [`BridgeState::close`] closes it. Fails if there are too many.
-    fn register_upstream(&self, opening: impl FnOnce() -> Arc<Upstream>) -> Result<Arc<Upstream>, RpcError> {
+    fn register_upstream(
+        &self,
+        caller: Option<CallerKey>,
+        opening: impl FnOnce() -> Arc<Upstream>,
+    ) -> Result<Arc<Upstream>, RpcError> {
         let mut open = lock(&self.upstreams);
         let Some(open) = &mut *open else {
             return Err(RpcError::internal_with_message("the bridge is closed"));
         };
-        open.retain(|upstream| upstream.strong_count() > 0);
+        open.retain(|open| open.upstream.strong_count() > 0);
         if open.len() >= self.settings.max_connections {
             return Err(RpcError::internal_with_message(format!(
                 "connection limit of the bridge reached ({}); try again later",
                 open.len()
             )));
         }
+        let own = open.iter().filter(|open| caller.is_some() && open.caller == caller).count();
+        if own >= caller_share(self.settings.max_connections) {
+            return Err(RpcError::internal_with_message(format!(
+                "connection limit of one caller reached ({own}); end a session or try again later"
+            )));
+        }
         let upstream = opening();
-        open.push(Arc::downgrade(&upstream));
+        open.push(RegisteredUpstream { upstream: Arc::downgrade(&upstream), caller });
         Ok(upstream)
     }
 
     /// Closes every connection until its target opens again, and waits until that is done.
     pub(super) async fn pause(&self) {
-        let open: Vec<_> = lock(&self.upstreams).iter().flatten().filter_map(Weak::upgrade).collect();
+        let open: Vec<_> =
+            lock(&self.upstreams).iter().flatten().filter_map(|open| open.upstream.upgrade()).collect();
         join_all(open.iter().map(|upstream| upstream.pause())).await;
     }
 
@@ -113,7 +147,7 @@ impl BridgeState {
     pub(super) async fn close(&self) {
         let open = lock(&self.upstreams).take();
         self.suspended.clear();
-        let open = open.into_iter().flatten().filter_map(|upstream| upstream.upgrade());
+        let open = open.into_iter().flatten().filter_map(|open| open.upstream.upgrade());
         let closing: Vec<_> =
             open.map(|upstream| tokio::spawn(async move { upstream.close().await })).collect();
         for upstream in closing {
@@ -124,19 +158,72 @@ impl BridgeState {
         }
     }
 
-    /// The session of a client, if it has one yet: a request that stands alone has had no handshake.
-    pub(super) fn session(&self, link: &Arc<ServerConnection>) -> Option<Arc<BridgeSession>> {
-        lock(&self.sessions).get(&link.id).cloned()
+    /// The session of a client, if it is connected: a request that stands alone has had no handshake.
+    pub(super) fn session(&self, link: &ServerConnection) -> Option<Arc<BridgeSession>> {
+        match lock(&self.sessions).get(&link.id)? {
+            SessionEntry::Connected(session) => Some(Arc::clone(session)),
+            SessionEntry::Disconnected(_) => None,
+        }
+    }
+
+    /// The session of a client that sends a request: from now on it stays connected.
+    pub(super) fn use_session(&self, link: &ServerConnection) -> Option<Arc<BridgeSession>> {
+        match lock(&self.sessions).get(&link.id)? {
+            SessionEntry::Connected(session) => {
+                session.mark_used();
+                Some(Arc::clone(session))
+            }
+            SessionEntry::Disconnected(_) => None,
+        }
+    }
+
+    /// The lock under which the session of a client is connected again, if it was disconnected.
+    pub(super) fn disconnected_session(
+        &self,
+        link: &ServerConnection,
+    ) -> Option<Arc<tokio::sync::Mutex<()>>> {
+        match lock(&self.sessions).get(&link.id)? {
+            SessionEntry::Connected(_) => None,
+            SessionEntry::Disconnected(connecting) => Some(Arc::clone(connecting)),
+        }
     }
 
     /// Keeps the session of a client until its connection is dropped.
     pub(super) fn insert_session(&self, link: &ServerConnection, session: &Arc<BridgeSession>) {
-        let replaced = lock(&self.sessions).insert(link.id, Arc::clone(session));
+        let entry = SessionEntry::Connected(Arc::clone(session));
+        let replaced = lock(&self.sessions).insert(link.id, entry);
         drop(replaced);
     }
 
-    /// Removes the session of a client whose connection was dropped.
-    pub(super) fn remove_session(&self, id: ConnectionId) -> Option<Arc<BridgeSession>> {
+    /// Disconnects the session of a client later, unless it is used: a process for each of them would idle.
+    pub(super) fn disconnect_if_unused(&self, link: &Arc<ServerConnection>, session: &BridgeSession) {
+        let (bridge, link) = (Weak::clone(&self.this), Arc::downgrade(link));
+        let timeout = self.settings.unused_session_timeout;
+        session.spawn(async move {
+            loop {
+                tokio::time::sleep(timeout).await;
+                let (Some(bridge), Some(link)) = (bridge.upgrade(), link.upgrade()) else { return };
+                // A client with an open stream waits for notifications.
+                if !link.has_push_reader() {
+                    return bridge.disconnect_unused(link.id);
+                }
+            }
+        });
+    }
+
+    fn disconnect_unused(&self, id: ConnectionId) {
+        let mut sessions = lock(&self.sessions);
+        let Some(entry) = sessions.get_mut(&id) else { return };
+        if matches!(entry, SessionEntry::Connected(session) if !session.is_used()) {
+            let unused = std::mem::replace(entry, SessionEntry::Disconnected(Arc::default()));
+            drop(sessions);
+            // A session closes its connections.
+            drop(unused);
+        }
+    }
+
+    /// Removes the session of a client whose connection was dropped. It ends when the returned value is dropped.
+    pub(super) fn remove_session(&self, id: ConnectionId) -> impl Sized + use<> {
         lock(&self.sessions).remove(&id)
     }
 }

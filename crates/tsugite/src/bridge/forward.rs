@@ -104,7 +104,7 @@ async fn forward_in_session(
     method: &str,
     job: &RequestParts,
 ) -> Result<RawJson, RpcError> {
-    let session = match bridge.session(&job.connection) {
+    let session = match bridge.use_session(&job.connection) {
         Some(session) => session,
         None => Box::pin(initialize::open_session_without_handshake(bridge, job)).await?,
     };

@@ -24,6 +24,7 @@ use crate::client::Client;
 use crate::lock::lock;
 use crate::server::encode_result;
 use crate::server::layer::RequestParts;
+use crate::server::limits::CallerKey;
 
 /// Answers `initialize`: opens a session here and at the servers.
 pub(super) async fn initialize(bridge: &BridgeState, job: &RequestParts) -> Result<RawJson, RpcError> {
@@ -36,20 +37,35 @@ pub(super) async fn initialize(bridge: &BridgeState, job: &RequestParts) -> Resu
     };
     job.connection.initialize_forwarded(&job.params, job.revision)?;
     bridge.insert_session(&job.connection, &session);
+    bridge.disconnect_if_unused(&job.connection, &session);
     listen_to_lists(&session).await;
     Ok(result)
 }
 
-/// Opens a session for a request without a handshake here: it stands alone, or its session began on another replica.
+/// Opens a session for a request without a handshake here: it stands alone, its session began on another replica, or its
+/// session was disconnected because it was not used.
 pub(super) async fn open_session_without_handshake(
     bridge: &BridgeState,
     job: &RequestParts,
 ) -> Result<Arc<BridgeSession>, RpcError> {
+    let disconnected = bridge.disconnected_session(&job.connection);
+    let _connecting = match &disconnected {
+        Some(connecting) => Some(connecting.lock().await),
+        None => None,
+    };
+    // Another request may have connected it meanwhile.
+    if let Some(session) = bridge.use_session(&job.connection) {
+        return Ok(session);
+    }
     let (_, capabilities, info) = job.connection.session_info();
     let face =
         ClientIdentity { info: info.unwrap_or_else(|| Implementation::new("unknown", "0")), capabilities };
     let session = open_session(bridge, job, face).await?;
+    session.mark_used();
     bridge.insert_session(&job.connection, &session);
+    if disconnected.is_some() {
+        listen_to_lists(&session).await;
+    }
     Ok(session)
 }
 
@@ -59,10 +75,11 @@ async fn open_session(
     job: &RequestParts,
     identity: ClientIdentity,
 ) -> Result<Arc<BridgeSession>, RpcError> {
+    let caller = CallerKey::of_caller(&job.caller);
     let mut upstreams = Vec::with_capacity(bridge.targets.len());
     for target in &bridge.targets {
         let downstream = Downstream::Session(Arc::downgrade(&job.connection), job.revision);
-        upstreams.push(bridge.open_upstream(target, downstream, identity.clone())?);
+        upstreams.push(bridge.open_upstream(target, downstream, identity.clone(), caller.clone())?);
     }
     match upstreams.as_slice() {
         [only] if bridge.is_single() => drop(only.connected_client().await?),

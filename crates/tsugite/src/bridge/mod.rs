@@ -19,7 +19,8 @@
 
 // - `forward`: dispatches a request (`client_request`). `pairing`: forwards it, one file for each pair of eras.
 // - `bridge_state`: the connections and sessions of the bridge. `initialize`, `listen`: handshakes and subscriptions.
-// - `upstream`, `reconnect`, `in_flight`: one connection to one server, opened as a `client_identity`.
+// - `upstream`, `reconnect`, `in_flight`: one connection to one server, opened as a `client_identity` at a
+//   limited rate (`start_rate`).
 // - `upstream_events`, `notification_encoding`, `upstream_listener`: what the server sends on it, and who receives it.
 // - `pause`, `gate`: keep the servers disconnected while they are replaced.
 // - `bridge_session`, `session_state`: clients with a session. `upstream_pool`, `suspended_calls`, `suspendable_call`,
@@ -46,6 +47,7 @@ mod pairing;
 mod pause;
 mod reconnect;
 mod session_state;
+mod start_rate;
 mod suspendable_call;
 mod suspended_calls;
 mod suspension_slots;
@@ -99,6 +101,8 @@ struct BridgeSettings {
     max_pooled_per_target: usize,
     /// How long a request waits for a connection.
     connection_wait_timeout: Duration,
+    /// When a session without requests is disconnected.
+    unused_session_timeout: Duration,
 }
 
 impl Bridge {
@@ -121,6 +125,7 @@ impl Bridge {
             max_connections: 256,
             max_pooled_per_target: 32,
             connection_wait_timeout: Duration::from_secs(30),
+            unused_session_timeout: Duration::from_secs(60),
         };
         let info = Implementation::new("tsugite", env!("CARGO_PKG_VERSION"));
         Self { info, targets, settings, state: OnceLock::new() }
@@ -167,7 +172,8 @@ impl Bridge {
         self
     }
 
-    /// How many connections to servers may be open; 256 unless told otherwise.
+    /// Limits the open connections to servers; 256 unless set. One caller has at most half of them: its principal, else
+    /// its network address.
     #[must_use]
     pub fn max_connections(mut self, connections: usize) -> Self {
         self.settings.max_connections = connections.max(1);
@@ -180,6 +186,14 @@ impl Bridge {
     #[must_use]
     pub fn connection_wait_timeout(mut self, limit: Duration) -> Self {
         self.settings.connection_wait_timeout = limit;
+        self
+    }
+
+    /// Sets when a client with a session is disconnected from the servers if it has sent no request and has no open stream;
+    /// 60 seconds unless set, at least one. Its first request connects it again.
+    #[must_use]
+    pub fn unused_session_timeout(mut self, limit: Duration) -> Self {
+        self.settings.unused_session_timeout = limit.max(Duration::from_secs(1));
         self
     }
 

@@ -11,6 +11,7 @@ use super::backoff::{STABLE_CONNECTION_AGE, backoff};
 use super::bridge_errors::public_reason;
 use super::client_identity::ClientIdentity;
 use super::gate::Gate;
+use super::start_rate::StartRate;
 use super::target::Target;
 use super::upstream::{Downstream, Upstream, UpstreamState};
 use super::upstream_events::UpstreamEvents;
@@ -23,17 +24,26 @@ pub(super) fn open_upstream(
     downstream: Downstream,
     identity: ClientIdentity,
     call_timeout: Duration,
+    rate: Arc<StartRate>,
 ) -> Arc<Upstream> {
     let upstream = Arc::new(Upstream::new(target, downstream, call_timeout));
-    let task = tokio::spawn(maintain_connection(Arc::downgrade(&upstream), Arc::clone(target), identity));
+    let task =
+        tokio::spawn(maintain_connection(Arc::downgrade(&upstream), Arc::clone(target), identity, rate));
     upstream.set_connect_task(task.abort_handle());
     upstream
 }
 
 /// Keeps a connection open until the upstream is dropped or closed.
-async fn maintain_connection(upstream: Weak<Upstream>, target: Arc<Target>, identity: ClientIdentity) {
+async fn maintain_connection(
+    upstream: Weak<Upstream>,
+    target: Arc<Target>,
+    identity: ClientIdentity,
+    rate: Arc<StartRate>,
+) {
     let mut gate = target.gate();
-    let Some((client, mut failures)) = connect(&upstream, &target, &mut gate, identity).await else { return };
+    let Some((client, mut failures)) = connect(&upstream, &target, &mut gate, identity, &rate).await else {
+        return;
+    };
     let Some(mut state) = upstream.upgrade().map(|upstream| {
         let _ = upstream.client.set(client.clone());
         let state = upstream.state.subscribe();
@@ -60,6 +70,12 @@ async fn maintain_connection(upstream: Weak<Upstream>, target: Arc<Target>, iden
         failures = if since.elapsed() > STABLE_CONNECTION_AGE { 0 } else { failures + 1 };
         loop {
             let Some(()) = wait_for_attempt(&upstream, &mut gate, &mut failures).await else { return };
+            if !rate.wait().await {
+                let Some(upstream) = upstream.upgrade() else { return };
+                upstream.mark_rate_limited();
+                failures += 1;
+                continue;
+            }
             let Some(outcome) = unless_paused(&gate, client.reconnect()).await else { continue };
             let Some(strong) = upstream.upgrade() else { return };
             match outcome {
@@ -84,11 +100,17 @@ async fn connect(
     target: &Target,
     gate: &mut watch::Receiver<Gate>,
     identity: ClientIdentity,
+    rate: &StartRate,
 ) -> Option<(Client, u32)> {
     let observer = Arc::new(UpstreamEvents(Weak::clone(upstream)));
     let mut failures = 0;
     loop {
         wait_for_attempt(upstream, gate, &mut failures).await?;
+        if !rate.wait().await {
+            upstream.upgrade()?.mark_rate_limited();
+            failures += 1;
+            continue;
+        }
         if failures > 0 {
             tracing::debug!(server = target.display_name(), failures, "a server is tried again");
         }
@@ -165,6 +187,12 @@ impl Upstream {
         if !client.is_connected() {
             self.mark_disconnected("the connection was lost");
         }
+    }
+
+    /// Reports that it is not opened now, because too many others are. It is tried again.
+    fn mark_rate_limited(&self) {
+        let why = "too many connections are being opened; try again later".to_owned();
+        self.state.send_replace(UpstreamState::Unreachable(why));
     }
 
     fn mark_unreachable(&self, error: &ClientError, weak: &Weak<Self>) {

@@ -290,7 +290,9 @@ fn caller_identity(
         Some(CallerKey::Address(address)) => (None, Some(address)),
         None => (None, None),
     };
-    let key = serde_json::to_string(&(principal, address, &info, &sender.capabilities))
+    // Without a principal a client could open any number of connections with names that it makes up.
+    let name = principal.and(Some(&info));
+    let key = serde_json::to_string(&(principal, address, name, &sender.capabilities))
         .map_err(|_| RpcError::Internal)?;
     Ok((key, ClientIdentity { info, capabilities: sender.capabilities }))
 }

@@ -23,6 +23,11 @@ impl ServerConnection {
         self.push.queue.get_or_init(|| Arc::new(OutboundQueue::new(self.config.max_write_buffer_bytes)))
     }
 
+    /// Whether a stream to the client waits for messages that answer no request.
+    pub(crate) fn has_push_reader(&self) -> bool {
+        self.push.queue.get().is_some_and(|queue| queue.has_reader())
+    }
+
     /// The requests sent to the client that have no response yet.
     pub(crate) fn outgoing_requests(&self) -> &Arc<OutgoingRequests> {
         self.push.outgoing_requests.get_or_init(Arc::default)

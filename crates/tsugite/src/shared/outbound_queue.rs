@@ -200,6 +200,11 @@ impl OutboundQueue {
         }
     }
 
+    /// Whether a task waits for messages.
+    pub(crate) fn has_reader(&self) -> bool {
+        self.lock().waker.is_some()
+    }
+
     /// Removes the waker of a task that no longer waits.
     pub(crate) fn clear_waker(&self) {
         self.lock().waker = None;

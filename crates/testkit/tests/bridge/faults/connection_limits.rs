@@ -1,14 +1,17 @@
 //! Limits on the connections to a server: in total, for one caller, for suspended calls, and over time.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tsugite::bridge::Bridge;
 use tsugite::prelude::*;
 use tsugite::protocol::form::FormSchema;
-use tsugite::server::FormField;
-use tsugite_testkit::http::{Connection, Request, TestServer};
+use tsugite::server::{FormField, Principal};
+use tsugite::transport::memory;
+use tsugite_testkit::http::{Connection, Request, TestServer, initialize_request};
 use tsugite_testkit::raw_client::RawClient;
 
-use super::{HANDSHAKE, STATELESS, can_be_asked, text, within};
+use super::{HANDSHAKE, STATELESS, can_be_asked, names, overheard, text, within};
 
 /// A server with a tool that asks and one that does not.
 fn shop() -> Server {
@@ -89,4 +92,101 @@ async fn waiting_for_a_connection_has_a_time_limit() {
     let mut second = RawClient::connect(&server, STATELESS, can_be_asked()).await;
     let answer = within(second.request("tools/list", json!({}))).await;
     assert!(message(&answer).contains("none became free within 30 s; try again later"), "{answer}");
+}
+
+/// Sends `initialize` from a loopback address. Returns the response and the session it opened.
+async fn initialize_from(host: u8, serving: &TestServer) -> (Value, String) {
+    let request = Request::post(&initialize_request(HANDSHAKE.as_str(), json!({})));
+    let mut connection = Connection::connect_from([127, 0, 0, host], serving.address).await;
+    let response = within(connection.send_and_read(request)).await;
+    let session = response.header("mcp-session-id").unwrap_or_default().to_owned();
+    (response.json(), session)
+}
+
+#[tokio::test]
+async fn one_address_opens_half_of_the_connections() {
+    let bridge = Bridge::to(Client::in_process(&shop()).revision(HANDSHAKE)).max_connections(4);
+    let serving = TestServer::start(&bridge.server()).await;
+    for _ in 0..2 {
+        let (opened, _) = initialize_from(1, &serving).await;
+        assert_eq!(opened["result"]["serverInfo"]["name"], "shop", "{opened}");
+    }
+    let (refused, _) = initialize_from(1, &serving).await;
+    assert!(message(&refused).contains("connection limit of one caller reached (2)"), "{refused}");
+    let (other, _) = initialize_from(2, &serving).await;
+    assert_eq!(other["result"]["serverInfo"]["name"], "shop", "{other}");
+    bridge.close().await;
+    serving.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn unused_session_is_disconnected_until_its_first_request() {
+    let (far, sent) = overheard(Client::in_process(&shop()).revision(HANDSHAKE));
+    let bridge = Bridge::to(far).max_connections(2);
+    let serving = TestServer::start(&bridge.server()).await;
+    let (_, session) = initialize_from(1, &serving).await;
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(within(serving.send(Request::post(&ready).session(&session))).await.status, 202);
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    // The first session has given up the only connection of this address.
+    let (other, other_session) = initialize_from(1, &serving).await;
+    assert_eq!(other["result"]["serverInfo"]["name"], "shop", "{other}");
+    let end = Request::new("DELETE").session(&other_session);
+    assert!(within(serving.send(end)).await.status < 300);
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let listed = within(serving.send(Request::post(&list).session(&session))).await.json();
+    assert_eq!(names(&listed), ["order", "one"]);
+    // A session that was used keeps its connection.
+    tokio::time::sleep(Duration::from_secs(200)).await;
+    within(serving.send(Request::post(&list).session(&session))).await;
+    let handshakes = sent.lock().unwrap().iter().filter(|message| message["method"] == "initialize").count();
+    assert_eq!(handshakes, 3);
+    bridge.close().await;
+    serving.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn client_names_open_connections_only_for_principals() {
+    for (principal, expected) in [(None, 1), (Some(Principal::new("ada")), 3)] {
+        let (far, sent) = overheard(Client::in_process(&shop()).revision(HANDSHAKE));
+        let bridge = Bridge::to(far);
+        let server = bridge.server();
+        let mut peer = match principal {
+            Some(principal) => RawClient::connect_as(&server, principal, STATELESS, json!({})).await,
+            None => RawClient::connect(&server, STATELESS, json!({})).await,
+        };
+        for name in ["a", "b", "c"] {
+            let who = json!({"io.modelcontextprotocol/clientInfo": {"name": name, "version": "1"}});
+            within(peer.request("tools/call", json!({"name": "one", "_meta": who}))).await;
+        }
+        let handshakes =
+            sent.lock().unwrap().iter().filter(|message| message["method"] == "initialize").count();
+        assert_eq!(handshakes, expected);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn connections_are_started_at_a_bounded_rate() {
+    let bridge = Bridge::to(Client::in_process(&shop()).revision(HANDSHAKE))
+        .connection_wait_timeout(Duration::from_millis(100));
+    let server = bridge.server();
+    let mut wires = Vec::new();
+    let mut open = async || {
+        let mut wire = memory::connect(&server).unwrap();
+        wire.send(initialize_request(HANDSHAKE.as_str(), json!({})).to_string());
+        let answer: Value = serde_json::from_str(&within(wire.next()).await).unwrap();
+        wires.push(wire);
+        answer
+    };
+    for _ in 0..32 {
+        let opened = open().await;
+        assert_eq!(opened["result"]["serverInfo"]["name"], "shop", "{opened}");
+    }
+    let refused = open().await;
+    assert!(
+        message(&refused).contains("too many connections are being opened; try again later"),
+        "{refused}"
+    );
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(open().await["result"]["serverInfo"]["name"], "shop");
 }
