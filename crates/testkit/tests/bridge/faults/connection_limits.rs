@@ -146,6 +146,25 @@ async fn unused_session_is_disconnected_until_its_first_request() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn open_stream_keeps_an_unused_session_connected() {
+    let bridge = Bridge::to(Client::in_process(&shop()).revision(HANDSHAKE)).max_connections(2);
+    let serving = TestServer::start(&bridge.server()).await;
+    let (_, session) = initialize_from(1, &serving).await;
+    let mut stream = serving.connect().await;
+    let opened = within(stream.send(Request::get_stream(&session))).await;
+    assert_eq!(opened.status, 200);
+    tokio::time::sleep(Duration::from_secs(200)).await;
+    let (refused, _) = initialize_from(1, &serving).await;
+    assert!(message(&refused).contains("connection limit of one caller"), "{refused}");
+    drop(stream);
+    tokio::time::sleep(Duration::from_secs(200)).await;
+    let (other, _) = initialize_from(1, &serving).await;
+    assert_eq!(other["result"]["serverInfo"]["name"], "shop", "{other}");
+    bridge.close().await;
+    serving.stop().await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn client_names_open_connections_only_for_principals() {
     for (principal, expected) in [(None, 1), (Some(Principal::new("ada")), 3)] {
         let (far, sent) = overheard(Client::in_process(&shop()).revision(HANDSHAKE));

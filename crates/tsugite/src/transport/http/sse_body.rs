@@ -155,6 +155,8 @@ impl StandaloneSseBody {
 
 impl Drop for StandaloneSseBody {
     fn drop(&mut self) {
+        // Removes our waker. Another reader that has taken over registers itself again.
+        self.outbox.wake();
         // Events taken from the queue must be stored, so that the client can resume.
         if let (Some(appending), Ok(runtime)) =
             (self.pending_append.take(), tokio::runtime::Handle::try_current())
