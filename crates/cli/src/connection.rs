@@ -9,6 +9,7 @@ use tsugite::jsonrpc::code;
 use tsugite::protocol::logging::Level;
 use tsugite::protocol::{Implementation, ServerCapabilities};
 
+use crate::child_watch;
 use crate::console::Console;
 use crate::demo;
 use crate::error::{CliError, ExitStatus, Result};
@@ -195,6 +196,7 @@ fn spawn(command: Command, common: &CommonOptions) -> ClientBuilder {
         Some(value) => command.env(name, value),
         None => command.pass_env(name),
     });
+    let command = command.on_spawn(child_watch::register);
     Client::spawn(match common.verbose {
         0 => command,
         _ => command.stderr(Stderr::Inherit),

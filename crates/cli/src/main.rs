@@ -4,11 +4,12 @@
 //! it, and `server_requests` answers its requests. `console` and `output` print results, `error` holds errors and exit
 //! codes. `shell` is the interactive prompt, `demo` the built-in server, `serve_options` runs a server, and `page` is the
 //! start page of a served server. `trust` asks before it uses entries of the current folder. `edit` changes configuration files. `dev` runs a
-//! server under development, and `watch` finds changed files.
+//! server under development, `watch` finds changed files, and `child_watch` ends servers if this program is killed.
 
 mod access_token;
 mod arguments;
 mod catalog;
+mod child_watch;
 mod connection;
 mod console;
 mod demo;
@@ -60,6 +61,9 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    if let Some(exit_code) = child_watch::run_if_requested() {
+        return exit_code;
+    }
     let verb = match Cli::try_parse() {
         Ok(cli) => cli.verb,
         Err(error) => return report_parse_error(error),

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A command that starts a server: a program, its arguments and its environment.
@@ -35,6 +36,7 @@ pub struct Command {
     pub(super) current_dir: Option<PathBuf>,
     pub(super) stderr: Stderr,
     pub(super) shutdown_grace: Duration,
+    pub(super) on_spawn: Option<Arc<dyn Fn(u32) + Send + Sync>>,
 }
 
 /// The source of the value of an environment variable.
@@ -81,6 +83,7 @@ impl Command {
             current_dir: None,
             stderr: Stderr::default(),
             shutdown_grace: DEFAULT_SHUTDOWN_GRACE,
+            on_spawn: None,
         }
     }
 
@@ -148,6 +151,15 @@ impl Command {
     /// After that it gets SIGTERM and the same time again, and then it is killed with all processes it started.
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
         self.shutdown_grace = grace;
+        self
+    }
+
+    /// Calls a function with the process id of the server whenever it was started. The server leads a process group with
+    /// the same id, and the id is not reused before the function returns.
+    ///
+    /// A program that may be killed can tell another process about its servers, so that they do not survive it.
+    pub fn on_spawn(mut self, observer: impl Fn(u32) + Send + Sync + 'static) -> Self {
+        self.on_spawn = Some(Arc::new(observer));
         self
     }
 

@@ -65,6 +65,9 @@ impl Command {
         }
         let mut process =
             command.spawn().map_err(|error| resolve_program::spawn_error(self, &program, &error))?;
+        if let Some(observer) = &self.on_spawn {
+            observer(process.id());
+        }
         let pipes = (process.stdin.take(), process.stdout.take(), process.stderr.take());
         let mut inner =
             ChildInner { reaper: reaper.watch(process), stderr: None, shutdown_grace: self.shutdown_grace };
