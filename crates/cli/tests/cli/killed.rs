@@ -48,6 +48,7 @@ fn serving_ends_with(verb: &str, tool: &str) {
 
 #[test]
 fn server_behind_a_killed_bridge_ends() {
+    // L-08
     serving_ends_with("bridge", "add");
 }
 
