@@ -117,6 +117,12 @@ async fn lists_are_read_page_by_page() {
 }
 
 #[tokio::test]
+async fn cursors_end_with_their_session() {
+    // PAGE-005
+    play(&["cursors_end_with_their_session", "cursors_end_with_their_child"]).await;
+}
+
+#[tokio::test]
 async fn elicitation_requests_are_answered() {
     // ELIC-027, ELIC-031
     play(&[
@@ -127,6 +133,7 @@ async fn elicitation_requests_are_answered() {
         "undeclared_elicitation_mode_is_refused",
         "web_page_is_opened_on_request",
         "call_is_repeated_after_a_required_web_page",
+        "elicitation_id_is_opaque",
         "declined_web_page_ends_the_call",
         "web_page_is_opened_in_a_round",
     ])
@@ -201,6 +208,7 @@ async fn results_are_cached_for_their_ttl() {
     // CACH-005, CACH-006, CACH-007, CACH-014
     play(&[
         "list_is_cached_for_its_ttl",
+        "refused_cursor_starts_the_list_again",
         "nothing_is_cached_before_2026_07_28",
         "prompts_and_resources_may_require_input",
     ])

@@ -156,6 +156,13 @@ impl Cache {
         entries.results.insert(key, CacheEntry { result: result.clone(), scope, expires_at: now + ttl });
     }
 
+    /// Removes every page of a list. Pages requested before are not kept either.
+    pub(super) fn remove_list(&self, method: &str) {
+        let mut entries = lock(&self.entries);
+        entries.generation += 1;
+        entries.remove_if(|key| key.method == method);
+    }
+
     /// Removes the results that depend on a change.
     pub(super) fn invalidate(&self, change: &Change) {
         let mut entries = lock(&self.entries);
@@ -172,11 +179,7 @@ impl Cache {
             Change::ElicitationComplete { .. } => false,
             Change::All => true,
         };
-        let keys: Vec<CacheKey> =
-            entries.results.keys().filter(|key| depends_on_change(key)).cloned().collect();
-        for key in keys {
-            entries.remove(&key);
-        }
+        entries.remove_if(depends_on_change);
     }
 }
 
@@ -184,6 +187,13 @@ impl CacheEntries {
     fn remove(&mut self, key: &CacheKey) {
         if let Some(entry) = self.results.remove(key) {
             self.bytes = self.bytes.saturating_sub(entry.result.text().len());
+        }
+    }
+
+    fn remove_if(&mut self, is_stale: impl Fn(&CacheKey) -> bool) {
+        let keys: Vec<CacheKey> = self.results.keys().filter(|key| is_stale(key)).cloned().collect();
+        for key in keys {
+            self.remove(&key);
         }
     }
 

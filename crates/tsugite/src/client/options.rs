@@ -1,7 +1,8 @@
 //! The options of one call.
 
+use std::any::Any;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tsugite_core::protocol::Meta;
@@ -31,6 +32,8 @@ pub(super) struct Options {
     pub(super) checks_liveness: bool,
     /// Counts the bytes of results, of the server or from the cache.
     pub(super) result_bytes: Option<Arc<AtomicUsize>>,
+    /// The connection that the cursors of a list belong to.
+    pub(super) list_connection: Option<ListConnection>,
     /// Receives the id before the request is sent.
     pub(super) request_id_observer: Option<Arc<dyn RequestIdObserver>>,
     /// Receives the error of a handler in the same process.
@@ -48,6 +51,25 @@ impl FailureCauseSlot {
 
     pub(super) fn take(&self) -> Option<FailureCause> {
         lock(&self.0).take()
+    }
+}
+
+/// The connection that the pages of a list come from.
+#[derive(Clone, Default)]
+pub(super) struct ListConnection(Arc<Mutex<Option<AnyConnection>>>);
+
+/// Tells connections apart, also after their end.
+type AnyConnection = Weak<dyn Any + Send + Sync>;
+
+impl ListConnection {
+    /// Records the connection that a page came from.
+    pub(super) fn record(&self, connection: AnyConnection) {
+        *lock(&self.0) = Some(connection);
+    }
+
+    /// Whether the last page came from another connection.
+    pub(super) fn differs_from(&self, connection: &AnyConnection) -> bool {
+        lock(&self.0).as_ref().is_some_and(|last| !Weak::ptr_eq(last, connection))
     }
 }
 

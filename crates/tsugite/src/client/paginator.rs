@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use futures_core::Stream;
 use tokio::time::Instant;
+use tsugite_core::jsonrpc::code;
 use tsugite_core::protocol::pagination::PaginatedParams;
 use tsugite_core::protocol::{prompts, resources, tasks, tools};
 
@@ -17,9 +18,13 @@ use super::Client;
 use super::cache::Caching;
 use super::call::ClientMethod;
 use super::client_error::{ClientError, ErrorKind, Result, TimeoutKind};
-use super::options::Options;
+use super::options::{ListConnection, Options};
+use super::repeat::cursor_has_expired;
 
 /// A paginated list of a server. Await it for all items, or read it item by item with `next` or as a [`Stream`].
+///
+/// A list whose cursor is no longer valid, or whose session ended (up to 2025-11-25), is read from the start once when it
+/// is awaited; item by item it fails.
 ///
 /// Fails if a cursor repeats, or if the list has more pages than the client's `max_pages`, more bytes than `max_list_bytes`, or
 /// takes longer than `total_timeout`, without the time between two items.
@@ -110,7 +115,7 @@ impl<M: Paginated> Paginator<M> {
     pub(super) fn new(client: &Client) -> Self {
         Self {
             client: client.clone(),
-            options: Options::default(),
+            options: Options { list_connection: Some(ListConnection::default()), ..Options::default() },
             buffered: VecDeque::new(),
             next_page: NextPage::First,
             seen_cursors: HashSet::new(),
@@ -169,7 +174,12 @@ impl<M: Paginated> Paginator<M> {
                 Err(error) if error.is_timeout() => {
                     return Poll::Ready(Some(Err(self.timeout_error().unwrap_or(error))));
                 }
-                Err(error) => return Poll::Ready(Some(Err(error))),
+                Err(error) => {
+                    if self.is_invalid_cursor(&error) {
+                        self.client.inner.shared.cache.remove_list(M::NAME);
+                    }
+                    return Poll::Ready(Some(Err(error)));
+                }
                 Ok(page) => {
                     let ListPage { items, next_cursor } = M::into_page(page);
                     self.buffered.extend(items);
@@ -216,6 +226,31 @@ impl<M: Paginated> Paginator<M> {
         }))
     }
 
+    /// Whether the server refused the cursor of a page.
+    fn is_invalid_cursor(&self, error: &ClientError) -> bool {
+        self.pages_read > 0 && error.code() == Some(code::INVALID_PARAMS)
+    }
+
+    /// Whether the list can be read only from the start, with new cursors.
+    fn must_start_over(&self, error: &ClientError) -> bool {
+        self.is_invalid_cursor(error) || self.pages_read > 0 && self.session_has_ended()
+    }
+
+    /// Whether the cursors belong to a session that has ended.
+    fn session_has_ended(&self) -> bool {
+        let expired = |connection| cursor_has_expired(&self.options, &connection);
+        self.client.last_connection().is_some_and(expired)
+    }
+
+    /// Forgets the pages read so far, but not their bytes and their time.
+    fn start_over(&mut self) {
+        self.buffered.clear();
+        self.seen_cursors.clear();
+        self.next_page = NextPage::First;
+        self.pages_read = 0;
+        self.options.list_connection = Some(ListConnection::default());
+    }
+
     /// The timeout of the whole list.
     fn total_timeout(&self) -> Option<Duration> {
         self.options.timeouts(&self.client.inner.shared.settings).total_timeout
@@ -249,9 +284,17 @@ impl<M: Paginated> IntoFuture for Paginator<M> {
 
     fn into_future(mut self) -> Self::IntoFuture {
         Box::pin(async move {
-            let mut items = Vec::new();
+            let (mut items, mut started_over) = (Vec::new(), false);
             while let Some(item) = self.next().await {
-                items.push(item?);
+                match item {
+                    Ok(item) => items.push(item),
+                    Err(error) if !started_over && self.must_start_over(&error) => {
+                        started_over = true;
+                        items.clear();
+                        self.start_over();
+                    }
+                    Err(error) => return Err(error),
+                }
             }
             Ok(items)
         })

@@ -4,6 +4,7 @@
 //! if the server cannot have processed it, or if running it twice does no harm. The table in `docs/client.md` has a row for
 //! each case.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tsugite_core::jsonrpc::RawJson;
@@ -12,7 +13,7 @@ use tsugite_core::revision::{Revision, code};
 
 use super::Client;
 use super::call_error::CallError;
-use super::client_error::{ClientError, Result};
+use super::client_error::{ClientError, ErrorKind, Result};
 use super::connection::{ClientConnection, OutboundRequest};
 use super::era::{Attempts, Recovery};
 use super::options::Options;
@@ -42,10 +43,17 @@ impl Client {
         let (mut repeats, mut attempts) = (0, Attempts::default());
         loop {
             let connection = self.connection_with_timeout(options).await?;
+            if cursor_has_expired(options, &connection) {
+                let reason = "the session ended between two pages of a list; read the list again".to_owned();
+                return Err(ErrorKind::ConnectionLost { may_have_run: false, reason }.into());
+            }
             let error = match connection.call(request, options).await {
                 Ok(Ok(result)) => {
                     self.inner.restarts.record_answer(connection.start_number());
                     connection.take_revision_unverified();
+                    if let Some(list) = &options.list_connection {
+                        list.record(Arc::downgrade(&connection) as _);
+                    }
                     return Ok((result, connection.revision()));
                 }
                 Ok(Err(error)) => {
@@ -94,6 +102,13 @@ impl Client {
             }
         }
     }
+}
+
+/// Whether a page would be requested with the cursor of a session that has ended.
+pub(super) fn cursor_has_expired(options: &Options, connection: &Arc<ClientConnection>) -> bool {
+    let Some(list) = &options.list_connection else { return false };
+    let is_other = || list.differs_from(&(Arc::downgrade(connection) as _));
+    !connection.era().cursors_outlive_sessions() && is_other()
 }
 
 impl ClientConnection {

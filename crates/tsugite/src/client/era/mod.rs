@@ -73,6 +73,14 @@ impl Era {
         }
     }
 
+    /// Whether a cursor is valid beyond the session that it came from.
+    pub(super) fn cursors_outlive_sessions(self) -> bool {
+        match self {
+            Era::Handshake => false,
+            Era::Stateless => true,
+        }
+    }
+
     /// Whether headers of an HTTP request repeat the method, the name and marked arguments.
     pub(super) fn mirrors_headers(self) -> bool {
         match self {
