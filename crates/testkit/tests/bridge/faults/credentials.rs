@@ -69,3 +69,41 @@ async fn only_param_headers_reach_the_server() {
         bridge.close().await;
     }
 }
+
+#[tokio::test]
+async fn bridge_refuses_wrong_mirrored_headers_with_an_http_error() {
+    // HTTP-079; HTTP-078: mirrored headers count only beside a version that has them, and are refused beside another.
+    let schema =
+        json!({"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}});
+    let tool = Tool::new("one")
+        .input_schema(tsugite::protocol::Schema::from(schema))
+        .raw_handler(|_, _| async { "1" });
+    let far = TestServer::start(&Server::new("s", "1").tool(tool)).await;
+    for revision in [HANDSHAKE, STATELESS] {
+        let (address, sent) = recorded(far.address).await;
+        let bridge = Bridge::to(Client::connect(format!("http://{address}/mcp")).revision(revision));
+        let near = TestServer::start(&bridge.server()).await;
+        let params = json!({"name": "one", "arguments": {"region": "north"}});
+        let call = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params});
+        let call = Request::stateless(call).header("Mcp-Param-Region", "north");
+        for (name, value) in [
+            ("Mcp-Method", "tools/list"),
+            ("Mcp-Name", "two"),
+            ("Mcp-Param-Region", "south"),
+            ("MCP-Protocol-Version", "2025-11-25"),
+            ("MCP-Protocol-Version", "2027-01-01"),
+        ] {
+            let refused = within(near.send(call.clone().replace_header(name, value))).await;
+            assert_eq!(refused.status, 400, "{name}: {value}: {refused:?}");
+        }
+        for name in ["Mcp-Name", "MCP-Protocol-Version"] {
+            let refused = within(near.send(call.clone().without_header(name))).await;
+            assert_eq!(refused.status, 400, "{name}: {refused:?}");
+        }
+        let sent_so_far = String::from_utf8_lossy(&sent.lock().unwrap()).into_owned();
+        assert!(!sent_so_far.contains("tools/call"), "{sent_so_far}");
+        let answer = within(near.send(call)).await;
+        assert!(answer.status == 200 && answer.body.contains("\"1\""), "{answer:?}");
+        bridge.close().await;
+    }
+}

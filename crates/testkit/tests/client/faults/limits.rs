@@ -348,6 +348,35 @@ async fn repeatedly_broken_call_stream_is_resumed_with_backoff() {
 }
 
 #[tokio::test]
+async fn broken_call_stream_is_resumed_after_the_retry_time() {
+    // RESM-010: within the timeout of the first call an hour does not pass; in the second one a millisecond does.
+    let is_resumption = |request: &ReceivedRequest| request.header("last-event-id").is_some();
+    let raw = Raw::start(move |request, writer| {
+        if request.is_call() {
+            let retry = request.body["params"]["arguments"]["retry"].as_u64().unwrap();
+            writer.stream();
+            writer.write(format!("retry: {retry}\nid: {}\ndata:\n\n", request.id()));
+            return AfterResponse::Close;
+        }
+        if is_resumption(request) {
+            let id: i64 = request.header("last-event-id").unwrap().parse().unwrap();
+            let content = json!([{"type": "text", "text": "resumed"}]);
+            writer.stream();
+            writer.event(None, &json!({"jsonrpc": "2.0", "id": id, "result": {"content": content}}));
+            return AfterResponse::Close;
+        }
+        answer_handshake(request, writer).unwrap()
+    });
+    let client = within(raw.client()).await.unwrap();
+    let late = within(client.call::<String>("t", json!({"retry": 3_600_000})).timeout(SHORT)).await;
+    assert!(late.unwrap_err().is_timeout());
+    assert_eq!(raw.count(is_resumption), 0, "the client did not wait");
+    let resumed = within(client.call::<String>("t", json!({"retry": 1}))).await;
+    assert_eq!(resumed.unwrap(), "resumed");
+    assert_eq!((raw.count(is_resumption), raw.calls()), (1, 2));
+}
+
+#[tokio::test]
 async fn long_retry_hint_is_limited_by_the_call_timeout() {
     let raw = Raw::start(|request, writer| {
         if request.is_call() {

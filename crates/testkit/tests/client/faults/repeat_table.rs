@@ -377,7 +377,7 @@ fn found(times: usize, result: &Result<String, ClientError>) -> Expected {
 
 #[tokio::test]
 async fn client_repeats_what_the_table_says() {
-    // JRPC-038
+    // JRPC-038; HTTP-096: 413 and 431 are not repeated, and the error says that the call did not run.
     for case in cases() {
         for over in case.over {
             let name = format!("{}: {}, {over:?}", case.row, case.arrives);

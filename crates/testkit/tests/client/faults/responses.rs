@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tsugite::client::ErrorKind;
+use tsugite_testkit::log::Warnings;
 
 use super::raw::{AfterResponse, Raw};
 use super::shell::{noted, spawn, spawn_modern};
@@ -148,4 +149,23 @@ async fn events_for_other_requests_are_ignored() {
         assert_eq!(call(&client, "t").await.unwrap(), "right");
         assert_eq!(call(&client, "t").await.unwrap(), "right");
     }
+}
+
+#[tokio::test]
+async fn tool_removed_from_a_list_is_logged() {
+    // HTTP-068
+    let raw = Raw::start(|request, writer| {
+        let marked = json!({"type": "object", "properties": {"x": {"type": "object", "x-mcp-header": "X"}}});
+        let tools = json!([{"name": "odd-one", "inputSchema": marked}, {"name": "good", "inputSchema": {"type": "object"}}]);
+        writer.json(&request.result(json!({"tools": tools, "resultType": "complete", "ttlMs": 0})));
+        AfterResponse::Keep
+    });
+    let client = within(raw.stateless_client()).await.unwrap();
+    let warnings = Warnings::capture();
+    let names: Vec<_> =
+        within(client.list_tools()).await.unwrap().into_iter().map(|tool| tool.name).collect();
+    assert_eq!(names, ["good"]);
+    let [warning] = &warnings.take_with_fields()[..] else { panic!("not one warning") };
+    assert!(warning.contains("odd-one") && warning.contains("mark="), "{warning}");
+    assert!(warning.contains("removed a tool with an invalid `x-mcp-header`"), "{warning}");
 }

@@ -5,6 +5,7 @@ use tokio::io::AsyncWriteExt;
 use tsugite::prelude::*;
 use tsugite::transport::http::{Http, StaticToken, VerifyError};
 use tsugite_testkit::http::{Request, TestServer, initialize_request};
+use tsugite_testkit::log::Warnings;
 
 use super::{Count, counting, request};
 
@@ -84,4 +85,42 @@ async fn owner_of_the_token_is_the_principal() {
     let away = serving.send(with_token(call, "down")).await;
     assert_eq!((away.status, away.header("retry-after")), (503, Some("1")));
     assert!(!away.body.contains("issuer"), "{away:?}");
+}
+
+#[tokio::test]
+async fn log_of_the_library_contains_no_secrets() {
+    // LOG-015
+    const SECRET: &str = "hunter2";
+    let log = Warnings::capture_from(tracing::Level::TRACE);
+    let count = Count::default();
+    let http = Http::new().http_sse().authenticate(StaticToken::new(SECRET, Principal::new("owner")));
+    let server = Server::new("s", "1").tool(counting("ran", &count)).http(http);
+    let serving = TestServer::start(&server).await;
+    let opened =
+        serving.send(with_token(Request::post(&initialize_request("2025-11-25", json!({}))), SECRET)).await;
+    let session = opened.header("mcp-session-id").unwrap().to_owned();
+    let secret_call = request(2, "tools/call", json!({"name": "ran", "arguments": {"password": SECRET}}));
+    let unknown = request(3, SECRET, json!({"password": SECRET}));
+    let mut statuses = Vec::new();
+    for request in [
+        Request::stateless(secret_call.clone()),
+        Request::post(&secret_call).session(&session),
+        Request::stateless(unknown),
+        Request::stateless(secret_call.clone()).body(format!("{{\"password\":\"{SECRET}")),
+        Request::stateless(secret_call.clone()).replace_header("Mcp-Name", SECRET),
+        Request::post(&secret_call).session(&format!("{session}{SECRET}")),
+        Request::new("DELETE").session(&session),
+    ] {
+        let request = request.header("Cookie", SECRET).path(&format!("/mcp?access_token={SECRET}"));
+        let refused = request.clone().header("Authorization", &format!("Bearer not-{SECRET}"));
+        assert_eq!(serving.send(refused).await.status, 401);
+        statuses.push(serving.send(with_token(request, SECRET)).await.status);
+    }
+    assert!(statuses.contains(&200) && statuses.contains(&400) && statuses.contains(&404), "{statuses:?}");
+    serving.stop().await.unwrap();
+    let lines = log.take_with_fields();
+    assert!(!lines.is_empty(), "nothing was logged");
+    for line in lines {
+        assert!(!line.contains(SECRET) && !line.contains(&session), "{line}");
+    }
 }
