@@ -2,7 +2,7 @@
 //!
 //! `fixture 50` serves the basic one with a shutdown grace of 50 milliseconds, and `fixture 50 soon` adds a tool that
 //! changes the list of tools after its response. `fixture --principal ann` has a caller. `fixture --http` serves at a free
-//! port, which it prints.
+//! port, which it prints; `fixture --http 50` does so with that grace.
 
 use std::time::Duration;
 
@@ -19,8 +19,12 @@ async fn main() -> tsugite::Result<()> {
             std::process::exit(2)
         }),
         ["--principal", name] => fixture::server().stdio_principal(Principal::new(name)).tool(who()),
-        ["--http"] => {
-            let listener = fixture::server().bind_http("127.0.0.1:0").await?;
+        ["--http", ref grace @ ..] => {
+            let server = match grace {
+                [grace, ..] => fixture::server().shutdown_grace(milliseconds(grace)),
+                [] => fixture::server(),
+            };
+            let listener = server.bind_http("127.0.0.1:0").await?;
             println!("{}", listener.local_addr());
             return listener.serve().await;
         }

@@ -572,4 +572,21 @@ async fn call_is_repeated_after_a_required_web_page() {
     let host = within(Host::builder().server("s", builder(&raw)).connect()).await;
     let called: Result<String, ClientError> = within(host.call("s_t", json!({}))).await;
     assert_eq!(found(attempts(&raw), &called), case.call, "{called:?}");
+    // Through a bridge the page is shown by the client of the bridge, whatever its revision.
+    for near in [super::HANDSHAKE, tsugite::prelude::Revision::NEWEST] {
+        let raw = server(&case);
+        let bridge = Bridge::to(self::builder(&raw, Handshake));
+        let pages = Arc::new(Mutex::new(Vec::new()));
+        let shown = Arc::clone(&pages);
+        let client = Client::in_process(&bridge.server()).revision(near).on_elicit_url(move |page| {
+            shown.lock().unwrap().push(page.url);
+            async { UrlResponse::Accept }
+        });
+        let client = within(client).await.unwrap();
+        let called = within(client.call::<String>("t", json!({}))).await;
+        assert_eq!(found(attempts(&raw), &called), case.call, "{near}: {called:?}");
+        assert_eq!(*pages.lock().unwrap(), ["https://pay.example/1"], "{near}");
+        within(client.close()).await;
+        within(bridge.close()).await;
+    }
 }

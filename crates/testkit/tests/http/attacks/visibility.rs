@@ -154,7 +154,7 @@ async fn changes_are_judged_by_the_newest_token_of_a_session() {
 }
 
 #[tokio::test]
-async fn refreshed_token_keeps_its_http_sse_stream() {
+async fn other_token_of_a_caller_keeps_its_http_sse_stream() {
     let server = scoped_office().http(tsugite::transport::http::Http::new().http_sse());
     let guarded = Guarded::start(&server).await;
     let mut stream = guarded.connect().await;
@@ -183,4 +183,21 @@ async fn refreshed_token_keeps_its_http_sse_stream() {
     assert!(stream.next_message().await.unwrap()["result"].is_object());
     server.notify_resource_updated("text://secret");
     assert_eq!(stream.next_message().await.unwrap()["params"]["uri"], "text://secret");
+    // A narrower token stops the updates that it does not allow; a wider one resumes them.
+    let subscribe = request(3, "resources/subscribe", json!({"uri": "text://open"}));
+    assert_eq!(guarded.send(post("ada", subscribe)).await.status, 202);
+    assert!(stream.next_message().await.unwrap()["result"].is_object());
+    for (token, heard) in [
+        ("ada", &["text://open"][..]),
+        ("ada+admin", &["text://secret", "text://open"]),
+        ("ada", &["text://open"]),
+    ] {
+        assert_eq!(guarded.send(post(token, request(4, "ping", json!({})))).await.status, 202);
+        assert_eq!(stream.next_message().await.unwrap()["id"], 4);
+        server.notify_resource_updated("text://secret");
+        server.notify_resource_updated("text://open");
+        for uri in heard {
+            assert_eq!(stream.next_message().await.unwrap()["params"]["uri"], *uri, "{token}");
+        }
+    }
 }

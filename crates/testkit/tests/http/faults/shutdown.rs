@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 use tsugite::transport::http::Http;
-use tsugite_testkit::http::Request;
+use tsugite_testkit::http::{Connection, Request};
 
 use super::{Client, Stage, is_echo, live_tasks, run, talk, text_of, until};
 
@@ -133,5 +133,48 @@ fn requests_are_dropped_after_the_shutdown_grace() {
         }
         // The session sweeper ends when it wakes.
         until(|| live_tasks() <= 1).await;
+    });
+}
+
+#[cfg(unix)]
+#[test]
+fn second_signal_ends_the_server_at_once() {
+    run(async || {
+        for (first, second) in [("TERM", "INT"), ("INT", "TERM")] {
+            // Calls have ten minutes to finish.
+            let mut child = tokio::process::Command::new(env!("CARGO_BIN_EXE_fixture"))
+                .args(["--http", "600000"])
+                .stdout(std::process::Stdio::piped())
+                .stderr(std::process::Stdio::null())
+                .kill_on_drop(true)
+                .spawn()
+                .unwrap();
+            let mut address = String::new();
+            BufReader::new(child.stdout.take().unwrap()).read_line(&mut address).await.unwrap();
+            let address = address.trim().parse().unwrap();
+            let send = async |method: &str, params: serde_json::Value| {
+                let message = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+                let mut connection = Connection::connect(address).await;
+                assert_eq!(connection.send(Request::stateless(message)).await.status, 200);
+                // The first message says that the request is running.
+                assert!(connection.next_message().await.unwrap().get("method").is_some());
+                connection
+            };
+            let slow = json!({"name": "slow", "arguments": {}, "_meta": {"progressToken": 1}});
+            let mut slow = send("tools/call", slow).await;
+            let mut listening = send("subscriptions/listen", json!({"notifications": {}})).await;
+            let id = child.id().unwrap();
+            let signal = async |name: &str| {
+                let kill = format!("kill -{name} {id}");
+                let mut shell = tokio::process::Command::new("sh");
+                assert!(shell.args(["-c", &kill]).status().await.unwrap().success());
+            };
+            signal(first).await;
+            // The subscription ends with the first signal, the call does not.
+            assert!(listening.next_message().await.unwrap().get("result").is_some());
+            signal(second).await;
+            assert!(child.wait().await.unwrap().success(), "{first} {second}");
+            assert_eq!(slow.next_message().await, None);
+        }
     });
 }

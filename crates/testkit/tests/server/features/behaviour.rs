@@ -567,3 +567,39 @@ async fn invalid_item_is_not_added_to_a_running_server() {
     let _ = server.clone().state(Store).tool(needs("late"));
     assert_eq!(client.request("tools/list", json!({})).await["result"]["tools"][1]["name"], "late");
 }
+
+#[tokio::test(start_paused = true)]
+async fn running_server_refuses_a_wrong_tool_when_it_is_added() {
+    let server = Server::new("s", "1").tool(tool("one"));
+    let mut client = peer(&server, revision("2025-11-25")).await;
+    let with_schema = |schema: Value| {
+        Tool::new("two").input_schema(tsugite::protocol::Schema::from(schema)).raw_handler(|_, _| async {})
+    };
+    let wrong = || {
+        [
+            ("a name twice", tool("one")),
+            ("no schema", with_schema(json!({"type": "thing"}))),
+            ("no object", with_schema(json!({"type": "string"}))),
+            ("the network", with_schema(json!({"type": "object", "$ref": "http://example.com/schema"}))),
+            ("no handler", Tool::new("two")),
+        ]
+    };
+    for (why, tool) in wrong() {
+        let error = server.add(tool).unwrap_err();
+        assert!(error.is_registration(), "{why}: {error}");
+    }
+    for (why, tool) in wrong() {
+        let refused = server.change(|changes| changes.add(tool));
+        assert!(refused.is_err_and(|error| error.is_registration()), "{why}");
+    }
+    // A wrong tool does not undo the rest of a change.
+    server.change(|changes| {
+        assert!(changes.add(tool("one")).is_err());
+        changes.add(tool("three")).unwrap();
+    });
+    let listed = client.request("tools/list", json!({})).await;
+    let names: Vec<_> =
+        listed["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
+    assert_eq!(names, ["one", "three"]);
+    assert_eq!(client.notifications.len(), 1, "{:?}", client.notifications);
+}
