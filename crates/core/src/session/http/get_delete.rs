@@ -1,7 +1,9 @@
 //! Decides about GET and DELETE, which only the handshake era has.
 
 use super::{HttpError, HttpPolicy, RequestHeaders, SessionHeader, VersionHeader};
+use crate::jsonrpc::Request;
 use crate::revision::Revision;
+use crate::session::request_meta::RequestMeta;
 
 /// The decision for a GET on the endpoint.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,6 +74,17 @@ pub fn decide_http_sse(policy: &HttpPolicy) -> Result<(), HttpError> {
         "The HTTP+SSE transport is not served here",
         Revision::NEWEST_HANDSHAKE,
     ))
+}
+
+/// The revision that serves a request on the HTTP+SSE transport although it belongs to no handshake: `mcp/discover` without
+/// `_meta`, whose result is the same for every client.
+pub fn decide_http_sse_discover(
+    policy: &HttpPolicy,
+    request: &Request<'_>,
+    meta: &RequestMeta<'_>,
+) -> Option<Revision> {
+    let served = policy.served.contains(Revision::NEWEST) && meta.is_bare_discover(request);
+    served.then_some(Revision::NEWEST)
 }
 
 fn session_revision(policy: &HttpPolicy, head: &RequestHeaders<'_>) -> Result<Revision, HttpError> {

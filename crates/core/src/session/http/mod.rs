@@ -10,7 +10,10 @@ mod stateless_checks;
 #[cfg(test)]
 mod tests;
 
-pub use get_delete::{DeleteDecision, GetDecision, GetHeaders, decide_delete, decide_get, decide_http_sse};
+pub use get_delete::{
+    DeleteDecision, GetDecision, GetHeaders, decide_delete, decide_get, decide_http_sse,
+    decide_http_sse_discover,
+};
 pub use post::{PostDecision, decide_post, decide_post_request};
 pub use stateless_checks::{MirrorHeaders, check_stateless_headers};
 

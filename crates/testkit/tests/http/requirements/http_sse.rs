@@ -111,3 +111,31 @@ async fn http_sse_is_served_if_enabled() {
     assert_eq!(send(&only, connect()).await.status, 404);
     assert_eq!(send(&only, post(&endpoint, &call(1, "echo"))).await.status, 404);
 }
+
+#[tokio::test]
+async fn bare_discover_is_answered_before_and_after_the_handshake() {
+    let serving = TestServer::start(&with_http(Http::new().http_sse())).await;
+    let discover = |method: &str| json!({"jsonrpc": "2.0", "id": 1, "method": method});
+    let full = send(&serving, Request::stateless(discover("server/discover"))).await.json();
+    assert!(full["result"]["supportedVersions"].is_array(), "{full}");
+    let (mut connection, endpoint) = connected(&serving).await;
+    for opens in [false, true] {
+        if opens {
+            send(&serving, post(&endpoint, &initialize_request("2024-11-05", json!({})))).await;
+            assert!(within(connection.next_message()).await.unwrap()["result"].is_object());
+        }
+        assert_eq!(send(&serving, post(&endpoint, &discover("mcp/discover"))).await.status, 202);
+        assert_eq!(within(connection.next_message()).await.unwrap()["result"], full["result"]);
+    }
+}
+
+#[tokio::test]
+async fn bare_discover_is_answered_without_sessions() {
+    let serving = TestServer::start(&with_http(Http::new().sessions(false))).await;
+    let discover = |method: &str| json!({"jsonrpc": "2.0", "id": 1, "method": method});
+    let full = send(&serving, Request::stateless(discover("server/discover"))).await.json();
+    let bare = send(&serving, Request::post(&discover("mcp/discover"))).await;
+    assert_eq!((bare.status, bare.header("mcp-session-id")), (200, None));
+    assert!(full["result"]["supportedVersions"].is_array(), "{full}");
+    assert_eq!(bare.json()["result"], full["result"]);
+}

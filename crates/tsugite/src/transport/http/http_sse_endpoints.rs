@@ -7,18 +7,22 @@ use bytes::Bytes;
 use http::{Response, StatusCode};
 use ring::rand::{SecureRandom, SystemRandom};
 use tsugite_core::base64;
-use tsugite_core::jsonrpc::parse;
-use tsugite_core::session::http::decide_http_sse;
+use tsugite_core::jsonrpc::{Incoming, Message, parse};
+use tsugite_core::session::http::{decide_http_sse, decide_http_sse_discover};
+use tsugite_core::session::request_meta::{RequestMeta, parse_with_meta};
 
 use super::http_state::HttpState;
 use super::request_head::RequestHead;
 use super::response_body::HttpBody;
 use super::responses::{StatusError, empty, http_error, parse_error, sse, status_error};
 use super::sse_body::{KeepAlive, SseBody};
-use crate::server::Headers;
 use crate::server::connection::ServerConnection;
+use crate::server::dispatch::ReceivedRequest;
+use crate::server::incoming_request::{IncomingRequest, Tracking};
 use crate::server::limits::LimitPermit;
+use crate::server::pending::PendingRequest;
 use crate::server::principal::Caller;
+use crate::server::{DeclaredCapabilities, Headers, ResponseWriter};
 
 /// Opens a stream: its first event says where to post, all messages of the server follow.
 pub(super) fn open_stream(state: &Arc<HttpState>, head: &RequestHead) -> Response<HttpBody> {
@@ -90,8 +94,35 @@ pub(super) async fn handle_message(
     if let Err(error) = state.limits.check_pending(caller, bytes.len()) {
         return StatusError::from(error).into();
     }
-    connection.spawn(connection.receive_from(caller, bytes));
+    let pending = match answer_bare_discover(state, connection, caller, bytes) {
+        Some(pending) => pending.into_iter().collect(),
+        None => connection.receive_from(caller, bytes),
+    };
+    connection.spawn(pending);
     empty(StatusCode::ACCEPTED)
+}
+
+/// Answers `mcp/discover` without `_meta`, at any time. `None` if the message is another one.
+fn answer_bare_discover(
+    state: &HttpState,
+    connection: &Arc<ServerConnection>,
+    caller: &Caller,
+    bytes: &[u8],
+) -> Option<Option<PendingRequest>> {
+    let mut meta = RequestMeta::default();
+    let parsed = parse_with_meta(bytes, &state.config.limits, &mut meta);
+    let Ok(Incoming::Single(Message::Request(request))) = &parsed else { return None };
+    let revision = decide_http_sse_discover(&state.policy, request, &meta)?;
+    let writer = ResponseWriter::single(connection.outbox().clone());
+    Some(state.stateless.handle_request(ReceivedRequest::Post(IncomingRequest {
+        request,
+        meta: &meta,
+        revision,
+        writer: &writer,
+        caller,
+        declared: DeclaredCapabilities::default(),
+        tracking: Tracking::Untracked,
+    })))
 }
 
 struct HttpSseBody {
