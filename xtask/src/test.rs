@@ -84,7 +84,9 @@ fn tests(count: &mut Count) -> Result<(), String> {
         println!("no cargo-nextest; using cargo test, which is slower");
         let kinds = ["--lib", "--bins", "--tests", "--examples"];
         let command = process::cargo(["test"].into_iter().chain(everything).chain(kinds));
-        record_results(process::run_and_capture(command)?, Count::from_libtest, count)?
+        let found = record_results(process::run_and_capture(command)?, Count::from_libtest, count)?;
+        print_ledger_counts()?;
+        found
     };
     if found == Count::default() {
         return Err("no test ran, or the summary of the runner has an unknown format\n  \
@@ -92,6 +94,14 @@ fn tests(count: &mut Count) -> Result<(), String> {
             .to_owned());
     }
     Ok(())
+}
+
+/// Prints the counts of proven requirements and attacks, which `cargo test` does not show when their tests pass. With
+/// nextest, `.config/nextest.toml` does it.
+fn print_ledger_counts() -> Result<(), String> {
+    let tidy = ["test", "--package", "tsugite-testkit", "--all-features", "--locked", "--test", "tidy"];
+    let command = process::cargo(tidy.into_iter().chain(["counted_in_the_documents", "--", "--nocapture"]));
+    process::run_or_fail(command, "correct the counts in the documents that are named above")
 }
 
 fn doc_tests(count: &mut Count) -> Result<(), String> {
