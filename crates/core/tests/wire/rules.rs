@@ -83,7 +83,7 @@ fn structured_output_is_an_object_in_handshake_revisions() {
 
 #[test]
 fn sound_and_links_are_said_in_older_words() {
-    // SCHM-025, TOOL-025, TOOL-026, TOOL-027, TOOL-028
+    // SCHM-025, TOOL-025, TOOL-027, TOOL-028
     let blocks = json!({"content": [
         {"type": "audio", "data": "AAAA", "mimeType": "audio/wav"},
         {"type": "resource_link", "uri": "file:///a", "name": "a", "title": "The A", "description": "First."},

@@ -318,7 +318,7 @@ fn questions() -> InputRequired {
 
 #[test]
 fn questions_stand_under_their_keys_without_an_envelope() {
-    // MRTR-005; MRTR-009: a state without questions is fine too.
+    // MRTR-005; a state without questions is fine too.
     assert_eq!(
         written::<tools::Call>(questions().into(), V2026_07_28),
         json!({"resultType": "input_required", "inputRequests": {
@@ -343,7 +343,7 @@ fn questions_stand_under_their_keys_without_an_envelope() {
 
 #[test]
 fn only_calls_reads_and_prompts_are_answered_with_a_question() {
-    // MRTR-002, MRTR-003, TOOL-047, RSRC-009, PRMT-005
+    // MRTR-002, TOOL-047, RSRC-009, PRMT-005
     let question = written::<tools::Call>(questions().into(), V2026_07_28);
     assert_eq!(
         written::<resources::Read>(MaybeInputRequired::InputRequired(questions()), V2026_07_28),

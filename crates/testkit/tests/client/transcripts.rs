@@ -72,6 +72,7 @@ async fn failed_probe_falls_back_to_a_handshake() {
 async fn handshake_follows_its_revision() {
     // LIFE-006, LIFE-014, ROOT-001, HTTP-041, HTTP-042
     play(&[
+        "undeclared_features_are_not_used",
         "handshake_declares_the_client_capabilities",
         "unknown_revision_in_the_handshake_ends_the_connection",
         "offered_revision_is_accepted",

@@ -123,13 +123,41 @@ async fn missing_endpoint_event_times_out() {
 
 #[tokio::test]
 async fn broken_http_sse_stream_fails_its_calls_and_reopens() {
-    // HSSE-003, HSSE-011
-    let raw = Raw::start(|request, writer| {
+    // HSSE-003
+    let raw = http_sse_server();
+    let client = within(Client::connect(raw.url()).http_sse()).await.unwrap();
+    check_reopening(&raw, &client).await;
+    assert_eq!(raw.count(|request| request.path == "/mcp" && request.verb == "POST"), 0);
+}
+
+#[tokio::test]
+async fn detected_http_sse_is_used_for_the_whole_connection() {
+    // HSSE-011: a POST decides nothing after the first `endpoint` event, also when the stream is opened again.
+    let raw = http_sse_server();
+    for client in [Client::connect(raw.url()), raw.client()] {
+        let before = raw.requests().len();
+        let client = within(client).await.unwrap();
+        check_reopening(&raw, &client).await;
+        let seen = raw.requests().split_off(before);
+        let first = seen.iter().position(|request| request.verb == "GET").unwrap();
+        let is_probe = |request: &ReceivedRequest| request.verb == "POST" && request.path == "/mcp";
+        assert!(first > 0 && seen[..first].iter().all(is_probe), "{seen:?}");
+        assert!(!seen[first..].iter().any(is_probe), "{seen:?}");
+        within(client.close()).await;
+    }
+}
+
+/// A server that has only HTTP+SSE: other POSTs are refused. The tool `breaks` ends the stream.
+fn http_sse_server() -> Raw {
+    let mail = Mutex::new(Vec::<(String, ReceivedRequest)>::new());
+    Raw::start(move |request, writer| {
         if request.verb == "POST" {
-            let path = request.path.clone();
-            writer.status(202, "", "");
-            if let Some(session) = path.strip_prefix("/messages?s=") {
-                MAIL.lock().unwrap().push((session.to_owned(), request.clone()));
+            match request.path.strip_prefix("/messages?s=") {
+                Some(session) => {
+                    mail.lock().unwrap().push((session.to_owned(), request.clone()));
+                    writer.status(202, "", "");
+                }
+                None => writer.status(405, "", ""),
             }
             return AfterResponse::Keep;
         }
@@ -137,7 +165,7 @@ async fn broken_http_sse_stream_fails_its_calls_and_reopens() {
         writer.stream();
         writer.write(format!("event: endpoint\ndata: /messages?s={session}\n\n"));
         loop {
-            let mut mail = MAIL.lock().unwrap();
+            let mut mail = mail.lock().unwrap();
             let Some(at) = mail.iter().position(|(to, _)| *to == session) else {
                 drop(mail);
                 std::thread::yield_now();
@@ -156,17 +184,22 @@ async fn broken_http_sse_stream_fails_its_calls_and_reopens() {
                 _ => {}
             }
         }
-    });
-    static MAIL: Mutex<Vec<(String, ReceivedRequest)>> = Mutex::new(Vec::new());
-    let client = within(Client::connect(raw.url()).http_sse()).await.unwrap();
-    assert_eq!(call(&client, "works").await.unwrap(), "yes");
+    })
+}
+
+/// Calls a tool, breaks the stream with another one, and calls the first again.
+async fn check_reopening(raw: &Raw, client: &Client) {
+    let gets = || raw.count(|request| request.verb == "GET");
+    let breaks = || raw.count(|request| request.body["params"]["name"] == "breaks");
+    let before = (gets(), breaks());
+    assert_eq!(call(client, "works").await.unwrap(), "yes");
     assert!(matches!(
-        kind(call(&client, "breaks").await),
+        kind(call(client, "breaks").await),
         ErrorKind::ConnectionLost { may_have_run: true, .. }
     ));
-    assert_eq!(call(&client, "works").await.unwrap(), "yes");
-    assert_eq!(raw.count(|request| request.verb == "GET"), 2);
-    assert_eq!(raw.count(|request| request.body["params"]["name"] == "breaks"), 1);
+    assert_eq!(call(client, "works").await.unwrap(), "yes");
+    // The first stream may have been opened by the connection before.
+    assert_eq!((gets() - before.0, breaks() - before.1), (1, 1));
 }
 
 #[tokio::test]

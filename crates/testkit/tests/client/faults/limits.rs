@@ -547,3 +547,45 @@ async fn large_request_state_is_not_sent_back() {
     let client = within(raw.stateless_client().max_request_state_bytes(2_000)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "done");
 }
+
+#[tokio::test]
+async fn hostile_output_schema_is_bounded() {
+    // SCHM-016, F-07: the output matches each schema, but none of them is enforced.
+    let mut deep = json!({"type": "integer"});
+    for _ in 0..70 {
+        deep = json!({"not": deep});
+    }
+    let wide: Vec<_> = (0..20_000).map(|n| json!({"const": n})).collect();
+    // Every level doubles the number of checks.
+    let level =
+        |n: u32| json!({"anyOf": [{"$ref": format!("#/$defs/l{n}")}, {"$ref": format!("#/$defs/l{n}")}]});
+    let mut levels: serde_json::Map<String, Value> =
+        (0..60).map(|n| (format!("l{n}"), level(n + 1))).collect();
+    levels.insert("l60".to_owned(), json!({"type": "integer"}));
+    let schemas = [
+        json!({"type": "object", "properties": {"x": deep}}),
+        json!({"type": "object", "properties": {"x": {"anyOf": wide}}}),
+        json!({"type": "object", "properties": {"x": {"$ref": "#/$defs/l0"}}, "$defs": levels}),
+        json!({"type": "object", "properties": {"x": {"$ref": "http://169.254.169.254/"}}}),
+    ];
+    let reasons =
+        ["deeper than 64 schemas", "larger than 256 KiB", "more than 64 schemas", "the same schema"];
+    let raw = Raw::after_handshake(move |request, writer| {
+        let tool = |(n, schema): (usize, &Value)| json!({"name": format!("t{n}"), "inputSchema": {"type": "object"}, "outputSchema": schema});
+        let tools: Vec<_> = schemas.iter().enumerate().map(tool).collect();
+        let result = match request.is_call() {
+            true => json!({"content": [], "structuredContent": {"x": 1}, "resultType": "complete"}),
+            false => json!({"tools": tools, "resultType": "complete", "ttlMs": 0}),
+        };
+        writer.json(&request.result(result));
+        AfterResponse::Keep
+    });
+    for client in [raw.client(), raw.stateless_client()] {
+        let client = within(client).await.unwrap();
+        for n in 0..reasons.len() {
+            let outcome = without_growing(within(client.call_checked(format!("t{n}"), json!({})))).await;
+            let error = outcome.unwrap_err().to_string();
+            assert!(error.contains(reasons[n]), "{error}");
+        }
+    }
+}

@@ -478,3 +478,76 @@ async fn page_url_is_hidden_from_clients_without_url_mode() {
         }
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn only_calls_reads_and_prompts_ask_for_input() {
+    // MRTR-003: the handler of a completion cannot ask, and the library asks in no other request.
+    let complete = |_: tsugite::server::CompletionRequest, cx: Context| async move {
+        let roots = cx.roots().await.map(|roots| vec![roots.len().to_string()]);
+        roots.unwrap_or_else(|error| vec![format!("{error}")])
+    };
+    let prompt = Prompt::new("p")
+        .argument(tsugite::protocol::prompts::PromptArgument::new("a"))
+        .complete("a", complete);
+    let asks = Tool::new("asks").handler(|cx: Context| async move { cx.roots().await.map(|_| "asked") });
+    let server = Server::new("s", "1")
+        .tool(asks)
+        .prompt(prompt.handler(|| async { "p" }))
+        .resource(Resource::text("x:y", "z"));
+    let mut peer = RawClient::connect(&server, STATELESS, able()).await;
+    let asked = peer.request_once("tools/call", json!({"name": "asks", "arguments": {}})).await;
+    assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
+    let completion =
+        json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": ""}});
+    let completed = peer.request_once("completion/complete", completion).await;
+    let values = completed["result"]["completion"]["values"][0].as_str();
+    assert!(values.is_some_and(|text| text.contains("cannot ask the client")), "{completed}");
+    for method in
+        ["server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list"]
+    {
+        let answer = peer.request_once(method, json!({})).await;
+        assert_eq!(answer["result"]["resultType"], "complete", "{method}: {answer}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn web_pages_are_https_except_on_the_loopback() {
+    // ELIC-039
+    let visit = Tool::new("visit").handler(|cx: Context, Args(url): Args<Url>| async move {
+        match cx.url_elicitation(url.url) {
+            Ok(page) => page.ask().await.map(|()| "opened".to_owned()),
+            Err(error) => Ok(error.to_string()),
+        }
+    });
+    let server = Server::new("s", "1").tool(visit);
+    for revision in newer() {
+        let mut peer = RawClient::connect(&server, revision, able()).await.on_request(|_, params| {
+            let url = params["url"].as_str().unwrap();
+            assert!(
+                url.starts_with("https://") || url.contains("localhost") || url.contains("127.0.0.1"),
+                "{url}"
+            );
+            json!({"action": "accept"})
+        });
+        for url in ["https://example.com/a", "http://localhost:8080/", "http://127.0.0.1/"] {
+            assert_eq!(text(&peer.call("visit", json!({"url": url})).await), "opened", "{revision} {url}");
+        }
+        for url in [
+            "http://example.com/",
+            "http://localhost.example.com/",
+            "http://192.168.0.1/",
+            "javascript:alert(1)",
+            "file:///etc/passwd",
+            "example.com",
+            "https://bank.example@evil.example/",
+        ] {
+            let refused = peer.call("visit", json!({"url": url})).await;
+            assert!(text(&refused).contains("must"), "{revision} {url}: {refused}");
+        }
+    }
+}
+
+#[derive(serde::Deserialize, JsonSchema)]
+struct Url {
+    url: String,
+}

@@ -423,3 +423,18 @@ async fn invalid_output_schema_is_refused() {
         assert!(memory::connect(&Server::new("s", "1").tool(tool)).is_err(), "{wrong}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn tool_may_link_to_a_resource_that_is_not_listed() {
+    // TOOL-026
+    let link = || async { tsugite::protocol::ResourceLink::new("file:///report.txt", "report") };
+    let server =
+        Server::new("s", "1").tool(Tool::new("link").handler(link)).resource(Resource::text("x:y", "z"));
+    for revision in revisions().filter(|revision| revision.has_elicitation()) {
+        let mut peer = peer(&server, revision).await;
+        let called = peer.call("link", json!({})).await;
+        let link = json!({"type": "resource_link", "uri": "file:///report.txt", "name": "report"});
+        assert_eq!(called["result"]["content"], json!([link]), "{revision}");
+        assert_eq!(names(&peer.request("resources/list", json!({})).await, "resources", "uri"), ["x:y"]);
+    }
+}
