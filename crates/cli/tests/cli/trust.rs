@@ -32,7 +32,7 @@ impl Place {
 
 #[test]
 fn entry_of_the_folder_is_not_started_without_consent() {
-    // L-01
+    // L-01, L-09: the binary starts only servers that the user has named or consented to.
     let place = Place::project();
     for file in [".mcp.json", "mcp.json", ".cursor/mcp.json", ".vscode/mcp.json", "other.json"] {
         place.file(&format!("shop/{file}"), &list(json!({"github": marking("mark")})));
@@ -208,7 +208,7 @@ fn consents_can_be_listed_and_revoked() {
 
 #[test]
 fn dangerous_commands_are_flagged() {
-    // L-03
+    // L-03; SEC-021: commands are flagged before the user consents. They run without a sandbox (SECURITY.md).
     let place = Place::project();
     let entries = json!({
         "sudo": {"command": "sudo", "args": ["server"]},

@@ -86,6 +86,7 @@ mod server_requests;
 pub mod servers;
 mod subscription;
 mod subscription_queue;
+mod tool_digest;
 mod tool_metadata;
 mod tool_output;
 mod transport;
@@ -115,6 +116,7 @@ pub use http::Authorizer;
 pub use paginator::{ListPage, Paginated, Paginator};
 pub use subscription::Subscription;
 pub(crate) use subscription::SubscriptionSource;
+pub use tool_digest::tool_digest;
 pub use tsugite_core::session::probe::{ProbeRecord, TransportKind};
 
 use cache::CacheIdentity;

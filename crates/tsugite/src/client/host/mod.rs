@@ -362,6 +362,7 @@ mod tests {
 
     #[tokio::test]
     async fn forbidden_tool_is_neither_listed_nor_called() {
+        // F-02
         let both = server("one", "1").tool(ServedTool::new("two").handler(async || "2"));
         let permissions = Permissions::new().without_tools(["two"]).resources(false);
         let host = Host::builder().server_with("a", Client::in_process(&both), permissions).connect().await;

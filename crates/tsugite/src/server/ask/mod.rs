@@ -5,7 +5,6 @@
 //! it pending (`driver`), and the answers so far are sealed and sent to the client, which returns them with its next request
 //! (`request_state`).
 
-mod arguments_digest;
 mod driver;
 mod form;
 pub mod form_settings;

@@ -11,13 +11,13 @@ use tsugite_core::protocol::Method;
 use tsugite_core::protocol::mrtr::{self, InputRequests, InputRequired, REQUEST_STATE};
 use tsugite_core::revision::RpcError;
 
-use super::arguments_digest::arguments_digest;
 use crate::server::Config;
 use crate::server::duplicate_names::{duplicate_name_text, find_duplicate_name};
 use crate::server::incoming_request::IncomingRequest;
 use crate::server::principal::Principal;
 use crate::server::round::{Round, RoundHistory};
 use crate::server::seal::SealError;
+use crate::shared::json_digest::json_digest;
 use crate::shared::log;
 
 /// The request that a sealed state is bound to. It cannot be opened for another one.
@@ -178,7 +178,7 @@ fn invalid_state(reason: &str) -> RpcError {
 impl StateBinding {
     fn parts(&self, principal: Option<&Principal>) -> Vec<Vec<u8>> {
         let text = |text: Option<&str>| text.unwrap_or_default().as_bytes().to_vec();
-        let digest = arguments_digest(&self.arguments);
+        let digest = json_digest(&self.arguments);
         vec![
             vec![u8::from(principal.is_some())],
             text(principal.map(Principal::issuer)),

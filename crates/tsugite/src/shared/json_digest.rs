@@ -1,5 +1,5 @@
-//! A digest of the arguments of a call that does not depend on how they are written: the order of members, spaces and
-//! escapes in strings. A client may write them differently when it calls again.
+//! A digest of a JSON text that does not depend on how it is written: the order of members, spaces and escapes in
+//! strings. A client may write the arguments of a call differently when it calls again.
 //!
 //! Each byte of the text is read once, whatever the depth: an object or array adds its own digest to the one around it.
 //! Numbers count as written, since two numbers that round to the same `f64` are different.
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use ring::digest::{Context, SHA256, digest};
 
 /// The digest of a JSON text. A text that is not JSON has the digest of its bytes.
-pub(super) fn arguments_digest(json: &str) -> Vec<u8> {
+pub(crate) fn json_digest(json: &str) -> Vec<u8> {
     let mut reader = Reader { rest: json.as_bytes(), text: json };
     let value = reader.value(MAX_DEPTH).filter(|_| reader.is_at_end());
     match value {
@@ -184,7 +184,7 @@ mod tests {
             r#"{"\u0061":1,"b":[true,null,"x\/\u00e9"],"c":{"d":{},"e":[]}}"#,
         ];
         for text in same {
-            assert_eq!(arguments_digest(text), arguments_digest(same[0]), "{text}");
+            assert_eq!(json_digest(text), json_digest(same[0]), "{text}");
         }
     }
 
@@ -211,13 +211,13 @@ mod tests {
         ];
         for (index, one) in different.iter().enumerate() {
             for other in different.iter().skip(index + 1) {
-                assert_ne!(arguments_digest(one), arguments_digest(other), "{one} and {other}");
+                assert_ne!(json_digest(one), json_digest(other), "{one} and {other}");
             }
         }
     }
 
     #[test]
     fn order_of_an_array_counts() {
-        assert_ne!(arguments_digest("[1,2]"), arguments_digest("[2,1]"));
+        assert_ne!(json_digest("[1,2]"), json_digest("[2,1]"));
     }
 }
