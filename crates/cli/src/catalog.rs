@@ -27,6 +27,8 @@ pub(crate) struct CatalogEntry<'a> {
     pub(crate) name: &'a str,
     /// The signature, or the URI.
     pub(crate) summary: String,
+    /// The name to show to people, if it differs from the name.
+    pub(crate) title: Option<&'a str>,
     /// The description from the server.
     pub(crate) description: Option<&'a str>,
 }
@@ -82,21 +84,22 @@ impl Catalog {
 
     /// Returns the lists, each with its title.
     pub(crate) fn lists(&self) -> [(&'static str, Vec<CatalogEntry<'_>>); 4] {
-        let tools =
-            self.tools.iter().map(|tool| entry(&tool.name, signature(tool), tool.description.as_ref()));
+        let tools = self.tools.iter().map(|tool| {
+            entry(&tool.name, signature(tool), tool.description.as_ref()).titled(Some(tool.display_name()))
+        });
         let resources = self.resources.iter().map(|resource| {
             let summary = resource_summary(&resource.uri, &resource.name, resource.mime_type.as_ref());
-            entry(&resource.name, summary, resource.description.as_ref())
+            entry(&resource.name, summary, resource.description.as_ref()).titled(resource.title.as_deref())
         });
         let templates = self.resource_templates.iter().map(|template| {
             let summary =
                 resource_summary(&template.uri_template, &template.name, template.mime_type.as_ref());
-            entry(&template.name, summary, template.description.as_ref())
+            entry(&template.name, summary, template.description.as_ref()).titled(template.title.as_deref())
         });
-        let prompts = self
-            .prompts
-            .iter()
-            .map(|prompt| entry(&prompt.name, prompt_signature(prompt), prompt.description.as_ref()));
+        let prompts = self.prompts.iter().map(|prompt| {
+            entry(&prompt.name, prompt_signature(prompt), prompt.description.as_ref())
+                .titled(prompt.title.as_deref())
+        });
         [
             ("tools", tools.collect()),
             ("resources", resources.collect()),
@@ -132,7 +135,15 @@ pub(crate) fn list_error<M: Paginated>(error: ClientError) -> CliError {
 }
 
 fn entry<'a>(name: &'a str, summary: String, description: Option<&'a String>) -> CatalogEntry<'a> {
-    CatalogEntry { name, summary, description: description.map(String::as_str) }
+    CatalogEntry { name, summary, title: None, description: description.map(String::as_str) }
+}
+
+impl<'a> CatalogEntry<'a> {
+    /// Adds the title, unless it says nothing new.
+    fn titled(self, title: Option<&'a str>) -> Self {
+        let title = title.filter(|title| !title.trim().is_empty() && *title != self.name);
+        Self { title, ..self }
+    }
 }
 
 fn signature(tool: &Tool) -> String {

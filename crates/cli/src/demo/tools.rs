@@ -35,7 +35,7 @@ pub(super) struct Measured {
 }
 
 /// Measures a text, and returns structured content.
-#[tool(read_only)]
+#[tool(read_only, title = "Measure a text")]
 pub(super) async fn measure(text: String) -> Json<Measured> {
     Json(Measured {
         letters: text.chars().count(),

@@ -154,7 +154,9 @@ fn render_catalog(catalog: &Catalog) -> String {
         let _ =
             writeln!(text, "<details><summary>{} {title}<span>{names}</span></summary>\n<dl>", entries.len());
         for entry in entries {
-            let _ = write!(text, "<dt><code>{}</code></dt>", escape_html(&sanitize_name(&entry.summary)));
+            let title = entry.title.map(|title| format!(" · {}", escape_html(&sanitize_name(title))));
+            let summary = escape_html(&sanitize_name(&entry.summary));
+            let _ = write!(text, "<dt><code>{summary}</code>{}</dt>", title.unwrap_or_default());
             let about =
                 entry.description.and_then(|about| about.lines().find(|line| !line.trim().is_empty()));
             let _ = writeln!(text, "<dd>{}</dd>", escape_html(about.unwrap_or_default().trim()));

@@ -70,10 +70,9 @@ fn print_catalog(catalog: &Catalog, console: &Console) -> Result<()> {
         text.push_str(&console.paint(Style::Bold, title));
         text.push('\n');
         for entry in entries {
-            text.push_str(&format!(
-                "  {}\n",
-                console.paint(Style::Green, &console.sanitized_name(&entry.summary))
-            ));
+            let summary = console.paint(Style::Green, &console.sanitized_name(&entry.summary));
+            let title = entry.title.map(|title| format!(" · {}", console.sanitized_name(title)));
+            text.push_str(&format!("  {summary}{}\n", title.unwrap_or_default()));
             let about = entry.description.map(|about| console.sanitized(about)).unwrap_or_default();
             if let Some(line) = about.lines().find(|line| !line.trim().is_empty()) {
                 text.push_str(&format!("      {}\n", line.trim()));
