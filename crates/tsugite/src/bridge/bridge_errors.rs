@@ -38,6 +38,11 @@ pub(super) fn unreachable_error(target: &Target, why: &str) -> RpcError {
     RpcError::Other(ErrorObject::new(code::INTERNAL_ERROR, text).data(&data))
 }
 
+/// The error for a limit of the bridge, which the text explains.
+pub(super) fn limit_error(text: String, limit: usize) -> RpcError {
+    RpcError::Other(ErrorObject::new(code::INTERNAL_ERROR, text).data(&serde_json::json!({"limit": limit})))
+}
+
 /// The `data` of the error: facts about a call that failed at a server.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use tsugite_core::revision::RpcError;
 
+use super::bridge_errors::limit_error;
 use super::bridge_session::BridgeSession;
 use super::client_identity::ClientIdentity;
 use super::join_all::join_all;
@@ -120,10 +121,9 @@ impl BridgeState {
         };
         open.retain(|open| open.upstream.strong_count() > 0);
         if open.len() >= self.settings.max_connections {
-            return Err(RpcError::internal_with_message(format!(
-                "connection limit of the bridge reached ({}); try again later",
-                open.len()
-            )));
+            let limit = self.settings.max_connections;
+            let text = format!("connection limit of the bridge reached ({limit}); try again later");
+            return Err(limit_error(text, limit));
         }
         let own = open.iter().filter(|open| caller.is_some() && open.caller == caller).count();
         if own >= caller_share(self.settings.max_connections) {

@@ -30,7 +30,10 @@ pub(super) async fn listen(
     let wish = read_params::<Listen>(Raw::from(&job.params), job.revision)?.notifications;
     let named = wish.resource_subscriptions.as_deref().unwrap_or_default();
     if named.len() > job.connection.config.max_subscriptions {
-        return Err(RpcError::InvalidParams("Invalid params: too many `resourceSubscriptions`".into()));
+        let error = RpcError::InvalidParams("Invalid params: too many `resourceSubscriptions`".into());
+        return Err(error
+            .with("path", "notifications.resourceSubscriptions")
+            .with("limit", job.connection.config.max_subscriptions));
     }
     let Some(_stream) = job.connection.open_stream(&job.caller, named) else {
         return Err(RpcError::InvalidRequest("Too many subscriptions".into()));

@@ -29,7 +29,8 @@ pub(super) async fn merged_list(
     let given: OrderedMap<RawJson> = job.params.read().map_err(|error| RpcError::invalid_params(&error))?;
     if given.get("cursor").is_some_and(|cursor| cursor.text() != "null") {
         // All is in one page, and each server would take it for one of its own.
-        return Err(RpcError::InvalidParams("Invalid params: this cursor was not given out here".into()));
+        let error = RpcError::InvalidParams("Invalid params: this cursor was not given out here".into());
+        return Err(error.with("path", "cursor"));
     }
     let targets: Vec<_> = upstreams.iter().map(|upstream| Arc::clone(&upstream.target)).collect();
     let mut all: Vec<RawJson> = Vec::new();

@@ -80,7 +80,8 @@ impl SuspendableCall {
             state.request_count += 1;
             if state.request_count > MAX_INPUT_REQUESTS {
                 let text = format!("more than {MAX_INPUT_REQUESTS} questions for one call");
-                return Err(RpcError::InvalidRequest(text.into()).to_error_object(from));
+                let error = RpcError::InvalidRequest(text.into()).with("limit", MAX_INPUT_REQUESTS);
+                return Err(error.to_error_object(from));
             }
             let key = format!("question-{}", state.request_count);
             state.input_requests.push(PendingInputRequest {

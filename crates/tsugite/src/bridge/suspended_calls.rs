@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::task::AbortHandle;
 use tsugite_core::revision::RpcError;
 
+use super::bridge_errors::limit_error;
 use super::in_flight::InFlightCall;
 use super::suspendable_call::SuspendableCall;
 use super::suspension_slots::{SuspensionClaim, SuspensionPermit};
@@ -68,10 +69,8 @@ impl SuspendedCalls {
         let name = random_id().ok_or(RpcError::Internal)?;
         let mut calls = lock(&self.calls);
         if calls.len() >= self.max_calls {
-            return Err(RpcError::internal_with_message(format!(
-                "too many suspended calls ({}); try again later",
-                calls.len()
-            )));
+            let text = format!("too many suspended calls ({}); try again later", self.max_calls);
+            return Err(limit_error(text, self.max_calls));
         }
         let permit = call.claim.as_ref().map(SuspensionClaim::acquire).transpose()?;
         let (all, key, time) = (Arc::downgrade(self), name.clone(), self.ttl);

@@ -90,7 +90,7 @@ impl InFlightRequests {
             return Err(AdmissionError::Error(too_many_requests(limit)));
         }
         if !table.requests.is_empty() && table.requests.contains(id) {
-            return Err(AdmissionError::Error(duplicate_id()));
+            return Err(AdmissionError::Error(duplicate_id(id)));
         }
         if admission == Admission::IfRoom
             && let Some(early) = table.take_early_cancellation(id)
@@ -118,7 +118,7 @@ impl InFlightRequests {
         let (serial, limit) = (table.last_serial + 1, table.requests.max_requests());
         let running = RunningRequest { serial, cancellation, task: None };
         table.requests.begin_with(id, method, running).map_err(|error| match error {
-            BeginError::DuplicateId => AdmissionError::Error(duplicate_id()),
+            BeginError::DuplicateId => AdmissionError::Error(duplicate_id(id)),
             _ => AdmissionError::Error(too_many_requests(limit)),
         })?;
         table.last_serial = serial;
@@ -211,8 +211,9 @@ fn too_many_requests(limit: usize) -> RpcError {
 
 pub(super) const TOO_MANY_REQUESTS: &str = "Too many requests are waiting";
 
-fn duplicate_id() -> RpcError {
-    RpcError::InvalidRequest("Invalid request: the id is already in use".into())
+fn duplicate_id(id: &Id<'_>) -> RpcError {
+    let id = serde_json::to_value(id).unwrap_or_default();
+    RpcError::InvalidRequest("Invalid request: the id is already in use".into()).with("id", id)
 }
 
 #[cfg(test)]

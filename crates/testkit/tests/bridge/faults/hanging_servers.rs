@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use tsugite::bridge::Bridge;
 use tsugite::prelude::*;
 use tsugite::protocol::form::FormSchema;
@@ -70,6 +70,25 @@ async fn connection_is_reused_after_its_listener_leaves() {
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     first.notify("notifications/cancelled", json!({"requestId": listening}));
     assert_eq!(names(&within(second.wait_for_response(list)).await), ["one"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_of_the_bridge_name_limit_and_place() {
+    let far = || Client::in_process(&fine()).revision(HANDSHAKE);
+    let bridge = Bridge::to(far()).max_connections(1);
+    let server = bridge.server();
+    let _first = RawClient::connect(&server, HANDSHAKE, json!({})).await;
+    let mut second = tsugite::transport::memory::connect(&server).unwrap();
+    let open = tsugite_testkit::http::initialize_request(HANDSHAKE.as_str(), json!({}));
+    second.send(open.to_string());
+    let refused: Value = serde_json::from_str(&within(second.next()).await).unwrap();
+    assert_eq!(refused["error"]["data"], json!({"limit": 1}), "{refused}");
+    let both = Bridge::to_many().target("a", far()).target("b", far());
+    let mut client = RawClient::connect(&both.server(), STATELESS, json!({})).await;
+    let refused = within(client.request("tools/list", json!({"cursor": "x"}))).await;
+    assert_eq!(refused["error"]["data"], json!({"path": "cursor"}), "{refused}");
+    let refused = within(client.call("c_one", json!({}))).await;
+    assert_eq!(refused["error"]["data"], json!({"name": "c_one"}), "{refused}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,6 +22,7 @@ use tsugite_core::revision::{
 };
 
 use super::{SessionRequest, translate_result};
+use crate::bridge::bridge_errors::limit_error;
 use crate::bridge::bridge_errors::{malformed_result_error, unsupported_error};
 use crate::bridge::client_request::reply_target;
 use crate::bridge::in_flight::InFlightCall;
@@ -95,10 +96,8 @@ async fn continue_rounds(
             Some(more) => asked = more,
         }
     }
-    Err(RpcError::internal_with_message(format!(
-        "{} has asked back more than {MAX_ROUNDS} times",
-        upstream.target.display_name()
-    )))
+    let text = format!("{} has asked back more than {MAX_ROUNDS} times", upstream.target.display_name());
+    Err(limit_error(text, MAX_ROUNDS as usize))
 }
 
 /// Fails if the state that the bridge has to send back is larger than its client for the server allows.
@@ -109,10 +108,13 @@ async fn check_request_state(upstream: &Upstream, state: Option<&RawJson>) -> Re
         Err(_) => state.text().len(),
     });
     match bytes > limit {
-        true => Err(RpcError::internal_with_message(format!(
-            "{} returned a request state of {bytes} bytes; the limit is {limit} (`max_request_state_bytes`)",
-            upstream.target.display_name()
-        ))),
+        true => {
+            let name = upstream.target.display_name();
+            let text = format!(
+                "{name} returned a request state of {bytes} bytes; the limit is {limit} (`max_request_state_bytes`)"
+            );
+            Err(limit_error(text, limit))
+        }
         false => Ok(()),
     }
 }
