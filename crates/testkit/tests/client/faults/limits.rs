@@ -582,10 +582,10 @@ async fn hostile_output_schema_is_bounded() {
     });
     for client in [raw.client(), raw.stateless_client()] {
         let client = within(client).await.unwrap();
-        for n in 0..reasons.len() {
+        for (n, reason) in reasons.into_iter().enumerate() {
             let outcome = without_growing(within(client.call_checked(format!("t{n}"), json!({})))).await;
             let error = outcome.unwrap_err().to_string();
-            assert!(error.contains(reasons[n]), "{error}");
+            assert!(error.contains(reason), "{error}");
         }
     }
 }
