@@ -28,6 +28,10 @@ pub struct LineReader {
     skipping: bool,
     /// The beginning of the last line that was too long.
     skipped: Vec<u8>,
+    /// The last bytes so far of a line that is too long.
+    skipped_tail: Vec<u8>,
+    /// Whether a line that was too long has ended since its end was last taken.
+    skipped_has_ended: bool,
     max_bytes: usize,
 }
 
@@ -38,7 +42,16 @@ pub struct LineTooLongError;
 impl LineReader {
     /// Creates a reader. `max_bytes` limits one line, without its end.
     pub fn new(max_bytes: usize) -> Self {
-        Self { buffer: Vec::new(), start: 0, searched: 0, skipping: false, skipped: Vec::new(), max_bytes }
+        Self {
+            buffer: Vec::new(),
+            start: 0,
+            searched: 0,
+            skipping: false,
+            skipped: Vec::new(),
+            skipped_tail: Vec::new(),
+            skipped_has_ended: false,
+            max_bytes,
+        }
     }
 
     /// Appends bytes as they were read.
@@ -70,7 +83,12 @@ impl LineReader {
             let (start, end) = (self.start, self.searched + length);
             self.start = end + 1;
             self.searched = end + 1;
-            if std::mem::take(&mut self.skipping) || self.is_blank(start, end) {
+            if std::mem::take(&mut self.skipping) {
+                self.keep_tail(start, end);
+                self.skipped_has_ended = true;
+                continue;
+            }
+            if self.is_blank(start, end) {
                 continue;
             }
             return self.line(start, end);
@@ -87,7 +105,12 @@ impl LineReader {
         let (start, end) = (self.start, self.buffer.len());
         self.start = end;
         self.searched = end;
-        if std::mem::take(&mut self.skipping) || self.is_blank(start, end) {
+        if std::mem::take(&mut self.skipping) {
+            self.keep_tail(start, end);
+            self.skipped_has_ended = true;
+            return None;
+        }
+        if self.is_blank(start, end) {
             return None;
         }
         self.line(start, end)
@@ -98,6 +121,12 @@ impl LineReader {
         &self.skipped
     }
 
+    /// The last bytes of a line that was too long, at most 256, once after it has ended. A line is reported as too long
+    /// before its end arrives.
+    pub fn take_skipped_end(&mut self) -> Option<Vec<u8>> {
+        std::mem::take(&mut self.skipped_has_ended).then(|| std::mem::take(&mut self.skipped_tail))
+    }
+
     fn line(&mut self, start: usize, end: usize) -> Option<Result<&[u8], LineTooLongError>> {
         let length = {
             let line = self.buffer.get(start..end)?;
@@ -105,6 +134,9 @@ impl LineReader {
         };
         if length > self.max_bytes {
             self.keep_beginning(start, end);
+            self.skipped_tail.clear();
+            self.keep_tail(start, end);
+            self.skipped_has_ended = true;
             return Some(Err(LineTooLongError));
         }
         self.buffer.get(start..start + length).map(Ok)
@@ -114,6 +146,15 @@ impl LineReader {
         let line = self.buffer.get(start..end.min(start + MAX_SKIPPED_BYTES)).unwrap_or_default();
         self.skipped.clear();
         self.skipped.extend_from_slice(line);
+    }
+
+    /// Keeps the last bytes of a line of which another part is in the buffer.
+    fn keep_tail(&mut self, start: usize, end: usize) {
+        let part = self.buffer.get(start..end).unwrap_or_default();
+        self.skipped_tail
+            .extend_from_slice(part.get(part.len().saturating_sub(MAX_TAIL_BYTES)..).unwrap_or_default());
+        let extra = self.skipped_tail.len().saturating_sub(MAX_TAIL_BYTES);
+        self.skipped_tail.drain(..extra);
     }
 
     /// Whether the line is blank. A blank line over the limit counts as too long: read in pieces, it was reported
@@ -130,8 +171,11 @@ impl LineReader {
         let over = self.buffer.len() - self.start > self.max_bytes.saturating_add(1);
         if over && !self.skipping {
             self.keep_beginning(self.start, self.buffer.len());
+            self.skipped_tail.clear();
+            self.skipped_has_ended = false;
         }
         if over || self.skipping {
+            self.keep_tail(self.start, self.buffer.len());
             self.buffer.clear();
             self.start = 0;
             self.searched = 0;
@@ -142,6 +186,7 @@ impl LineReader {
 
 /// Bytes of a line that was too long that are kept.
 const MAX_SKIPPED_BYTES: usize = 4 << 10;
+const MAX_TAIL_BYTES: usize = 256;
 
 /// Ends the message that begins at `start` as one line.
 ///

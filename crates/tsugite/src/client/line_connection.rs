@@ -12,7 +12,7 @@ use super::client_error::{ClientError, ConnectStep, ErrorKind};
 use super::client_settings::Direction;
 use super::client_state::ClientState;
 use super::connection::ClientConnection;
-use super::oversized_line::response_id;
+use super::oversized_line::{response_id, response_id_at_end};
 use super::transport::{ChildPipe, Transport};
 use crate::lock::lock;
 use crate::shared::in_process::{InProcessConnection, InProcessServer};
@@ -98,7 +98,9 @@ async fn read_child(connection: Arc<ClientConnection>, mut stdout: impl AsyncRea
                 }
                 None => break,
             }
+            end_skipped_line(&connection, &mut lines);
         }
+        end_skipped_line(&connection, &mut lines);
         connection.wait_for_observer().await;
         if at_end {
             match lines.finish() {
@@ -107,6 +109,7 @@ async fn read_child(connection: Arc<ClientConnection>, mut stdout: impl AsyncRea
                 Some(Err(_)) => skip_line(&connection, lines.skipped_line()),
                 None => {}
             }
+            end_skipped_line(&connection, &mut lines);
             break;
         }
     }
@@ -126,12 +129,20 @@ fn is_not_json(line: &[u8]) -> bool {
     line.trim_ascii_start().first().is_some_and(|first| !matches!(first, b'{' | b'['))
 }
 
-/// Reports a line over the size limit, and fails the call that it responds to. A call whose id is not at the beginning of
-/// the line times out: failing all calls would let one of them end the others.
+/// Reports a line over the size limit, and fails the call that it responds to if its id is at the beginning of the line.
 fn skip_line(connection: &ClientConnection, beginning: &[u8]) {
     let limit = connection.limits().max_message_bytes;
     let failed = response_id(beginning).is_some_and(|id| connection.calls.fail_too_large(id, limit));
     log::warn!(limit, failed, "skipped a line of the server that exceeds the size limit");
+}
+
+/// Fails the call that a line over the size limit responds to, if its id was at the end of the line. A call whose id is
+/// elsewhere times out: failing all calls would let one of them end the others.
+fn end_skipped_line(connection: &ClientConnection, lines: &mut LineReader) {
+    let Some(end) = lines.take_skipped_end() else { return };
+    if let Some(id) = response_id_at_end(lines.skipped_line(), &end) {
+        connection.calls.fail_too_large(id, connection.limits().max_message_bytes);
+    }
 }
 
 /// A pair of byte streams, until a connection takes them.
@@ -205,7 +216,9 @@ async fn read_stream(connection: Arc<ClientConnection>, mut reader: BoxedReader)
                 Some(Err(_)) => skip_line(&connection, lines.skipped_line()),
                 None => break,
             }
+            end_skipped_line(&connection, &mut lines);
         }
+        end_skipped_line(&connection, &mut lines);
         connection.wait_for_observer().await;
         let reason = match read {
             Ok(0) => "the server closed the stream".to_owned(),

@@ -467,25 +467,30 @@ async fn oversized_response_of_a_child_fails_its_call_at_once() {
     let file = super::shell::Path::new();
     std::fs::write(&file.0, &large).unwrap();
     let body = format!("$(cat {})", file.0.display());
-    let script = format!(
-        r#"handshake; read_line; send_line '{{"jsonrpc":"2.0","id":2,"result":{{"content":[{{"type":"text","text":"'"{body}"'"}}]}}}}'; read_line; answer 3 yes; drain"#
-    );
-    let client = within(spawn(&script).max_message_bytes(50_000)).await.unwrap();
-    let ErrorKind::TooLarge(text) = kind(call(&client, "t").await) else { panic!("another error") };
-    assert!(text.contains("50000") && text.contains("max_message_bytes"), "{text}");
-    assert_eq!(call(&client, "t").await.unwrap(), "yes");
+    let content = format!(r#"{{"content":[{{"type":"text","text":"'"{body}"'"}}]}}"#);
+    // Servers write the id first or, like the TypeScript SDK, last.
+    for response in [
+        format!(r#"{{"jsonrpc":"2.0","id":2,"result":{content}}}"#),
+        format!(r#"{{"result":{content},"jsonrpc":"2.0","id":2}}"#),
+    ] {
+        let script = format!("handshake; read_line; send_line '{response}'; read_line; answer 3 yes; drain");
+        let client = within(spawn(&script).max_message_bytes(50_000)).await.unwrap();
+        let ErrorKind::TooLarge(text) = kind(call(&client, "t").await) else { panic!("another error") };
+        assert!(text.contains("50000") && text.contains("max_message_bytes"), "{text}");
+        assert_eq!(call(&client, "t").await.unwrap(), "yes");
+    }
 }
 
 #[tokio::test]
 async fn oversized_message_that_is_no_response_fails_no_call() {
-    // A request or a notification with an id in its params, and a response whose id comes last.
+    // A request or a notification with an id in its params, a request whose id comes last, and a batch.
     let large = super::shell::Path::new();
     std::fs::write(&large.0, "x".repeat(70_000)).unwrap();
     let text = format!(r#""'"$(cat {})"'""#, large.0.display());
     for line in [
         format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"id":2,"data":{text}}}}}"#),
         format!(r#"{{"jsonrpc":"2.0","id":2,"method":"roots/list","params":{{"data":{text}}}}}"#),
-        format!(r#"{{"jsonrpc":"2.0","result":{{"id":2,"data":{text}}},"id":2}}"#),
+        format!(r#"{{"jsonrpc":"2.0","method":"roots/list","params":{{"data":{text}}},"id":2}}"#),
         format!(r#"[{{"jsonrpc":"2.0","id":2,"result":{{"data":{text}}}}}]"#),
     ] {
         let script = format!("handshake; read_line; send_line '{line}'; answer 2 yes; drain");
