@@ -8,7 +8,7 @@ const LIST: &str = "\
 tools
   add(a: integer, b: integer) → integer
       Adds two numbers.
-  measure(text: string) → object
+  measure(text: string) → object · Measure a text
       Measures a text, and returns structured content.
   count(to?: integer = 5, pause_ms?: integer = 200)
       Counts, and reports progress.
