@@ -460,7 +460,7 @@ impl Item for Resource {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "validate"))]
 mod tests {
     use super::*;
 
