@@ -8,6 +8,7 @@
 //! - `settings_slot`: settings a server keeps for a transport.
 //! - `validate`: checks JSON against a JSON Schema.
 //! - `in_process`: a server in the same process, as the client sees it.
+//! - `ip_network`: networks of IP addresses.
 //! - `json_digest`: a digest of a JSON text, however it is written.
 //! - `list_kind`: tools, prompts and resources, and their names behind a prefix.
 //! - `log`: warnings and errors, to the `tracing` subscriber or to stderr.
@@ -17,6 +18,8 @@ pub(crate) mod cancel_reason;
 pub(crate) mod failure_causes;
 #[cfg(feature = "client")]
 pub(crate) mod in_process;
+#[cfg(feature = "http")]
+pub(crate) mod ip_network;
 pub(crate) mod json_digest;
 pub(crate) mod list_kind;
 pub(crate) mod lock;

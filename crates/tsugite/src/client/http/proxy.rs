@@ -16,6 +16,7 @@ use tsugite_core::base64;
 use super::address::ServerOrigin;
 use super::full_body::FullBody;
 use crate::client::client_error::ClientError;
+use crate::shared::ip_network::IpNetwork;
 
 /// Which proxy a client uses.
 #[derive(Clone, Default)]
@@ -212,12 +213,9 @@ fn is_excluded(list: &str, origin: &ServerOrigin) -> bool {
         if entry == "*" {
             return true;
         }
-        if let Some((network, bits)) = entry.split_once('/') {
-            let network = (network.parse::<IpAddr>(), bits.parse::<u32>());
-            return match (network, address) {
-                ((Ok(network), Ok(bits)), Some(address)) => in_network(address, network, bits),
-                _ => false,
-            };
+        if entry.contains('/') {
+            let network = IpNetwork::parse(entry);
+            return network.zip(address).is_some_and(|(network, address)| network.contains(address));
         }
         let (name, port) = split_port(entry);
         if port.is_some_and(|port| port != origin.port) {
@@ -240,20 +238,6 @@ fn split_port(entry: &str) -> (&str, Option<u16>) {
     match entry.split_once(':') {
         Some((name, port)) if !port.contains(':') => (name, port.parse().ok()),
         _ => (entry, None),
-    }
-}
-
-fn in_network(address: IpAddr, network: IpAddr, bits: u32) -> bool {
-    match (address, network) {
-        (IpAddr::V4(address), IpAddr::V4(network)) if bits <= 32 => {
-            let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
-            address.to_bits() & mask == network.to_bits() & mask
-        }
-        (IpAddr::V6(address), IpAddr::V6(network)) if bits <= 128 => {
-            let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
-            address.to_bits() & mask == network.to_bits() & mask
-        }
-        _ => false,
     }
 }
 

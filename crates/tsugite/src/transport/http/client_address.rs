@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use http::HeaderMap;
 use http::header::FORWARDED;
 
+use crate::shared::ip_network::IpNetwork;
+
 /// The network address of a client, as an extension of a request. Insert it in front of a mounted service, so that limits
 /// for one caller apply to clients without a [`Principal`](crate::server::Principal).
 ///
@@ -22,49 +24,14 @@ pub struct ClientAddr(
     pub IpAddr,
 );
 
-/// A network whose addresses are trusted proxies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct ProxyNetwork {
-    address: IpAddr,
-    bits: u32,
-}
-
-impl ProxyNetwork {
-    /// Parses an address, or a network as in `10.0.0.0/8`.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let (address, bits) = match text.split_once('/') {
-            Some((address, bits)) => (address, Some(bits.parse().ok()?)),
-            None => (text, None),
-        };
-        let address: IpAddr = address.parse().ok()?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
-        let bits = bits.unwrap_or(most);
-        (bits <= most).then_some(Self { address, bits })
-    }
-
-    fn contains(&self, address: IpAddr) -> bool {
-        match (self.address, address.to_canonical()) {
-            (IpAddr::V4(network), IpAddr::V4(address)) => {
-                let mask = u32::MAX.checked_shl(32 - self.bits).unwrap_or(0);
-                network.to_bits() & mask == address.to_bits() & mask
-            }
-            (IpAddr::V6(network), IpAddr::V6(address)) => {
-                let mask = u128::MAX.checked_shl(128 - self.bits).unwrap_or(0);
-                network.to_bits() & mask == address.to_bits() & mask
-            }
-            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
-        }
-    }
-}
-
 /// Whether an address is that of a trusted proxy.
-pub(super) fn is_trusted(address: IpAddr, trusted: &[ProxyNetwork]) -> bool {
+pub(super) fn is_trusted(address: IpAddr, trusted: &[IpNetwork]) -> bool {
     trusted.iter().any(|network| network.contains(address))
 }
 
 /// The address of the client behind `peer`: the last forwarded address that is not a trusted proxy itself. A client can
 /// write any address before that one.
-pub(super) fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[ProxyNetwork]) -> IpAddr {
+pub(super) fn client_address(peer: IpAddr, headers: &HeaderMap, trusted: &[IpNetwork]) -> IpAddr {
     if !is_trusted(peer, trusted) {
         return peer;
     }
@@ -112,7 +79,7 @@ mod tests {
     use super::*;
 
     fn address(peer: &str, headers: &[(&'static str, &str)], trusted: &[&str]) -> String {
-        let trusted: Vec<_> = trusted.iter().map(|text| ProxyNetwork::parse(text).unwrap()).collect();
+        let trusted: Vec<_> = trusted.iter().map(|text| IpNetwork::parse(text).unwrap()).collect();
         let mut all = HeaderMap::new();
         for (name, value) in headers {
             all.append(*name, value.parse().unwrap());
@@ -142,12 +109,5 @@ mod tests {
         let standard = [("forwarded", "for=1.1.1.1, proto=https;For=\"[2001:db8::1]:4711\"")];
         assert_eq!(address("::1", &standard, &["::1"]), "2001:db8::1");
         assert_eq!(address("::1", &[("x-forwarded-for", "203.0.113.9:80")], &["::1"]), "203.0.113.9");
-    }
-
-    #[test]
-    fn invalid_networks_are_refused() {
-        for text in ["", "10.0.0.0/33", "a", "10.0.0.0/x", "::/129"] {
-            assert_eq!(ProxyNetwork::parse(text), None, "{text}");
-        }
     }
 }

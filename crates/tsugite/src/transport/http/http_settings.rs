@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use http::HeaderValue;
 
-use super::client_address::ProxyNetwork;
 use super::descriptor_limit;
 use super::token_verifier::{Verifier, VerifyToken};
 use super::web_origin::WebOrigin;
 use crate::server::limits::LimitSettings;
+use crate::shared::ip_network::IpNetwork;
 
 /// Settings of the HTTP transport, for [`Server::http`](crate::Server::http). The defaults are safe on a developer's
 /// machine: only loopback hosts and origins are allowed.
@@ -46,7 +46,7 @@ pub struct Http {
     pub(super) max_detached_requests: usize,
     pub(super) max_held_bytes: usize,
     pub(super) caller_share_percent: usize,
-    pub(super) trusted_proxies: Vec<ProxyNetwork>,
+    pub(super) trusted_proxies: Vec<IpNetwork>,
     pub(super) max_log_events: usize,
     pub(super) max_log_bytes: usize,
     pub(super) log_ttl: Duration,
@@ -399,7 +399,7 @@ impl Http {
     #[must_use]
     #[doc(alias("X-Forwarded-For", "trusted_proxies"))]
     pub fn trust_proxy(mut self, network: impl AsRef<str>) -> Self {
-        match ProxyNetwork::parse(network.as_ref()) {
+        match IpNetwork::parse(network.as_ref()) {
             Some(network) => self.trusted_proxies.push(network),
             None => self.config_errors.push(format!(
                 "{:?} is no address of a proxy: write `10.0.0.1`, or a network such as `10.0.0.0/8`",
