@@ -36,7 +36,8 @@ pub(super) async fn listen(
             .with("limit", job.connection.config.max_subscriptions));
     }
     let Some(_stream) = job.connection.open_stream(&job.caller, named) else {
-        return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
+        let limit = job.connection.config.max_subscriptions;
+        return Err(RpcError::InvalidRequest("Too many subscriptions".into()).with("limit", limit));
     };
     let lent = bridge.acquire_all(job).await?;
     if let [UpstreamLease { upstream: only, .. }] = lent.as_slice()

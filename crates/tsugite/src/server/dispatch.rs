@@ -81,7 +81,8 @@ impl ServerConnection {
                     self.mark_ready_by_request(phase, revision);
                 }
                 if self.limits.check_pending(caller, pending_bytes(request)).is_err() {
-                    let error = RpcError::InvalidRequest(TOO_MANY_REQUESTS.into());
+                    let error = RpcError::InvalidRequest(TOO_MANY_REQUESTS.into())
+                        .with("bytes", self.config.max_pending_bytes);
                     writer.send_error(Some(&request.id), &error, revision);
                     return None;
                 }
