@@ -111,12 +111,11 @@ pub mod server;
     allow(dead_code, reason = "partly used only by HTTP and bridges")
 )]
 mod shared;
-#[cfg(feature = "http")]
-pub mod store;
 pub mod transport;
 
 pub use schemars;
 pub use tsugite_core::{base64, jsonrpc, protocol, revision};
+pub use tsugite_store as store;
 
 #[cfg(feature = "client")]
 pub use client::Client;

@@ -9,7 +9,8 @@ use serde_json::json;
 use tokio::sync::{Semaphore, watch};
 use tsugite::prelude::*;
 use tsugite::store::{
-    EventBatch, LogLimits, MemoryStore, Precondition, Store, StoreFuture, StoreResult, VersionedValue,
+    Committed, Conflict, Field, LogRead, MemoryStore, Position, Received, SpendLimit, Store, StoreFuture,
+    StoreResult, StoreScope, Write,
 };
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Request, SseEvent};
@@ -264,39 +265,45 @@ impl Watched {
 }
 
 impl Store for Watched {
-    fn is_shared(&self) -> bool {
-        false
+    fn scope(&self) -> StoreScope {
+        self.store.scope()
     }
 
-    fn get(&self, key: &str) -> StoreResult<Option<VersionedValue>> {
-        self.store.get(key)
+    fn read(&self, key: &str, fields: &[&str]) -> StoreResult<Option<Vec<Option<Field>>>> {
+        self.store.read(key, fields)
     }
 
-    fn put(
-        &self,
-        key: &str,
-        value: Bytes,
-        precondition: Precondition,
-        ttl: Duration,
-    ) -> StoreResult<Option<u64>> {
-        self.store.put(key, value, precondition, ttl)
+    fn list(&self, key: &str, after: &str, max: usize) -> StoreResult<Vec<(String, Field)>> {
+        self.store.list(key, after, max)
     }
 
-    fn take(&self, key: &str) -> StoreResult<Option<Bytes>> {
+    fn commit(&self, writes: &[Write<'_>]) -> StoreResult<Result<Committed, Conflict>> {
+        let committed = self.store.commit(writes);
+        self.logs.send_modify(|logs| {
+            for write in writes {
+                match write {
+                    Write::Append(append) => {
+                        let last = append.first.unwrap_or_default() + append.count - 1;
+                        logs.insert(append.log.to_owned(), last);
+                    }
+                    Write::DeleteLog { log } => drop(logs.remove(*log)),
+                    _ => {}
+                }
+            }
+        });
+        committed
+    }
+
+    fn take(&self, key: &str) -> StoreResult<Option<Vec<(String, Bytes)>>> {
         self.store.take(key)
     }
 
-    fn append(&self, log: &str, events: EventBatch, bounds: LogLimits) -> StoreResult<()> {
-        let last = events.last;
-        let kept = self.store.append(log, events, bounds);
-        self.logs.send_modify(|logs| {
-            logs.insert(log.to_owned(), last);
-        });
-        kept
+    fn spend(&self, key: &str, cost: u32, limit: SpendLimit) -> StoreResult<Result<(), Duration>> {
+        self.store.spend(key, cost, limit)
     }
 
-    fn read(&self, log: &str, after: u64) -> StoreResult<Option<Vec<EventBatch>>> {
-        let read = self.store.read(log, after);
+    fn read_log(&self, log: &str, after: u64) -> StoreResult<Option<LogRead>> {
+        let read = self.store.read_log(log, after);
         let Some(gate) = self.gate.lock().unwrap().clone() else { return read };
         self.logs.send_modify(|logs| {
             logs.insert(READ.to_owned(), after);
@@ -307,11 +314,24 @@ impl Store for Watched {
         }))
     }
 
-    fn delete_log(&self, log: &str) -> StoreResult<()> {
-        self.logs.send_modify(|logs| {
-            logs.remove(log);
-        });
-        self.store.delete_log(log)
+    fn receive(&self, replica: &str, position: &Position) -> StoreResult<Received> {
+        self.store.receive(replica, position)
+    }
+
+    fn inbox(&self, replica: &str) -> StoreResult<Vec<Bytes>> {
+        self.store.inbox(replica)
+    }
+
+    fn renew_lease(&self, replica: &str, ttl: Duration, handled: &Position) -> StoreResult<()> {
+        self.store.renew_lease(replica, ttl, handled)
+    }
+
+    fn has_lease(&self, replica: &str) -> StoreResult<bool> {
+        self.store.has_lease(replica)
+    }
+
+    fn end_lease(&self, replica: &str) -> StoreResult<()> {
+        self.store.end_lease(replica)
     }
 
     fn purge_expired(&self) {

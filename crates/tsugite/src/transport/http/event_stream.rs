@@ -13,7 +13,9 @@ use tokio::time::Instant;
 
 use crate::error::Chain;
 use crate::shared::log;
-use crate::store::{EventBatch, LogLimits, Store, StoreFuture};
+use crate::store::{
+    Append, Batch, Committed, Conflict, LogLimits, Store, StoreError, StoreFuture, StoreScope, Write,
+};
 
 /// The streams of a session that can be resumed.
 pub(super) struct SessionStreams {
@@ -161,24 +163,21 @@ impl EventStream {
     /// Makes events of messages, one per line, and appends them to the log.
     pub(super) fn append_messages(
         &self,
-        lines: &[u8],
+        lines: Vec<u8>,
         store: &Arc<dyn Store>,
         limits: LogLimits,
-    ) -> (EventBatch, Option<AppendFuture>) {
+    ) -> (Events, Option<AppendFuture>) {
         let (first, count) = {
-            let count = memchr::memchr_iter(b'\n', lines).count() as u64;
+            let count = memchr::memchr_iter(b'\n', &lines).count() as u64;
             let mut state = self.lock();
             let first = state.last_event + 1;
             state.last_event += count;
             (first, count)
         };
         let mut text = Vec::with_capacity(lines.len() + 48 * usize::try_from(count).unwrap_or_default());
-        for (at, line) in lines.split_inclusive(|byte| *byte == b'\n').enumerate() {
-            self.write_event_id(&mut text, first + at as u64);
-            write_event(&mut text, line);
-        }
-        let events = EventBatch { first, last: first + count - 1, text: Bytes::from(text) };
-        let appending = self.append_to_log(events.clone(), store, limits);
+        write_events(&mut text, self.id, first, &lines);
+        let events = Events { first, last: first + count - 1, text: Bytes::from(text) };
+        let appending = self.append_to_log(first, &Bytes::from(lines.into_boxed_slice()), store, limits);
         (events, appending)
     }
 
@@ -195,10 +194,12 @@ impl EventStream {
             state.last_event
         };
         let text = self.priming_event(first, retry);
-        // It has no data to replay; it is stored only so that other replicas know the stream.
-        let appending = match store.is_shared() {
-            true => self.append_to_log(EventBatch { first, last: first, text: text.clone() }, store, limits),
-            false => None,
+        // It has no data to replay: an empty line. It is stored only so that other replicas know the stream.
+        let appending = match store.scope() {
+            StoreScope::Process => None,
+            StoreScope::Restart | StoreScope::Replicas => {
+                self.append_to_log(first, &Bytes::from_static(b"\n"), store, limits)
+            }
         };
         (text, appending)
     }
@@ -206,27 +207,42 @@ impl EventStream {
     /// The text of an event without data.
     pub(super) fn priming_event(&self, last: u64, retry: Duration) -> Bytes {
         let mut text = Vec::new();
-        self.write_event_id(&mut text, last);
+        write_event_id(&mut text, self.id, last);
         let mut rest = String::new();
         let _ = write!(rest, "retry: {}\ndata: \n\n", retry.as_millis());
         text.extend_from_slice(rest.as_bytes());
         Bytes::from(text)
     }
 
+    /// Appends events, one per line, to the log.
     fn append_to_log(
         &self,
-        events: EventBatch,
+        mut first: u64,
+        lines: &Bytes,
         store: &Arc<dyn Store>,
         limits: LogLimits,
     ) -> Option<AppendFuture> {
-        match store.append(&self.log_key, events, limits) {
-            StoreFuture::Ready(appended) => {
-                log_append_error(appended);
-                self.wake_reader();
-                None
+        let mut pending = Vec::new();
+        for (data, count) in split_lines(lines, limits) {
+            let log = &*self.log_key;
+            let (first_of_part, ends) = (Some(first), false);
+            let append =
+                Append { log, owner: "", replaces: None, first: first_of_part, count, data, ends, limits };
+            first += count;
+            match store.commit(&[Write::Append(append)]) {
+                StoreFuture::Ready(appended) => log_append_error(appended),
+                StoreFuture::Pending(appended) => pending.push(appended),
             }
-            StoreFuture::Pending(appended) => Some(Box::pin(async move { log_append_error(appended.await) })),
         }
+        if pending.is_empty() {
+            self.wake_reader();
+            return None;
+        }
+        Some(Box::pin(async move {
+            for appended in pending {
+                log_append_error(appended.await);
+            }
+        }))
     }
 
     /// Wakes the reader, which looks for more events.
@@ -237,21 +253,77 @@ impl EventStream {
         }
     }
 
-    fn write_event_id(&self, text: &mut Vec<u8>, event: u64) {
-        let mut id = String::with_capacity(32);
-        let _ = writeln!(id, "id: {:x}-{event}", self.id);
-        text.extend_from_slice(id.as_bytes());
-    }
-
     fn lock(&self) -> MutexGuard<'_, EventStreamState> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-fn log_append_error(appended: Result<(), crate::store::StoreError>) {
-    if let Err(error) = appended {
-        log::error!(error = %Chain(&*error), "an event could not be stored");
+fn log_append_error(appended: Result<Result<Committed, Conflict>, StoreError>) {
+    match appended {
+        Ok(Ok(_)) => {}
+        Ok(Err(_)) => log::error!("an event could not be stored: the log has another owner"),
+        Err(error) => log::error!(error = %Chain(&*error), "an event could not be stored"),
     }
+}
+
+/// Consecutive events of a stream, as they are sent.
+pub(super) struct Events {
+    pub(super) first: u64,
+    pub(super) last: u64,
+    pub(super) text: Bytes,
+}
+
+/// Splits lines into parts of at most an eighth of the limits, with the number of lines of each. A store drops whole
+/// parts, so smaller ones keep more of the newest events.
+fn split_lines(lines: &Bytes, limits: LogLimits) -> Vec<(Bytes, u64)> {
+    let (max_events, max_bytes) = ((limits.max_events / 8).max(1), limits.max_bytes / 8);
+    let mut parts = Vec::with_capacity(1);
+    let (mut start, mut count, mut end) = (0, 0, 0);
+    for next in memchr::memchr_iter(b'\n', lines).map(|at| at + 1) {
+        if count == max_events || (count > 0 && next - start > max_bytes) {
+            parts.push((lines.slice(start..end), count));
+            (start, count) = (end, 0);
+        }
+        (count, end) = (count + 1, next);
+    }
+    if count > 0 {
+        parts.push((lines.slice(start..end), count));
+    }
+    parts
+}
+
+/// The events of a log after the event `after`, as they are sent.
+pub(super) fn encode_log(stream: u128, batches: &[Batch], after: u64) -> Bytes {
+    let mut text = Vec::with_capacity(batches.iter().map(|batch| batch.data.len() + 48).sum());
+    for batch in batches {
+        let skipped = usize::try_from((after + 1).saturating_sub(batch.first)).unwrap_or(usize::MAX);
+        let lines = match skipped {
+            0 => &batch.data[..],
+            skipped => {
+                let ends = memchr::memchr_iter(b'\n', &batch.data).map(|at| at + 1);
+                let at = ends.take(skipped).last().unwrap_or(batch.data.len());
+                batch.data.get(at..).unwrap_or_default()
+            }
+        };
+        write_events(&mut text, stream, batch.first.max(after + 1), lines);
+    }
+    Bytes::from(text)
+}
+
+/// Appends an event for each line that is not empty, and counts all lines from `first`.
+fn write_events(text: &mut Vec<u8>, stream: u128, first: u64, lines: &[u8]) {
+    for (at, line) in lines.split_inclusive(|byte| *byte == b'\n').enumerate() {
+        if line.len() > 1 {
+            write_event_id(text, stream, first + at as u64);
+            write_event(text, line);
+        }
+    }
+}
+
+fn write_event_id(text: &mut Vec<u8>, stream: u128, event: u64) {
+    let mut id = String::with_capacity(32);
+    let _ = writeln!(id, "id: {stream:x}-{event}");
+    text.extend_from_slice(id.as_bytes());
 }
 
 /// The key of a stream's log in the store.

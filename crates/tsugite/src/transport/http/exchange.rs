@@ -112,7 +112,7 @@ impl Resumable {
     }
 
     /// Makes events of messages and appends them to the log.
-    fn append_messages(&mut self, lines: &[u8]) -> Bytes {
+    fn append_messages(&mut self, lines: Vec<u8>) -> Bytes {
         let (events, append) =
             self.stream().append_messages(lines, &self.state.store, self.state.log_limits());
         self.pending_append = append;
@@ -154,9 +154,9 @@ impl Exchange {
     }
 
     /// Makes events of messages. They are appended to the log if the client may resume.
-    pub(super) fn make_events(&mut self, lines: &[u8]) -> Bytes {
+    pub(super) fn make_events(&mut self, lines: Vec<u8>) -> Bytes {
         match &mut self.resumable {
-            None => encode_events(lines),
+            None => encode_events(&lines),
             Some(resumable) => resumable.append_messages(lines),
         }
     }
@@ -275,7 +275,7 @@ impl Future for DetachedRequest {
             if !lines.is_empty() {
                 // Without a stream the client has no event id to resume with.
                 if this.resumable.stream.is_some() {
-                    drop(this.resumable.append_messages(&lines));
+                    drop(this.resumable.append_messages(lines));
                 }
                 continue;
             }

@@ -8,14 +8,14 @@ use tsugite_core::session::http::{
     DeleteDecision, GetDecision, GetHeaders, OptionalHeader, decide_delete, decide_get,
 };
 
-use super::event_stream::{log_key, parse_event_id};
+use super::event_stream::{encode_log, log_key, parse_event_id};
 use super::http_state::HttpState;
 use super::named_session::NamedSession;
 use super::request_head::RequestHead;
 use super::response_body::HttpBody;
 use super::responses::{StatusError, empty, http_error, sse, status_error};
 use super::sessions::SessionGuard;
-use super::sse_body::{ResumedSseBody, StandaloneSseBody, concat_events};
+use super::sse_body::{ResumedSseBody, StandaloneSseBody, kept_batches};
 use crate::server::limits::CallerKey;
 
 /// Opens the stream of a session for messages that belong to no request, or resumes a stream.
@@ -88,7 +88,7 @@ async fn resume(
     let Some((number, after)) = named else { return unknown() };
     let (stream, standalone) =
         session.with_streams(|streams, _| (streams.find(number), streams.is_standalone(number)));
-    let shared = state.store.is_shared();
+    let shared = state.is_shared();
     let stream = match stream.filter(|stream| after <= stream.last_event()) {
         Some(stream) => stream,
         // The standalone stream of another replica continues as the one of this replica.
@@ -103,8 +103,9 @@ async fn resume(
         .then(|| stream.priming_event(after, state.http.retry_interval))
         .filter(|_| stream.id() == number);
     let last = stream.last_event();
-    let missed = match state.store.read(&log_key(session.id().as_str(), number), after).await {
-        Ok(Some(missed)) => missed,
+    let read = state.store.read_log(&log_key(session.id().as_str(), number), after).await;
+    let missed = match kept_batches(read) {
+        Some(missed) => missed,
         // No event followed, so none was missed, even if the log has expired.
         _ if stream.id() == number && last == after => Vec::new(),
         _ => return unknown(),
@@ -119,7 +120,7 @@ async fn resume(
     session.connection.listener();
     let first = match (missed.is_empty(), primed) {
         (true, primed) => primed,
-        (false, _) => Some(concat_events(&missed)),
+        (false, _) => Some(encode_log(number, &missed, after)),
     };
     let after = missed.last().map_or(after, |missed| missed.last);
     // Another replica numbers its events independently.
@@ -134,11 +135,11 @@ async fn replay_from_store(
     number: u128,
     after: u64,
 ) -> Option<Response<HttpBody>> {
-    if !state.store.is_shared() {
+    if !state.is_shared() {
         return None;
     }
-    let events = state.store.read(&log_key(session.id().as_str(), number), after).await.ok()??;
-    Some(sse(HttpBody::full(concat_events(&events))))
+    let read = state.store.read_log(&log_key(session.id().as_str(), number), after).await;
+    Some(sse(HttpBody::full(encode_log(number, &kept_batches(read)?, after))))
 }
 
 /// Ends a session.

@@ -30,7 +30,9 @@ use crate::server::principal::Caller;
 use crate::server::{Config, Principal, ResponseWriter, Server};
 use crate::shared::log;
 use crate::shared::principal::is_same_caller;
-use crate::store::{LogLimits, Precondition, Store, StoreError, StoreFuture};
+use crate::store::{
+    Committed, Conflict, LogLimits, Precondition, Store, StoreError, StoreFuture, StoreScope, Write,
+};
 
 /// The state of a server that is served over HTTP.
 pub(crate) struct HttpState {
@@ -100,10 +102,19 @@ impl HttpState {
         state
     }
 
+    /// Whether other replicas see the store.
+    pub(super) fn is_shared(&self) -> bool {
+        self.store.scope() == StoreScope::Replicas
+    }
+
     pub(super) fn log_limits(&self) -> LogLimits {
         // Finished streams are deleted after their TTL; the store removes those of a replica that crashed.
         let age = self.http.log_ttl.saturating_add(Duration::from_secs(24 * 60 * 60));
-        LogLimits { max_events: self.http.max_log_events, max_bytes: self.http.max_log_bytes, ttl: age }
+        LogLimits {
+            max_events: self.http.max_log_events as u64,
+            max_bytes: self.http.max_log_bytes,
+            ttl: age,
+        }
     }
 
     /// Receives from other replicas: sessions that ended there, responses that arrived there.
@@ -148,17 +159,14 @@ impl HttpState {
         };
         let Ok(record) = RawJson::from_value(&record) else { return StoreFuture::Ready(()) };
         let age = self.http.session_idle_timeout.saturating_mul(2);
-        let log_error = |stored: Result<Option<u64>, StoreError>| {
+        let log_error = |stored: Result<Result<Committed, Conflict>, StoreError>| {
             if let Err(error) = stored {
                 log::error!(error = %Chain(&*error), "a session could not be stored");
             }
         };
-        match self.store.put(
-            &session_key(session.id()),
-            record.text().to_owned().into(),
-            Precondition::Any,
-            age,
-        ) {
+        let (key, value) = (session_key(session.id()), record.text().to_owned().into());
+        let (field, precondition) = (SESSION_FIELD, Precondition::None);
+        match self.store.commit(&[Write::Set { key: &key, field, value, precondition, ttl: age }]) {
             StoreFuture::Ready(stored) => {
                 log_error(stored);
                 StoreFuture::Ready(())
@@ -180,7 +188,7 @@ impl HttpState {
             SessionIdHeader::Invalid => return MaybeReady::Ready(NamedSession::Unknown),
             SessionIdHeader::Id(id) => id,
         };
-        if !self.store.is_shared() || self.sessions.contains(&id) {
+        if !self.is_shared() || self.sessions.contains(&id) {
             return MaybeReady::Ready(self.find_local_session(&id, caller));
         }
         let (state, caller) = (self.clone(), caller.cloned());
@@ -198,11 +206,11 @@ impl HttpState {
 
     /// Takes over a session that began at another replica, if the store has it and it belongs to the caller.
     async fn restore_session(self: &Arc<Self>, id: SessionId, caller: Option<&Principal>) {
-        let record = match self.store.get(&session_key(&id)).await {
-            Ok(Some(entry)) => std::str::from_utf8(&entry.value)
-                .ok()
-                .and_then(|text| serde_json::from_str::<SessionRecord>(text).ok()),
-            Ok(None) => None,
+        let record = match self.store.read(&session_key(&id), &[SESSION_FIELD]).await {
+            Ok(fields) => fields.and_then(|fields| {
+                let field = fields.into_iter().next().flatten()?;
+                serde_json::from_str::<SessionRecord>(std::str::from_utf8(&field.value).ok()?).ok()
+            }),
             Err(error) => {
                 log::error!(error = %Chain(&*error), "a session could not be looked up");
                 None
@@ -232,7 +240,7 @@ impl HttpState {
     /// Ends a session at all replicas.
     pub(super) async fn end_session(&self, session: &HttpSession) {
         self.delete_logs(self.sessions.remove(session));
-        if self.store.is_shared() {
+        if self.is_shared() {
             drop(self.store.take(&session_key(session.id())).await);
             let session = session.id().as_str().to_owned();
             self.server.shared.feed.bus.publish(BusEvent::SessionEnded { session });
@@ -247,7 +255,8 @@ impl HttpState {
     /// Deletes the logs of streams that can no longer be resumed.
     pub(super) fn delete_logs(&self, streams: Vec<Arc<EventStream>>) {
         for stream in streams {
-            if let StoreFuture::Pending(deletion) = self.store.delete_log(&stream.log_key)
+            let deletion = Write::DeleteLog { log: &stream.log_key };
+            if let StoreFuture::Pending(deletion) = self.store.commit(&[deletion])
                 && let Ok(runtime) = tokio::runtime::Handle::try_current()
             {
                 runtime.spawn(deletion);
@@ -285,7 +294,7 @@ impl HttpState {
                 let expired = state.sessions.remove_idle(state.http.session_idle_timeout, state.http.log_ttl);
                 state.delete_logs(expired);
                 state.store.purge_expired();
-                if state.store.is_shared() {
+                if state.is_shared() {
                     let (mut writes, now) = (Vec::new(), Instant::now());
                     state.sessions.for_each(|session| {
                         // Used since the last sweep, or since the one before in case that sweep was late.
@@ -342,6 +351,8 @@ struct SessionRecord {
     level: Level,
     principal: Option<(String, String)>,
 }
+
+const SESSION_FIELD: &str = "session";
 
 fn session_key(id: &SessionId) -> String {
     format!("session/{}", id.as_str())

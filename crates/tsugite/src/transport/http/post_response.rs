@@ -44,7 +44,7 @@ impl Dispatched {
             Dispatched::Response(response) => return MaybeReady::Ready(response),
             Dispatched::Request(exchange, mode) => (exchange, mode),
         };
-        let stores_session = state.store.is_shared() && matches!(mode, ResponseMode::NewSession(_));
+        let stores_session = state.is_shared() && matches!(mode, ResponseMode::NewSession(_));
         match exchange.try_outcome() {
             Some(outcome) if !stores_session => {
                 MaybeReady::Ready(build_response(state, exchange, mode, outcome).0)
@@ -70,7 +70,7 @@ async fn wait_for_response(
     };
     let (response, opened) = build_response(&state, exchange, mode, outcome);
     if let Some(session) = opened
-        && state.store.is_shared()
+        && state.is_shared()
     {
         state.persist_session(&session).await;
     }
@@ -91,7 +91,7 @@ fn build_response(
             }
             mode => json(mode.status(response.error_code), response.body),
         },
-        Outcome::Events(lines) => sse(HttpBody::full(exchange.make_events(&lines))),
+        Outcome::Events(lines) => sse(HttpBody::full(exchange.make_events(lines))),
         Outcome::Stream => sse(HttpBody::sse(PostSseBody::new(exchange, mode.primes_streams(), state))),
         Outcome::Empty => sse(HttpBody::empty()),
     };

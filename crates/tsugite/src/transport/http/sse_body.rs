@@ -5,10 +5,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use tokio::time::{Instant, Sleep};
 
-use super::event_stream::{AppendFuture, EventStream, poll_append};
+use super::event_stream::{AppendFuture, EventStream, encode_log, poll_append};
 use super::exchange::Exchange;
 use super::http_state::HttpState;
 use super::sessions::SessionGuard;
@@ -72,7 +72,7 @@ impl SseBody for PostSseBody {
             }
             let lines = ready!(self.exchange.poll_lines(cx));
             if !lines.is_empty() {
-                self.buffered = Some(self.exchange.make_events(&lines));
+                self.buffered = Some(self.exchange.make_events(lines));
                 continue;
             }
             if self.exchange.has_completed() {
@@ -144,11 +144,11 @@ impl StandaloneSseBody {
             return Poll::Ready(None);
         };
         let read = ready!(poll_log_read(&mut self.log_read, &self.state, &self.stream, after, cx));
-        let Ok(Some(events)) = read else { return Poll::Ready(Some(ReplayGap)) };
+        let Some(batches) = kept_batches(read) else { return Poll::Ready(Some(ReplayGap)) };
         // They are being stored; this reader is woken then.
-        let Some(last) = events.last() else { return Poll::Pending };
+        let Some(last) = batches.last() else { return Poll::Pending };
         self.last_delivered = Some(last.last);
-        self.buffered = Some(concat_events(&events));
+        self.buffered = Some(encode_log(self.stream.id(), &batches, after));
         Poll::Ready(None)
     }
 }
@@ -200,7 +200,7 @@ impl SseBody for StandaloneSseBody {
             let mut lines = Vec::new();
             if self.outbox.take_all(&mut lines) {
                 let (events, appending) =
-                    self.stream.append_messages(&lines, &self.state.store, self.state.log_limits());
+                    self.stream.append_messages(lines, &self.state.store, self.state.log_limits());
                 self.pending_append = appending;
                 // Else events came in between, and all are read from the log.
                 if self.last_delivered.is_none_or(|after| events.first == after + 1) {
@@ -230,8 +230,8 @@ pub(super) struct ResumedSseBody {
     _open_stream: LimitPermit,
 }
 
-type LogRead = Result<Option<Vec<store::EventBatch>>, store::StoreError>;
-type LogReadFuture = Pin<Box<dyn Future<Output = LogRead> + Send>>;
+type LogReadResult = Result<Option<store::LogRead>, store::StoreError>;
+type LogReadFuture = Pin<Box<dyn Future<Output = LogReadResult> + Send>>;
 
 impl ResumedSseBody {
     pub(super) fn new(
@@ -271,11 +271,11 @@ impl SseBody for ResumedSseBody {
             let read =
                 ready!(poll_log_read(&mut self.log_read, &self.state, &self.stream, self.last_delivered, cx));
             // Events that the client needs are no longer in the log: the stream ends.
-            let Ok(Some(events)) = read else { return Poll::Ready(None) };
-            if let Some(last) = events.last() {
-                self.last_delivered = last.last;
+            let Some(batches) = kept_batches(read) else { return Poll::Ready(None) };
+            if let Some(last) = batches.last() {
+                let after = std::mem::replace(&mut self.last_delivered, last.last);
                 self.keep_alive.reset();
-                return Poll::Ready(Some(concat_events(&events)));
+                return Poll::Ready(Some(encode_log(self.stream.id(), &batches, after)));
             }
         }
         if done {
@@ -292,10 +292,10 @@ fn poll_log_read(
     stream: &EventStream,
     after: u64,
     cx: &mut Context<'_>,
-) -> Poll<LogRead> {
+) -> Poll<LogReadResult> {
     let mut read = match reading.take() {
         Some(read) => read,
-        None => match state.store.read(&stream.log_key, after) {
+        None => match state.store.read_log(&stream.log_key, after) {
             StoreFuture::Ready(read) => return Poll::Ready(read),
             StoreFuture::Pending(read) => read,
         },
@@ -307,16 +307,10 @@ fn poll_log_read(
     Poll::Ready(read)
 }
 
-/// Joins events into one piece of text.
-pub(super) fn concat_events(events: &[store::EventBatch]) -> Bytes {
-    match events {
-        [one] => one.text.clone(),
-        many => {
-            let mut text = BytesMut::new();
-            many.iter().for_each(|events| text.extend_from_slice(&events.text));
-            text.freeze()
-        }
-    }
+/// The events that were read, if none of them is missing.
+pub(super) fn kept_batches(read: LogReadResult) -> Option<Vec<store::Batch>> {
+    let read = read.ok()??;
+    (!read.trimmed).then_some(read.batches)
 }
 
 /// Sends a comment at an interval, so that proxies do not close an idle stream.
