@@ -88,8 +88,6 @@
 
 #[cfg(feature = "client")]
 pub mod bridge;
-#[cfg_attr(not(feature = "http"), allow(dead_code, unused_imports, reason = "partly used only by HTTP"))]
-pub mod bus;
 #[cfg(feature = "client")]
 #[cfg_attr(not(feature = "http"), allow(dead_code, reason = "partly used only by HTTP"))]
 pub mod client;
@@ -101,6 +99,8 @@ pub mod guide;
 mod in_process;
 #[cfg(feature = "macros")]
 mod macros;
+#[cfg_attr(not(feature = "http"), allow(dead_code, unused_imports, reason = "partly used only by HTTP"))]
+mod replica;
 #[cfg_attr(
     not(all(feature = "http", feature = "client")),
     allow(dead_code, unused_imports, reason = "partly used only by HTTP and bridges")

@@ -1,12 +1,11 @@
-//! Replicas that share a store and a bus: a client may reach any of them with any request.
+//! Replicas that share a store: a client may reach any of them with any request.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use tsugite::bus::MemoryBus;
 use tsugite::prelude::*;
-use tsugite::server::ListKind;
+use tsugite::server::{ListKind, SealKey};
 use tsugite::store::MemoryStore;
 use tsugite_testkit::http::{Request, TestServer, open_session};
 
@@ -18,7 +17,7 @@ struct Name {
 
 /// Two replicas; `go` lets the tool `slow` end.
 async fn replicas(go: &Arc<Notify>) -> [(Server, TestServer); 2] {
-    let (store, bus) = (Arc::new(MemoryStore::new().shared()), MemoryBus::new());
+    let store = Arc::new(MemoryStore::new().shared());
     let one = || {
         let go = go.clone();
         let greet = Tool::new("greet").handler(|cx: Context| async move {
@@ -33,7 +32,7 @@ async fn replicas(go: &Arc<Notify>) -> [(Server, TestServer); 2] {
                 "done"
             }
         });
-        Server::new("s", "1").tool(greet).tool(slow).store(store.clone()).bus(bus.clone())
+        Server::new("s", "1").tool(greet).tool(slow).store(store.clone()).seal_keys(SealKey::new([7; 32]), [])
     };
     let (first, second) = (one(), one());
     let (at_first, at_second) = (TestServer::start(&first).await, TestServer::start(&second).await);
@@ -96,18 +95,14 @@ async fn stream_is_resumed_at_another_replica() {
     assert_eq!(primed.data, "");
     let progress = stream.next_event().await.unwrap();
     drop(stream);
+    let mut resumed = second.connect().await;
+    let resume = Request::get_stream(&session).header("Last-Event-ID", progress.id.as_ref().unwrap());
+    assert_eq!(resumed.send(resume).await.status, 200);
+    // The handler is still running at the first replica; the second one follows it to its end.
     go.notify_one();
-    // The first replica stores the response once it has it; the client resumes until then.
-    let answer = loop {
-        let resume = Request::get_stream(&session).header("Last-Event-ID", progress.id.as_ref().unwrap());
-        let resumed = second.send(resume).await;
-        assert_eq!(resumed.status, 200, "{resumed:?}");
-        match resumed.events().into_iter().next() {
-            Some(event) => break event.json(),
-            None => tokio::task::yield_now().await,
-        }
-    };
+    let answer = resumed.next_message().await.unwrap();
     assert_eq!((&answer["id"], &answer["result"]["content"][0]["text"]), (&json!(1), &json!("done")));
+    assert_eq!(resumed.next_message().await, None);
 }
 
 #[tokio::test]
@@ -122,10 +117,7 @@ async fn event_ids_are_unique_across_replicas() {
         stream.send(Request::post(&call(id, "slow")).session(&session)).await;
         ids.push(stream.next_event().await.unwrap().id);
         ids.push(stream.next_event().await.unwrap().id);
-        let mut news = replica.connect().await;
-        news.send(Request::get_stream(&session)).await;
-        ids.push(news.next_event().await.unwrap().id);
-        open_streams.push((stream, news));
+        open_streams.push(stream);
     }
     let all = ids.len();
     ids.sort();

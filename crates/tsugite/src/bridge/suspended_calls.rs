@@ -15,7 +15,7 @@ use super::in_flight::InFlightCall;
 use super::suspendable_call::SuspendableCall;
 use super::suspension_slots::{SuspensionClaim, SuspensionPermit};
 use crate::lock::lock;
-use crate::server::random_id;
+use crate::shared::seal::random_id;
 
 /// A call that is under way at the server. Dropping it cancels it there.
 pub(super) struct SuspendedCall {

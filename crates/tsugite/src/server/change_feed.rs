@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use tsugite_core::jsonrpc::Id;
 use tsugite_core::protocol::resources::{Updated, UriParams};
@@ -13,8 +13,8 @@ use super::ServerShared;
 use super::cancellation::CancellationToken;
 use super::limits::LimitPermit;
 use super::principal::Principal;
-use crate::bus::{BusEvent, BusHandle};
 use crate::lock::lock;
+use crate::replica::{Replica, ReplicaMessage};
 use crate::shared::list_kind::{ListKind, outer_name};
 use crate::shared::outbound_queue::OutboundQueue;
 
@@ -27,7 +27,7 @@ pub(crate) struct ChangeFeed {
     /// The servers in which this one is mounted, with the prefix.
     outer_servers: Mutex<Vec<(Weak<ServerShared>, String)>>,
     /// Forwards changes to other replicas.
-    pub(crate) bus: BusHandle,
+    pub(super) replica: OnceLock<Option<Arc<Replica>>>,
 }
 
 /// A subscriber to changes: a session, or one `subscriptions/listen` request.
@@ -218,11 +218,13 @@ impl ChangeFeed {
     /// Announces changed lists. Each outer server is notified once, even if this server is mounted in it several times, and so
     /// are other replicas.
     pub(crate) fn notify_list_changed(&self, kinds: &[ListKind]) {
-        if self.bus.is_set() && !kinds.is_empty() {
+        if let Some(Some(replica)) = self.replica.get()
+            && !kinds.is_empty()
+        {
             let has = |kind| kinds.contains(&kind);
             let (tools, prompts, resources) =
                 (has(ListKind::Tool), has(ListKind::Prompt), has(ListKind::Resource));
-            self.bus.publish(BusEvent::ListsChanged { tools, prompts, resources });
+            replica.publish(&ReplicaMessage::ListsChanged { tools, prompts, resources });
         }
         self.notify_list_changed_locally(kinds);
     }
@@ -249,24 +251,29 @@ impl ChangeFeed {
         }
     }
 
+    /// Announces all lists, because changes at other replicas may have been missed.
+    pub(crate) fn notify_missed_changes(&self) {
+        self.notify_list_changed_locally(&ListKind::ALL);
+    }
+
     /// Applies a change that another replica announced.
-    pub(crate) fn receive_bus_event(&self, shared: &ServerShared, event: &BusEvent) {
-        match event {
-            BusEvent::ListsChanged { tools, prompts, resources } => {
+    pub(crate) fn receive_message(&self, shared: &ServerShared, message: &ReplicaMessage) {
+        match message {
+            ReplicaMessage::ListsChanged { tools, prompts, resources } => {
                 let all =
                     [(ListKind::Tool, tools), (ListKind::Prompt, prompts), (ListKind::Resource, resources)];
                 let kinds: Vec<_> = all.into_iter().filter(|(_, has)| **has).map(|(kind, _)| kind).collect();
                 self.notify_list_changed_locally(&kinds);
             }
-            BusEvent::ResourceUpdated { uri } => self.notify_resource_updated_locally(shared, uri),
-            BusEvent::SessionEnded { .. } | BusEvent::ClientResponse { .. } => {}
+            ReplicaMessage::ResourceUpdated { uri } => self.notify_resource_updated_locally(shared, uri),
+            _ => {}
         }
     }
 
     /// Announces that a resource has changed.
     pub(crate) fn notify_resource_updated(&self, shared: &ServerShared, uri: &str) {
-        if self.bus.is_set() {
-            self.bus.publish(BusEvent::ResourceUpdated { uri: uri.to_owned() });
+        if let Some(Some(replica)) = self.replica.get() {
+            replica.publish(&ReplicaMessage::ResourceUpdated { uri: uri.to_owned() });
         }
         self.notify_resource_updated_locally(shared, uri);
     }

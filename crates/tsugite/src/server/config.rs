@@ -14,13 +14,13 @@ use super::layer_service::{DynService, NotificationHandler};
 use super::notification_limit::NotificationLimit;
 use super::poll_timer::PollClock;
 use super::principal::Principal;
-use super::seal::{KeyRing, LazyKeyRing, SealKey};
 use super::state::StateMap;
 use super::visibility::{ItemInfo, VisibilityRule};
 use super::{Server, ServerShared};
-use crate::bus::Bus;
+use crate::shared::seal::{KeyRing, LazyKeyRing, SealKey};
 use crate::shared::settings_slot::SettingsSlot;
 use crate::shared::validate::{CompileFn, Validator};
+use crate::store::{MemoryStore, Store};
 
 /// Whether tool output is validated.
 #[derive(Debug, Clone, Copy)]
@@ -78,6 +78,8 @@ pub(crate) struct Config {
     pub(crate) poll_clock: PollClock,
     /// The settings of the HTTP transport.
     pub(crate) http: SettingsSlot,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) replica_lease: Duration,
 }
 
 impl Server {
@@ -129,6 +131,8 @@ impl Server {
             max_write_buffer_bytes: 256 << 10,
             poll_clock: Instant::now,
             http: SettingsSlot::default(),
+            store: Arc::new(MemoryStore::new()),
+            replica_lease: Duration::from_secs(10),
         };
         let shared = ServerShared {
             config: RwLock::new(Arc::new(config)),
@@ -254,18 +258,19 @@ impl Server {
         })
     }
 
-    /// Shares changes with other replicas of this server. Replicas have the same name.
+    /// Sets where state is stored that outlives a request: sessions, the events of streams, and messages between replicas.
+    /// In memory by default. A store that outlives the process needs [`Server::seal_keys`].
     #[must_use]
-    pub fn bus(self, bus: impl Bus) -> Self {
-        let feed = &self.shared.feed;
-        feed.bus.set(Arc::new(bus), format!("tsugite/{}", self.shared.config().info.name));
-        let shared = Arc::downgrade(&self.shared);
-        feed.bus.subscribe(move |news| {
-            let Some(shared) = shared.upgrade() else { return false };
-            shared.feed.receive_bus_event(&shared, &news);
-            true
-        });
-        self
+    #[doc(alias("SessionManager", "EventStore", "session", "redis", "persistence"))]
+    pub fn store(self, store: impl Store) -> Self {
+        self.configure(|config| config.store = Arc::new(store))
+    }
+
+    /// Sets how long a replica counts as alive after it was last heard of. Default: 10 seconds. Clients of a replica that
+    /// ended without warning are told so within twice this time.
+    #[must_use]
+    pub fn replica_lease(self, time: Duration) -> Self {
+        self.configure(|config| config.replica_lease = time.max(Duration::from_millis(100)))
     }
 
     /// Declares tools, prompts and resources although none are registered yet; see [`Server::change`].

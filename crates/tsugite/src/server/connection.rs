@@ -222,6 +222,16 @@ impl ServerConnection {
         self.phase().revision()
     }
 
+    /// Whether a request with this id is in flight here.
+    pub(crate) fn is_in_flight(&self, id: &Id<'_>) -> bool {
+        self.in_flight.contains(id)
+    }
+
+    /// Stops a request that its client has cancelled, now or when it arrives.
+    pub(crate) fn cancel_request(&self, id: &Id<'static>, reason: Option<String>) {
+        self.in_flight.cancel(id, reason);
+    }
+
     /// Whether the response to a request is not written yet.
     pub(crate) fn has_in_flight(&self) -> bool {
         self.in_flight.has_unanswered()

@@ -166,6 +166,11 @@ impl InFlightRequests {
         }
     }
 
+    /// Whether a request with this id is in the table.
+    pub(super) fn contains(&self, id: &Id<'_>) -> bool {
+        self.lock().requests.contains(id)
+    }
+
     /// Stops all requests; their responses are dropped.
     pub(super) fn stop_all(&self) {
         let running = self.lock().requests.drain();
@@ -211,7 +216,7 @@ fn too_many_requests(limit: usize) -> RpcError {
 
 pub(super) const TOO_MANY_REQUESTS: &str = "Too many requests are waiting";
 
-fn duplicate_id(id: &Id<'_>) -> RpcError {
+pub(crate) fn duplicate_id(id: &Id<'_>) -> RpcError {
     let id = serde_json::to_value(id).unwrap_or_default();
     RpcError::InvalidRequest("Invalid request: the id is already in use".into()).with("id", id)
 }

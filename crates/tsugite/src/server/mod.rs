@@ -47,7 +47,7 @@ mod files;
 mod handler;
 mod handler_error;
 mod handler_method;
-mod in_flight;
+pub(crate) mod in_flight;
 #[cfg(feature = "client")]
 mod in_process;
 pub(crate) mod incoming_request;
@@ -85,7 +85,6 @@ mod round;
 mod route;
 mod running_handler;
 pub(crate) mod schema;
-mod seal;
 mod state;
 mod subject;
 mod subscription_permit;
@@ -116,8 +115,6 @@ pub use registry::{ListKind, Registration};
 pub use registry_changes::Changes;
 pub use resource::Resource;
 pub(crate) use response_writer::{ResponseWriter, encode_result};
-pub(crate) use seal::random_id;
-pub use seal::{SealKey, SealKeyError};
 pub use state::{State, StateType};
 pub use tool::Tool;
 pub use visibility::ItemInfo;
@@ -128,7 +125,10 @@ use change_feed::ChangeFeed;
 use lists::PageCache;
 use registry::Registry;
 
+use crate::replica::{ReceivedMessage, Replica};
 use crate::shared::log;
+pub use crate::shared::seal::{SealKey, SealKeyError};
+use crate::store::StoreScope;
 
 /// A server with its tools, resources and prompts. Cheap to clone; clones are the same server, also while it is served.
 #[derive(Clone)]
@@ -209,17 +209,46 @@ impl Server {
     pub(crate) fn check_registrations(&self) -> crate::Result<()> {
         let mut errors = self.shared.registry().errors().to_vec();
         errors.extend(self.missing_states());
+        let config = self.shared.config();
+        if config.store.scope() != StoreScope::Process && !config.key_ring.is_configured() {
+            errors.push(MISSING_KEYS.to_owned());
+        }
         if !errors.is_empty() {
             return Err(crate::Error::registration(errors));
         }
         self.shared.is_served.store(true, Ordering::Release);
+        if let Some(replica) = self.shared.replica() {
+            replica.start();
+        }
         Ok(())
     }
 }
 
+const MISSING_KEYS: &str = "a store that outlives the process needs `Server::seal_keys`: what it holds is sealed, and \
+                            every replica must open it";
+
 impl ServerShared {
     pub(crate) fn config(&self) -> Arc<Config> {
         self.config.read().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+
+    /// This process as a replica; `None` if the store ends with the process.
+    pub(crate) fn replica(self: &Arc<Self>) -> Option<&Arc<Replica>> {
+        let made = || {
+            let config = self.config();
+            let replica = Replica::new(config.store.clone(), config.key_ring.clone(), config.replica_lease)?;
+            let shared = Arc::downgrade(self);
+            replica.subscribe(move |received| {
+                let shared = shared.upgrade()?;
+                match received {
+                    ReceivedMessage::Message(message) => shared.feed.receive_message(&shared, message),
+                    ReceivedMessage::Missed => shared.feed.notify_missed_changes(),
+                }
+                Some(Box::pin(std::future::ready(())))
+            });
+            Some(replica)
+        };
+        self.feed.replica.get_or_init(made).as_ref()
     }
 
     /// Returns the current registry.

@@ -17,12 +17,17 @@ use tsugite_core::revision::{Revision, write_notification, write_request};
 
 use super::ask_error::AskError;
 use crate::lock::lock;
+use crate::replica::Replica;
 use crate::shared::cancel_reason::CancelReason;
 use crate::shared::outbound_queue::OutboundQueue;
 
 /// The requests sent to one client. Ids are never reused.
 #[derive(Default)]
-pub(crate) struct OutgoingRequests(Mutex<RequestTable>);
+pub(crate) struct OutgoingRequests {
+    table: Mutex<RequestTable>,
+    /// If several replicas serve the client, ids name the replica that asks, and so differ between them.
+    replica: Option<Arc<Replica>>,
+}
 
 type ResponseResult = Result<RawJson, ErrorObject>;
 
@@ -34,10 +39,35 @@ struct RequestTable {
 }
 
 impl OutgoingRequests {
+    /// The requests of one replica to a client that several replicas serve.
+    pub(crate) fn of_replica(replica: Option<&Arc<Replica>>) -> Self {
+        Self { table: Mutex::default(), replica: replica.cloned() }
+    }
+
+    /// The id of a request as the client sees it.
+    fn wire_id(&self, id: i64) -> Id<'static> {
+        match &self.replica {
+            None => Id::from(id),
+            Some(replica) => Id::from(format!("{}-{id}", replica.name())),
+        }
+    }
+
+    /// The number of a request of this table.
+    fn own_id(&self, id: &Id<'_>) -> Option<i64> {
+        match &self.replica {
+            None => id.as_i64(),
+            Some(replica) => {
+                let number = id.as_str()?.strip_prefix(replica.name())?.strip_prefix('-')?;
+                number.parse().ok()
+            }
+        }
+    }
+
     /// Hands a response to the request that waits for it. Returns false and drops the response if none does: it is
     /// late, a duplicate, or a mistake of the client.
     pub(crate) fn receive_response(&self, response: Response<'_>) -> bool {
-        let waiter = response.id.and_then(|id| id.as_i64()).and_then(|id| self.lock().waiters.remove(&id));
+        let id = response.id.as_ref().and_then(|id| self.own_id(id));
+        let waiter = id.and_then(|id| self.lock().waiters.remove(&id));
         let Some(waiter) = waiter else { return false };
         // The receiver may be gone already.
         drop(waiter.send(response.outcome.map(|raw| raw.to_owned())));
@@ -58,7 +88,11 @@ impl OutgoingRequests {
         if table.closed {
             return None;
         }
-        table.last_id += 1;
+        table.last_id = match &self.replica {
+            None => table.last_id + 1,
+            // Another copy of this session may have asked before.
+            Some(replica) => i64::try_from(replica.next_number()).unwrap_or(i64::MAX),
+        };
         let id = table.last_id;
         table.waiters.insert(id, sender);
         Some((id, receiver))
@@ -70,8 +104,15 @@ impl OutgoingRequests {
     }
 
     fn lock(&self) -> MutexGuard<'_, RequestTable> {
-        lock(&self.0)
+        lock(&self.table)
     }
+}
+
+/// The replica that sent the request with this id to the client.
+pub(crate) fn asking_replica(id: &Id<'_>) -> Option<String> {
+    let (replica, number) = id.as_str()?.split_once('-')?;
+    let is_name = replica.len() == 16 && replica.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_name && number.parse::<u64>().is_ok()).then(|| replica.to_owned())
 }
 
 /// Sends a request whose params are already JSON and waits for the response. `None` if the client is gone. Dropping the
@@ -93,7 +134,7 @@ pub(crate) async fn send_raw_request(
         reason: cancel_reason.clone(),
     };
     outbox.wait_for_capacity().await;
-    outbox.push(|out| drop(write::request(out, &Id::from(guard.id), method, Some(params))));
+    outbox.push(|out| drop(write::request(out, &requests.wire_id(guard.id), method, Some(params))));
     guard.sent = true;
     response.await.ok()
 }
@@ -118,7 +159,7 @@ pub(super) async fn send_request(
     };
     outbox.wait_for_capacity().await;
     let mut written = Ok(());
-    let id = Id::from(guard.id);
+    let id = requests.wire_id(guard.id);
     outbox.push(|out| {
         written = match request {
             InputRequest::Elicit(params) => write_request::<Create>(out, &id, params, revision),
@@ -151,7 +192,7 @@ struct OutgoingRequestGuard {
 impl Drop for OutgoingRequestGuard {
     fn drop(&mut self) {
         if self.requests.cancel(self.id) && self.sent {
-            let mut params = CancelledParams::default().request_id(Id::from(self.id));
+            let mut params = CancelledParams::default().request_id(self.requests.wire_id(self.id));
             params.reason = self.reason.get().map(str::to_owned);
             self.outbox.push(|out| drop(write_notification::<Cancelled>(out, params, self.revision)));
         }

@@ -7,6 +7,7 @@ use tsugite_core::session::HandshakePhase;
 
 use super::change_feed::ChangeListener;
 use super::connection::{ConnectionScope, ServerConnection};
+use super::limits::CallerKey;
 use super::outgoing_requests::OutgoingRequests;
 use super::principal::Principal;
 use crate::shared::list_kind::ListKind;
@@ -30,7 +31,43 @@ impl ServerConnection {
 
     /// The requests sent to the client that have no response yet.
     pub(crate) fn outgoing_requests(&self) -> &Arc<OutgoingRequests> {
-        self.push.outgoing_requests.get_or_init(Arc::default)
+        self.push.outgoing_requests.get_or_init(|| {
+            let replica =
+                self.server.shared.replica().filter(|_| self.scope == ConnectionScope::UnorderedSession);
+            Arc::new(OutgoingRequests::of_replica(replica))
+        })
+    }
+
+    /// Sets whether this process is told of changes for the session. Another replica is, if not.
+    pub(crate) fn set_push_active(&self, is_active: bool) {
+        let mut state = self.push.lock();
+        state.is_active = is_active;
+        if !is_active {
+            state.listener = None;
+            return;
+        }
+        drop(state);
+        if let Some(listener) = self.listener()
+            && self.is_ready()
+        {
+            listener.activate();
+        }
+    }
+
+    /// Subscribes the session to a resource, as another replica has before.
+    pub(crate) fn subscribe_restored(&self, uri: String) {
+        let max = (self.config.max_subscriptions, self.config.max_subscription_bytes);
+        let begin = |bytes| self.limits.acquire(CallerKey::of_caller(&self.caller), None, bytes).ok();
+        if let Some(listener) = self.listener() {
+            listener.subscribe(uri, max, begin);
+        }
+    }
+
+    /// Unsubscribes the session from a resource.
+    pub(crate) fn unsubscribe(&self, uri: &str) {
+        if let Some(listener) = self.listener() {
+            listener.unsubscribe(uri);
+        }
     }
 
     /// Wakes the stream that carries the queue, so that it checks whether to end.
@@ -71,7 +108,7 @@ impl ServerConnection {
             let newest = state.principal.as_ref().or(self.caller.principal.as_ref());
             let (queue, principal) = (self.outbox().clone(), newest.cloned());
             let listener = Arc::new(ChangeListener::for_session(queue, phase.revision()?, principal, lists));
-            if matches!(phase, HandshakePhase::Ready(_)) {
+            if matches!(phase, HandshakePhase::Ready(_)) && state.is_active {
                 listener.activate();
             }
             self.server.shared.feed.add_listener(&listener);

@@ -31,6 +31,8 @@ pub(super) struct PushState {
     /// Open `subscriptions/listen` streams, and the resources they name in total.
     pub(super) open_streams: usize,
     pub(super) subscribed_resources: usize,
+    /// Whether this process is told of changes for the session.
+    pub(super) is_active: bool,
 }
 
 impl Default for PushState {
@@ -41,6 +43,7 @@ impl Default for PushState {
             listener: None,
             open_streams: 0,
             subscribed_resources: 0,
+            is_active: true,
         }
     }
 }
@@ -63,7 +66,8 @@ impl PushChannel {
 
     /// Lets change notifications through: the client is ready for them.
     pub(super) fn activate_listener(&self) {
-        if let Some(listener) = &self.lock().listener {
+        let state = self.lock();
+        if let Some(listener) = state.listener.as_ref().filter(|_| state.is_active) {
             listener.activate();
         }
     }

@@ -41,9 +41,7 @@ pub(crate) fn unsubscribe(
     request: IncomingRequest<'_>,
 ) -> Result<(), RpcError> {
     let uri = read_params::<Unsubscribe>(request.request.params(), request.revision)?.uri;
-    if let Some(listener) = connection.listener() {
-        listener.unsubscribe(&uri);
-    }
+    connection.unsubscribe(&uri);
     connection.send_result::<Unsubscribe>(request, EmptyResult::new());
     Ok(())
 }

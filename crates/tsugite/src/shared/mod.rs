@@ -5,6 +5,7 @@
 //! - `outbound_queue`: messages waiting to be sent to one peer.
 //! - `panic`: turns a panic of a future into an error.
 //! - `principal`: the authenticated caller.
+//! - `seal`: seals state that clients carry or a store holds.
 //! - `settings_slot`: settings a server keeps for a transport.
 //! - `validate`: checks JSON against a JSON Schema.
 //! - `in_process`: a server in the same process, as the client sees it.
@@ -27,5 +28,6 @@ pub(crate) mod log;
 pub(crate) mod outbound_queue;
 pub(crate) mod panic;
 pub(crate) mod principal;
+pub(crate) mod seal;
 pub(crate) mod settings_slot;
 pub(crate) mod validate;

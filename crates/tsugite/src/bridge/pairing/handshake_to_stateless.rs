@@ -33,8 +33,8 @@ use crate::client::forwarded_request::ForwardedRequest;
 use crate::server::encode_result;
 use crate::server::layer::RequestParts;
 use crate::server::outgoing_requests::send_raw_request;
-use crate::server::random_id;
 use crate::shared::cancel_reason::CancelReason;
+use crate::shared::seal::random_id;
 
 /// Forwards a request, and answers what the server asks until there is a complete result.
 pub(super) async fn forward(request: SessionRequest<'_>) -> Result<RawJson, RpcError> {

@@ -16,9 +16,9 @@ use crate::server::duplicate_names::{duplicate_name_text, find_duplicate_name};
 use crate::server::incoming_request::IncomingRequest;
 use crate::server::principal::Principal;
 use crate::server::round::{Round, RoundHistory};
-use crate::server::seal::SealError;
 use crate::shared::json_digest::json_digest;
 use crate::shared::log;
+use crate::shared::seal::SealError;
 
 /// The request that a sealed state is bound to. It cannot be opened for another one.
 pub(crate) struct StateBinding {

@@ -11,9 +11,9 @@ use tsugite_core::revision::{UnsupportedByRevisionError, write_notification};
 use super::super::ask_error::AskError;
 use super::super::context::Context;
 use super::super::handler_error::HandlerError;
-use super::super::seal;
 use super::{Ask, into_accepted_content, read_elicit_result};
 use crate::era::Era;
+use crate::shared::seal;
 
 /// A web page the user is asked to open. Cheap to clone; keep it until the user is done there.
 ///

@@ -95,7 +95,7 @@ pub(super) async fn serve_connections<A: Accept>(
     }
     connections.0.abort();
     connections.0.wait_until_empty().await;
-    state.abort();
+    state.abort().await;
 }
 
 /// Aborts all connections when the future that serves them is dropped.

@@ -2,8 +2,6 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
@@ -11,11 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use crate::error::Chain;
-use crate::shared::log;
-use crate::store::{
-    Append, Batch, Committed, Conflict, LogLimits, Store, StoreError, StoreFuture, StoreScope, Write,
-};
+use super::event_logs::EventLogs;
+use super::log_writer::{AppendError, AppendFuture, LogTarget, NewEvents, append};
+use crate::store::Batch;
 
 /// The streams of a session that can be resumed.
 pub(super) struct SessionStreams {
@@ -33,10 +29,18 @@ impl SessionStreams {
         Self { base_id, next_id: 1, streams: HashMap::new(), finished: VecDeque::new() }
     }
 
-    /// Creates a stream for a request.
-    pub(super) fn create(&mut self, session: &str) -> Arc<EventStream> {
-        let number = self.base_id + u128::from(self.next_id);
-        self.next_id += 1;
+    /// The streams of a session that other replicas serve as well: their ids begin with the id of their replica, and the
+    /// stream for messages that belong to no request has the id 0 at all of them.
+    pub(super) fn shared() -> Self {
+        Self { base_id: 0, next_id: 1, streams: HashMap::new(), finished: VecDeque::new() }
+    }
+
+    /// Creates a stream for a request, with this id if it was reserved.
+    pub(super) fn create(&mut self, session: &str, reserved: Option<u128>) -> Arc<EventStream> {
+        let number = reserved.unwrap_or_else(|| {
+            self.next_id += 1;
+            self.base_id + u128::from(self.next_id - 1)
+        });
         self.insert(session, number)
     }
 
@@ -107,10 +111,9 @@ struct EventStreamState {
     current_reader: u64,
     finished: bool,
     waker: Option<Waker>,
+    /// Other replicas that send this stream to the client.
+    followers: Vec<String>,
 }
-
-/// Stores events in the log.
-pub(super) type AppendFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 impl EventStream {
     pub(super) fn id(&self) -> u128 {
@@ -155,6 +158,18 @@ impl EventStream {
         }
     }
 
+    /// Tells another replica of new events from now on.
+    pub(super) fn add_follower(&self, replica: String) {
+        let mut state = self.lock();
+        if !state.followers.contains(&replica) && state.followers.len() < MAX_FOLLOWERS {
+            state.followers.push(replica);
+        }
+    }
+
+    pub(super) fn followers(&self) -> Vec<String> {
+        self.lock().followers.clone()
+    }
+
     /// The number of the last event.
     pub(super) fn last_event(&self) -> u64 {
         self.lock().last_event
@@ -164,8 +179,8 @@ impl EventStream {
     pub(super) fn append_messages(
         &self,
         lines: Vec<u8>,
-        store: &Arc<dyn Store>,
-        limits: LogLimits,
+        ends: bool,
+        logs: &Arc<EventLogs>,
     ) -> (Events, Option<AppendFuture>) {
         let (first, count) = {
             let count = memchr::memchr_iter(b'\n', &lines).count() as u64;
@@ -177,72 +192,39 @@ impl EventStream {
         let mut text = Vec::with_capacity(lines.len() + 48 * usize::try_from(count).unwrap_or_default());
         write_events(&mut text, self.id, first, &lines);
         let events = Events { first, last: first + count - 1, text: Bytes::from(text) };
-        let appending = self.append_to_log(first, &Bytes::from(lines.into_boxed_slice()), store, limits);
-        (events, appending)
+        let lines = Bytes::from(lines.into_boxed_slice());
+        (events, self.append(logs, NewEvents { first, lines, ends }))
+    }
+
+    /// Ends the log without another event, for other replicas.
+    pub(super) fn end_log(&self, logs: &Arc<EventLogs>) -> Option<AppendFuture> {
+        logs.replica.as_ref()?;
+        let first = self.last_event() + 1;
+        self.append(logs, NewEvents { first, lines: Bytes::new(), ends: true })
     }
 
     /// The event that begins a stream: an id to resume with, without data.
-    pub(super) fn prime(
-        &self,
-        retry: Duration,
-        store: &Arc<dyn Store>,
-        limits: LogLimits,
-    ) -> (Bytes, Option<AppendFuture>) {
+    pub(super) fn prime(&self, retry: Duration, logs: &Arc<EventLogs>) -> (Bytes, Option<AppendFuture>) {
         let first = {
-            let mut state = self.lock();
-            state.last_event += 1;
-            state.last_event
+            let mut numbers = self.lock();
+            numbers.last_event += 1;
+            numbers.last_event
         };
-        let text = self.priming_event(first, retry);
+        let text = priming_event(self.id, first, retry);
         // It has no data to replay: an empty line. It is stored only so that other replicas know the stream.
-        let appending = match store.scope() {
-            StoreScope::Process => None,
-            StoreScope::Restart | StoreScope::Replicas => {
-                self.append_to_log(first, &Bytes::from_static(b"\n"), store, limits)
-            }
-        };
+        let lines = Bytes::from_static(b"\n");
+        let events = NewEvents { first, lines, ends: false };
+        let appending = logs.replica.as_ref().and_then(|_| self.append(logs, events));
         (text, appending)
     }
 
-    /// The text of an event without data.
-    pub(super) fn priming_event(&self, last: u64, retry: Duration) -> Bytes {
-        let mut text = Vec::new();
-        write_event_id(&mut text, self.id, last);
-        let mut rest = String::new();
-        let _ = write!(rest, "retry: {}\ndata: \n\n", retry.as_millis());
-        text.extend_from_slice(rest.as_bytes());
-        Bytes::from(text)
-    }
-
-    /// Appends events, one per line, to the log.
-    fn append_to_log(
-        &self,
-        mut first: u64,
-        lines: &Bytes,
-        store: &Arc<dyn Store>,
-        limits: LogLimits,
-    ) -> Option<AppendFuture> {
-        let mut pending = Vec::new();
-        for (data, count) in split_lines(lines, limits) {
-            let log = &*self.log_key;
-            let (first_of_part, ends) = (Some(first), false);
-            let append =
-                Append { log, owner: "", replaces: None, first: first_of_part, count, data, ends, limits };
-            first += count;
-            match store.commit(&[Write::Append(append)]) {
-                StoreFuture::Ready(appended) => log_append_error(appended),
-                StoreFuture::Pending(appended) => pending.push(appended),
-            }
-        }
-        if pending.is_empty() {
+    fn append(&self, logs: &Arc<EventLogs>, events: NewEvents) -> Option<AppendFuture> {
+        let target = LogTarget { log_key: &self.log_key, stream: self.id, followers: self.followers() };
+        let appending = append(logs, target, events);
+        if appending.is_none() {
             self.wake_reader();
-            return None;
         }
-        Some(Box::pin(async move {
-            for appended in pending {
-                log_append_error(appended.await);
-            }
-        }))
+        appending
     }
 
     /// Wakes the reader, which looks for more events.
@@ -258,38 +240,11 @@ impl EventStream {
     }
 }
 
-fn log_append_error(appended: Result<Result<Committed, Conflict>, StoreError>) {
-    match appended {
-        Ok(Ok(_)) => {}
-        Ok(Err(_)) => log::error!("an event could not be stored: the log has another owner"),
-        Err(error) => log::error!(error = %Chain(&*error), "an event could not be stored"),
-    }
-}
-
 /// Consecutive events of a stream, as they are sent.
 pub(super) struct Events {
     pub(super) first: u64,
     pub(super) last: u64,
     pub(super) text: Bytes,
-}
-
-/// Splits lines into parts of at most an eighth of the limits, with the number of lines of each. A store drops whole
-/// parts, so smaller ones keep more of the newest events.
-fn split_lines(lines: &Bytes, limits: LogLimits) -> Vec<(Bytes, u64)> {
-    let (max_events, max_bytes) = ((limits.max_events / 8).max(1), limits.max_bytes / 8);
-    let mut parts = Vec::with_capacity(1);
-    let (mut start, mut count, mut end) = (0, 0, 0);
-    for next in memchr::memchr_iter(b'\n', lines).map(|at| at + 1) {
-        if count == max_events || (count > 0 && next - start > max_bytes) {
-            parts.push((lines.slice(start..end), count));
-            (start, count) = (end, 0);
-        }
-        (count, end) = (count + 1, next);
-    }
-    if count > 0 {
-        parts.push((lines.slice(start..end), count));
-    }
-    parts
 }
 
 /// The events of a log after the event `after`, as they are sent.
@@ -353,18 +308,30 @@ pub(super) fn encode_events(lines: &[u8]) -> Bytes {
     Bytes::from(text)
 }
 
-/// Waits until events are stored, then wakes the reader.
+/// The text of an event without data.
+pub(super) fn priming_event(stream: u128, last: u64, retry: Duration) -> Bytes {
+    let mut text = Vec::new();
+    write_event_id(&mut text, stream, last);
+    let mut rest = String::new();
+    let _ = write!(rest, "retry: {}\ndata: \n\n", retry.as_millis());
+    text.extend_from_slice(rest.as_bytes());
+    Bytes::from(text)
+}
+
+/// Waits until events are stored, then wakes the reader. Events that could not be stored must not be sent.
 pub(super) fn poll_append(
     appending: &mut Option<AppendFuture>,
     stream: &EventStream,
     cx: &mut Context<'_>,
-) -> Poll<()> {
+) -> Poll<Result<(), AppendError>> {
     if let Some(appended) = appending {
-        if appended.as_mut().poll(cx).is_pending() {
-            return Poll::Pending;
-        }
+        let Poll::Ready(result) = appended.as_mut().poll(cx) else { return Poll::Pending };
         *appending = None;
+        result?;
         stream.wake_reader();
     }
-    Poll::Ready(())
+    Poll::Ready(Ok(()))
 }
+
+/// The most replicas that are told of new events of one stream.
+const MAX_FOLLOWERS: usize = 8;

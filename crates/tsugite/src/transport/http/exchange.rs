@@ -11,14 +11,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
+use tsugite_core::jsonrpc::{Id, write};
+use tsugite_core::revision::{Revision, RpcError};
 
-use super::event_stream::{AppendFuture, EventStream, encode_events, poll_append};
+use super::event_stream::{EventStream, encode_events, poll_append};
+use super::forwarding::SessionChange;
 use super::http_state::HttpState;
+use super::in_flight_record::{InFlightRecord, RegisterError};
+use super::log_writer::AppendFuture;
 use super::sessions::SessionGuard;
+use crate::server::ResponseWriter;
+use crate::server::in_flight::duplicate_id;
 use crate::server::limits::{CallerKey, Resource};
 use crate::server::response_writer::{ResponseSlot, WrittenResponse};
 use crate::shared::log;
 use crate::shared::outbound_queue::OutboundQueue;
+use crate::store::StoreError;
 
 /// The handler of a request, or of all requests of a batch.
 pub(super) type HttpHandlerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -99,30 +107,89 @@ pub(super) struct Resumable {
     session: SessionGuard,
     pub(super) stream: Option<Arc<EventStream>>,
     pub(super) pending_append: Option<AppendFuture>,
+    /// The request in the store, for other replicas.
+    record: Option<InFlightRecord>,
+    /// Whether the log was told that it has ended.
+    log_ended: bool,
+    /// The id of the request, if other replicas must know it.
+    request: Option<Id<'static>>,
+    /// The change of the session that the request makes.
+    change: Option<SessionChange>,
 }
 
 impl Resumable {
     pub(super) fn new(state: Arc<HttpState>, session: SessionGuard) -> Self {
-        Self { state, session, stream: None, pending_append: None }
+        Self {
+            state,
+            session,
+            stream: None,
+            pending_append: None,
+            record: None,
+            log_ended: false,
+            request: None,
+            change: None,
+        }
+    }
+
+    /// Sets what other replicas must know of the request.
+    pub(super) fn set_request(&mut self, id: Id<'static>, change: Option<SessionChange>) {
+        (self.request, self.change) = (Some(id), change);
+    }
+
+    /// Registers the request in the store. Other replicas refuse its id then, and find it when its client cancels it.
+    async fn register(&mut self) -> Result<(), RegisterError> {
+        if let Some(id) = &self.request {
+            self.record = InFlightRecord::register(&self.state, &self.session, id).await?;
+        }
+        Ok(())
     }
 
     pub(super) fn stream(&mut self) -> Arc<EventStream> {
-        let session = &self.session;
-        self.stream.get_or_insert_with(|| session.with_streams(|streams, id| streams.create(id))).clone()
+        let (session, state) = (&self.session, &self.state);
+        let reserved = || match &self.record {
+            Some(record) => Some(record.stream()),
+            None => state.reserve_stream(),
+        };
+        self.stream
+            .get_or_insert_with(|| session.with_streams(|streams, id| streams.create(id, reserved())))
+            .clone()
     }
 
     /// Makes events of messages and appends them to the log.
-    fn append_messages(&mut self, lines: Vec<u8>) -> Bytes {
-        let (events, append) =
-            self.stream().append_messages(lines, &self.state.store, self.state.log_limits());
+    fn append_messages(&mut self, lines: Vec<u8>, ends: bool) -> Bytes {
+        let (events, append) = self.stream().append_messages(lines, ends, &self.state.logs);
         self.pending_append = append;
+        self.log_ended = ends;
         events.text
+    }
+
+    /// Ends the log of a request that gets no response. One that this process cuts off gets an error.
+    fn end_log(&self, stream: &EventStream) -> Option<AppendFuture> {
+        match &self.request {
+            Some(id) if self.state.is_aborting() => {
+                let revision = self.session.revision.unwrap_or(Revision::NEWEST);
+                let error = RpcError::internal_with_message(CUT_OFF).to_error_object(revision);
+                let mut line = Vec::new();
+                write::error(&mut line, Some(id), revision.writes_null_id(), &error);
+                line.push(b'\n');
+                stream.append_messages(line, true, &self.state.logs).1
+            }
+            Some(_) | None => stream.end_log(&self.state.logs),
+        }
     }
 
     /// Marks the stream as finished.
     fn finish(&mut self) {
         if let Some(stream) = self.stream.take() {
             stream.set_finished();
+            if !self.log_ended
+                && let (Some(end), Ok(runtime)) =
+                    (self.end_log(&stream), tokio::runtime::Handle::try_current())
+            {
+                self.state.spawn_detached(&runtime, None, async move {
+                    let _ = end.await;
+                });
+            }
             let max_logs = self.state.http.max_logs_per_session;
             let expired = self.session.with_streams(|streams, _| streams.finish(stream.id(), max_logs));
             self.state.delete_logs(expired);
@@ -157,7 +224,54 @@ impl Exchange {
     pub(super) fn make_events(&mut self, lines: Vec<u8>) -> Bytes {
         match &mut self.resumable {
             None => encode_events(&lines),
-            Some(resumable) => resumable.append_messages(lines),
+            Some(resumable) => {
+                let ends = self.handler.is_none() && self.output.is_empty();
+                resumable.append_messages(lines, ends)
+            }
+        }
+    }
+
+    /// Registers a request that is not done at once, for other replicas. In an error the handler is dropped.
+    pub(super) async fn register(&mut self, revision: Revision) -> Result<(), RegisterError> {
+        let Some(resumable) = &mut self.resumable else { return Ok(()) };
+        let registered = resumable.register().await;
+        if registered.is_err() {
+            self.handler = None;
+            drop(self.output.take_outcome());
+        }
+        if let (Err(RegisterError::DuplicateId), Some(id)) = (&registered, &resumable.request) {
+            let writer = ResponseWriter::with_slot(self.output.queue.clone(), self.output.response.clone());
+            writer.send_error(Some(id), &duplicate_id(id), revision);
+        }
+        registered
+    }
+
+    /// Whether the request changes its session in the store.
+    pub(super) fn changes_session(&self) -> bool {
+        self.resumable.as_ref().is_some_and(|resumable| resumable.change.is_some())
+    }
+
+    /// Stores the change that the request made.
+    pub(super) async fn store_change(&mut self) -> Result<(), StoreError> {
+        let Some(resumable) = &mut self.resumable else { return Ok(()) };
+        match resumable.change.take() {
+            Some(change) => change.store(&resumable.state, &resumable.session).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Whether events wait to be stored.
+    pub(super) fn has_pending_append(&self) -> bool {
+        self.resumable.as_ref().is_some_and(|resumable| resumable.pending_append.is_some())
+    }
+
+    /// Drops the handler and its messages: nothing more can be sent.
+    pub(super) fn abort(&mut self) {
+        self.handler = None;
+        drop(self.output.take_outcome());
+        if let Some(resumable) = &mut self.resumable {
+            // The log belongs to another replica, or cannot be written.
+            resumable.log_ended = true;
         }
     }
 
@@ -259,8 +373,13 @@ impl Future for DetachedRequest {
         let this = &mut *self;
         let mut was_polled = false;
         loop {
-            if let Some(stream) = &this.resumable.stream {
-                ready!(poll_append(&mut this.resumable.pending_append, stream, cx));
+            if let Some(stream) = &this.resumable.stream
+                && ready!(poll_append(&mut this.resumable.pending_append, stream, cx)).is_err()
+            {
+                this.handler = None;
+                this.resumable.log_ended = true;
+                this.resumable.finish();
+                return Poll::Ready(());
             }
             // Once per poll, so that a handler that always has another message does not starve other tasks.
             if !std::mem::replace(&mut was_polled, true) {
@@ -275,7 +394,8 @@ impl Future for DetachedRequest {
             if !lines.is_empty() {
                 // Without a stream the client has no event id to resume with.
                 if this.resumable.stream.is_some() {
-                    drop(this.resumable.append_messages(lines));
+                    let ends = this.handler.is_none() && this.output.is_empty();
+                    drop(this.resumable.append_messages(lines, ends));
                 }
                 continue;
             }
@@ -292,6 +412,10 @@ impl Future for DetachedRequest {
     }
 }
 
+/// The message of the error for a request that is cut off.
+const CUT_OFF: &str =
+    "Internal error: the server was stopped while the request ran; the request may have run";
+
 /// How long messages are held back at most.
 ///
 /// 100 notifications of a handler that yields after each one, on 4 connections, cost 4.0 times the CPU of a bare hyper
@@ -304,11 +428,7 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
-    use tsugite_core::jsonrpc::Id;
-    use tsugite_core::revision::{Revision, RpcError};
-
     use super::*;
-    use crate::server::ResponseWriter;
 
     const MESSAGE: &[u8] = b"{}";
 

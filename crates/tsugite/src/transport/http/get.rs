@@ -8,13 +8,14 @@ use tsugite_core::session::http::{
     DeleteDecision, GetDecision, GetHeaders, OptionalHeader, decide_delete, decide_get,
 };
 
-use super::event_stream::{encode_log, log_key, parse_event_id};
+use super::event_stream::{encode_log, log_key, parse_event_id, priming_event};
 use super::http_state::HttpState;
 use super::named_session::NamedSession;
 use super::request_head::RequestHead;
 use super::response_body::HttpBody;
-use super::responses::{StatusError, empty, http_error, sse, status_error};
+use super::responses::{StatusError, empty, http_error, sse, store_unavailable, unknown_event};
 use super::sessions::SessionGuard;
+use super::shared_get;
 use super::sse_body::{ResumedSseBody, StandaloneSseBody, kept_batches};
 use crate::server::limits::CallerKey;
 
@@ -31,15 +32,24 @@ pub(super) async fn get(
         has_last_event_id: resumes,
     };
     match (decide_get(&state.policy, &headers), session.into_guard()) {
-        (GetDecision::Stream(revision), Some(session)) => {
-            open_stream(state, session, head.caller_key(), revision).await
-        }
+        (GetDecision::Stream(revision), Some(session)) => match &state.replica {
+            None => open_stream(state, session, head.caller_key(), revision).await,
+            Some(replica) => {
+                shared_get::open_stream(state, replica, session, head.caller_key(), revision).await
+            }
+        },
         (GetDecision::Resume(revision), Some(session)) => {
             let event = match head.mcp.last_event_id.to_text() {
                 OptionalHeader::Present(id) => parse_event_id(id),
                 OptionalHeader::Absent | OptionalHeader::Ambiguous => None,
             };
-            resume(state, session, head.caller_key(), event, revision.primes_streams()).await
+            match &state.replica {
+                None => resume(state, session, head.caller_key(), event, revision.primes_streams()).await,
+                Some(replica) => {
+                    let caller = head.caller_key();
+                    shared_get::resume(state, replica, session, caller, event, revision).await
+                }
+            }
         }
         (GetDecision::Reject(error), _) => http_error(&error, None, allowed_methods(state)),
         // Only a session that was found is streamed or resumed.
@@ -63,10 +73,7 @@ async fn open_stream(
     let stream = session.with_streams(|streams, id| streams.standalone(id));
     let mut first = None;
     if revision.primes_streams() {
-        let (event, append) = stream.prime(state.http.retry_interval, &state.store, state.log_limits());
-        if let Some(append) = append {
-            append.await;
-        }
+        let (event, _) = stream.prime(state.http.retry_interval, &state.logs);
         first = Some(event);
     }
     sse(HttpBody::sse(StandaloneSseBody::new(state.clone(), session, stream, first, None, permit)))
@@ -80,35 +87,19 @@ async fn resume(
     named: Option<(u128, u64)>,
     primes: bool,
 ) -> Response<HttpBody> {
-    let unknown = || {
-        let text =
-            "`Last-Event-ID` is not a stored event of this session; open a new stream without the header";
-        status_error(StatusCode::BAD_REQUEST, text)
-    };
-    let Some((number, after)) = named else { return unknown() };
+    let Some((number, after)) = named else { return unknown_event() };
     let (stream, standalone) =
         session.with_streams(|streams, _| (streams.find(number), streams.is_standalone(number)));
-    let shared = state.is_shared();
-    let stream = match stream.filter(|stream| after <= stream.last_event()) {
-        Some(stream) => stream,
-        // The standalone stream of another replica continues as the one of this replica.
-        None if standalone && shared => session.with_streams(|streams, id| streams.standalone(id)),
-        None if shared => {
-            return replay_from_store(state, &session, number, after).await.unwrap_or_else(unknown);
-        }
-        None => return unknown(),
-    };
+    let Some(stream) = stream.filter(|stream| after <= stream.last_event()) else { return unknown_event() };
     // Repeats the id, so that a client that is cut off again before the next event can still resume.
-    let primed = primes
-        .then(|| stream.priming_event(after, state.http.retry_interval))
-        .filter(|_| stream.id() == number);
+    let primed = primes.then(|| priming_event(number, after, state.http.retry_interval));
     let last = stream.last_event();
-    let read = state.store.read_log(&log_key(session.id().as_str(), number), after).await;
+    let read = state.store.read_log(&log_key(session.log_name(), number), after).await;
     let missed = match kept_batches(read) {
         Some(missed) => missed,
         // No event followed, so none was missed, even if the log has expired.
-        _ if stream.id() == number && last == after => Vec::new(),
-        _ => return unknown(),
+        None if last == after => Vec::new(),
+        None => return unknown_event(),
     };
     let open = match state.open_stream(caller) {
         Ok(open) => open,
@@ -122,24 +113,8 @@ async fn resume(
         (true, primed) => primed,
         (false, _) => Some(encode_log(number, &missed, after)),
     };
-    let after = missed.last().map_or(after, |missed| missed.last);
-    // Another replica numbers its events independently.
-    let after = (stream.id() == number).then_some(after);
+    let after = Some(missed.last().map_or(after, |missed| missed.last));
     sse(HttpBody::sse(StandaloneSseBody::new(state.clone(), session, stream, first, after, open)))
-}
-
-/// Replays the events that another replica has stored so far. The client resumes again for later ones.
-async fn replay_from_store(
-    state: &HttpState,
-    session: &SessionGuard,
-    number: u128,
-    after: u64,
-) -> Option<Response<HttpBody>> {
-    if !state.is_shared() {
-        return None;
-    }
-    let read = state.store.read_log(&log_key(session.id().as_str(), number), after).await;
-    Some(sse(HttpBody::full(encode_log(number, &kept_batches(read)?, after))))
 }
 
 /// Ends a session.
@@ -150,10 +125,10 @@ pub(super) async fn delete(
 ) -> Response<HttpBody> {
     let headers = head.mcp.with_session(&session);
     match (decide_delete(&state.policy, &headers), session.into_guard()) {
-        (DeleteDecision::EndSession, Some(session)) => {
-            state.end_session(&session).await;
-            empty(StatusCode::OK)
-        }
+        (DeleteDecision::EndSession, Some(session)) => match state.end_session(&session).await {
+            Ok(()) => empty(StatusCode::OK),
+            Err(error) => store_unavailable(&*error),
+        },
         (DeleteDecision::Reject(error), _) => http_error(&error, None, allowed_methods(state)),
         (DeleteDecision::EndSession, None) => empty(StatusCode::NOT_FOUND),
     }

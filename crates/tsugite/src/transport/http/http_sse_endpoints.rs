@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use http::{Response, StatusCode};
 use ring::rand::{SecureRandom, SystemRandom};
+use serde::{Deserialize, Serialize};
 use tsugite_core::base64;
 use tsugite_core::jsonrpc::{Incoming, Message, parse};
 use tsugite_core::session::http::{decide_http_sse, decide_http_sse_discover};
@@ -14,18 +15,23 @@ use tsugite_core::session::request_meta::{RequestMeta, parse_with_meta};
 use super::http_state::HttpState;
 use super::request_head::RequestHead;
 use super::response_body::HttpBody;
-use super::responses::{StatusError, empty, http_error, parse_error, sse, status_error};
+use super::responses::{StatusError, empty, http_error, parse_error, sse, status_error, store_unavailable};
+use super::shared_session::{SESSION_FIELD, http_sse_key};
 use super::sse_body::{KeepAlive, SseBody};
+use crate::replica::{ReplicaMessage, digest};
 use crate::server::connection::ServerConnection;
 use crate::server::dispatch::ReceivedRequest;
 use crate::server::incoming_request::{IncomingRequest, Tracking};
 use crate::server::limits::LimitPermit;
 use crate::server::pending::PendingRequest;
 use crate::server::principal::Caller;
-use crate::server::{DeclaredCapabilities, Headers, ResponseWriter};
+use crate::server::{DeclaredCapabilities, Headers, Principal, ResponseWriter};
+use crate::shared::principal::is_same_caller;
+use crate::store::{Precondition, Recipient, StoreError, Write};
 
 /// Opens a stream: its first event says where to post, all messages of the server follow.
-pub(super) fn open_stream(state: &Arc<HttpState>, head: &RequestHead) -> Response<HttpBody> {
+pub(super) async fn open_stream(state: Arc<HttpState>, head: RequestHead) -> Response<HttpBody> {
+    let (state, head) = (&state, &head);
     let Some(paths) = &state.http.http_sse_paths else { return empty(StatusCode::NOT_FOUND) };
     let messages = &paths.messages;
     if let Err(error) = decide_http_sse(&state.policy) {
@@ -56,7 +62,11 @@ pub(super) fn open_stream(state: &Arc<HttpState>, head: &RequestHead) -> Respons
         &state.limits,
     );
     connection.outbox();
+    if let Err(error) = store_session(state, &id, &connection).await {
+        return store_unavailable(&*error);
+    }
     state.http_sse_sessions.insert(id.clone(), connection.clone());
+    state.start_sweeper();
     let first = Some(Bytes::from(format!("event: endpoint\ndata: {messages}?sessionId={id}\n\n")));
     sse(HttpBody::sse(HttpSseBody {
         keep_alive: KeepAlive::new(state),
@@ -68,15 +78,101 @@ pub(super) fn open_stream(state: &Arc<HttpState>, head: &RequestHead) -> Respons
     }))
 }
 
-/// Finds the connection that a POST names.
-pub(super) fn find_connection(
-    state: &HttpState,
-    head: &RequestHead,
-) -> Result<Arc<ServerConnection>, StatusError> {
+/// The session that a POST names.
+pub(super) enum HttpSseSession {
+    Local(Arc<ServerConnection>),
+    /// Perhaps at another replica, under this name in the store.
+    Elsewhere(String),
+}
+
+/// Finds the session that a POST names.
+pub(super) fn find_session(state: &HttpState, head: &RequestHead) -> Result<HttpSseSession, StatusError> {
     let query = head.uri.query().unwrap_or_default();
     let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId="));
     let found = id.and_then(|id| state.http_sse_sessions.find(id, head.principal.as_ref()));
-    found.ok_or(StatusError::new(StatusCode::NOT_FOUND, "Session not found"))
+    match (found, id) {
+        (Some(connection), _) => Ok(HttpSseSession::Local(connection)),
+        (None, Some(id)) if state.is_shared() && id.len() <= MAX_ID => {
+            Ok(HttpSseSession::Elsewhere(digest(id.as_bytes())))
+        }
+        (None, _) => Err(session_not_found()),
+    }
+}
+
+fn session_not_found() -> StatusError {
+    StatusError::new(StatusCode::NOT_FOUND, "Session not found")
+}
+
+/// A session as it is stored: the replica that has its stream, and the caller who opened it.
+#[derive(Serialize, Deserialize)]
+struct HttpSseRecord {
+    replica: String,
+    principal: Option<(String, String)>,
+}
+
+/// Stores a new session, so that other replicas can pass its messages on.
+async fn store_session(state: &HttpState, id: &str, connection: &ServerConnection) -> Result<(), StoreError> {
+    let Some(replica) = &state.replica else { return Ok(()) };
+    replica.start();
+    let principal = connection.caller.principal.as_ref();
+    let record = HttpSseRecord {
+        replica: replica.name().to_owned(),
+        principal: principal.map(|principal| (principal.issuer().to_owned(), principal.subject().to_owned())),
+    };
+    let key = http_sse_key(&digest(id.as_bytes()));
+    let write = Write::Set {
+        key: &key,
+        field: SESSION_FIELD,
+        value: replica.seal(&key, SESSION_FIELD, &serde_json::to_vec(&record)?)?,
+        precondition: Precondition::None,
+        ttl: state.session_ttl(),
+    };
+    state.store.commit(&[write]).await?.map(drop).map_err(|_| "the session exists already".into())
+}
+
+/// Stores a message for the replica that has the stream of its session.
+pub(super) async fn forward_message(
+    state: &HttpState,
+    name: &str,
+    caller: &Caller,
+    bytes: &[u8],
+) -> Response<HttpBody> {
+    if let Err(wrong) = parse(bytes, &state.config.limits) {
+        return parse_error(&wrong, state.config.revisions.error_fallback());
+    }
+    let Some(replica) = &state.replica else { return session_not_found().into() };
+    let key = http_sse_key(name);
+    let fields = match state.store.read(&key, &[SESSION_FIELD]).await {
+        Ok(fields) => fields.unwrap_or_default(),
+        Err(error) => return store_unavailable(&*error),
+    };
+    let sealed = fields.into_iter().next().flatten();
+    let record = sealed.and_then(|field| {
+        let plain = replica.open(&key, SESSION_FIELD, &field.value)?;
+        serde_json::from_slice::<HttpSseRecord>(&plain).ok()
+    });
+    let Some(record) = record else { return session_not_found().into() };
+    let opener = record.principal.map(|(issuer, subject)| Principal::new(subject).with_issuer(issuer));
+    if !is_same_caller(opener.as_ref(), caller.principal.as_ref()) {
+        return session_not_found().into();
+    }
+    let message = String::from_utf8_lossy(bytes).into_owned();
+    let message = ReplicaMessage::HttpSseMessage { session: name.to_owned(), message };
+    let Some(write) = replica.send(Recipient::Replica(&record.replica), &message) else {
+        return session_not_found().into();
+    };
+    match state.store.commit(&[write]).await {
+        Ok(_) => empty(StatusCode::ACCEPTED),
+        Err(error) => store_unavailable(&*error),
+    }
+}
+
+/// Handles a message that another replica has received.
+pub(super) async fn handle_forwarded(state: &HttpState, name: &str, bytes: &[u8]) {
+    if let Some(connection) = state.http_sse_sessions.find_by_digest(name) {
+        let caller = connection.caller.clone();
+        drop(handle_message(state, &connection, &caller, bytes).await);
+    }
 }
 
 /// Handles a message of a caller. The response is sent on the stream.
@@ -165,5 +261,12 @@ impl Drop for HttpSseBody {
     fn drop(&mut self) {
         self.state.http_sse_sessions.remove(&self.id);
         self.connection.abort_all();
+        if let (true, Ok(runtime)) = (self.state.is_shared(), tokio::runtime::Handle::try_current()) {
+            let (store, key) = (self.state.store.clone(), http_sse_key(&digest(self.id.as_bytes())));
+            runtime.spawn(async move { store.commit(&[Write::Delete { key: &key }]).await.map(drop) });
+        }
     }
 }
+
+/// The longest id of a session that is looked up.
+const MAX_ID: usize = 128;

@@ -8,31 +8,23 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tsugite_core::jsonrpc::{Incoming, Message, RawJson, parse};
-use tsugite_core::protocol::logging::Level;
 use tsugite_core::session::http::HttpPolicy;
 
 use super::HttpSettings;
+use super::event_logs::EventLogs;
 use super::event_stream::EventStream;
 use super::http_settings::Http;
 use super::http_sse_sessions::HttpSseSessions;
-use super::maybe_ready::MaybeReady;
-use super::named_session::{NamedSession, SessionIdHeader};
-use super::sessions::{HttpSession, SessionId, Sessions};
-use crate::bus::BusEvent;
-use crate::error::Chain;
+use super::sessions::Sessions;
+use crate::replica::Replica;
 use crate::server::connection::{ConnectionScope, ServerConnection};
 use crate::server::limits::{CallerKey, LimitError, LimitPermit, Limits, Resource};
 use crate::server::principal::Caller;
-use crate::server::{Config, Principal, ResponseWriter, Server};
+use crate::server::{Config, ResponseWriter, Server};
 use crate::shared::log;
-use crate::shared::principal::is_same_caller;
-use crate::store::{
-    Committed, Conflict, LogLimits, Precondition, Store, StoreError, StoreFuture, StoreScope, Write,
-};
+use crate::store::{Store, StoreFuture, Write};
 
 /// The state of a server that is served over HTTP.
 pub(crate) struct HttpState {
@@ -50,11 +42,15 @@ pub(crate) struct HttpState {
     /// The configuration for HTTP+SSE, which has no requests of the stateless era.
     pub(super) http_sse_config: Arc<Config>,
     pub(super) store: Arc<dyn Store>,
+    /// Set if the store outlives the process.
+    pub(super) replica: Option<Arc<Replica>>,
+    pub(super) logs: Arc<EventLogs>,
     /// The address that the listener is bound to, unless it is unspecified.
     pub(super) local_ip: OnceLock<IpAddr>,
     /// The time that the idle times of connections are measured from.
     pub(super) started_at: Instant,
     closing: AtomicBool,
+    aborting: AtomicBool,
     /// The number of requests that continue without a connection.
     detached_requests: AtomicUsize,
     detached_finished: Notify,
@@ -64,7 +60,9 @@ pub(crate) struct HttpState {
 impl HttpState {
     pub(super) fn new(server: &Server) -> Arc<Self> {
         let config = server.shared.config();
-        let HttpSettings { http, store } = config.http.get();
+        let HttpSettings { http } = config.http.get();
+        let (store, replica) = (config.store.clone(), server.shared.replica().cloned());
+        let logs = EventLogs::new(store.clone(), replica.clone(), &http);
         let limits = Limits::new(http.limits());
         let mut policy = HttpPolicy::new(config.revisions);
         policy.sessions = http.sessions;
@@ -91,160 +89,35 @@ impl HttpState {
             sessions: Sessions::new(),
             http_sse_sessions: HttpSseSessions::default(),
             store,
+            replica,
+            logs,
             local_ip: OnceLock::new(),
             started_at: Instant::now(),
             closing: AtomicBool::new(false),
+            aborting: AtomicBool::new(false),
             detached_requests: AtomicUsize::new(0),
             detached_finished: Notify::new(),
             sweeper_started: AtomicBool::new(false),
         });
-        state.subscribe_to_bus();
+        state.receive_replica_messages();
         state
     }
 
-    /// Whether other replicas see the store.
+    /// Whether sessions are in a store that outlives the process.
     pub(super) fn is_shared(&self) -> bool {
-        self.store.scope() == StoreScope::Replicas
+        self.replica.is_some()
     }
 
-    pub(super) fn log_limits(&self) -> LogLimits {
-        // Finished streams are deleted after their TTL; the store removes those of a replica that crashed.
-        let age = self.http.log_ttl.saturating_add(Duration::from_secs(24 * 60 * 60));
-        LogLimits {
-            max_events: self.http.max_log_events as u64,
-            max_bytes: self.http.max_log_bytes,
-            ttl: age,
-        }
+    /// The time to live of a session's record. It is refreshed once in a quarter of it, so that a session lives at least for
+    /// its idle timeout.
+    pub(super) fn session_ttl(&self) -> Duration {
+        self.http.session_idle_timeout.saturating_mul(4) / 3
     }
 
-    /// Receives from other replicas: sessions that ended there, responses that arrived there.
-    fn subscribe_to_bus(self: &Arc<Self>) {
-        let state = Arc::downgrade(self);
-        self.server.shared.feed.bus.subscribe(move |event| {
-            let Some(state) = state.upgrade() else { return false };
-            match event {
-                BusEvent::SessionEnded { session } => {
-                    if let Some(session) =
-                        SessionId::parse(session.as_bytes()).and_then(|id| state.sessions.get(&id))
-                    {
-                        state.delete_logs(state.sessions.remove(&session));
-                    }
-                }
-                BusEvent::ClientResponse { session, response } => {
-                    let session = SessionId::parse(session.as_bytes()).and_then(|id| state.sessions.get(&id));
-                    if let (Some(session), Ok(Incoming::Single(Message::Response(response)))) =
-                        (session, parse(response.as_bytes(), &state.config.limits))
-                    {
-                        session.connection.outgoing_requests().receive_response(response);
-                    }
-                }
-                BusEvent::ListsChanged { .. } | BusEvent::ResourceUpdated { .. } => {}
-            }
-            true
-        });
-    }
-
-    /// Stores a session for other replicas.
-    pub(super) fn persist_session(&self, session: &HttpSession) -> StoreFuture<()> {
-        let Some((revision, initialize_params, level)) = session.connection.snapshot() else {
-            return StoreFuture::Ready(());
-        };
-        let principal = session.connection.caller.principal.as_ref();
-        let record = SessionRecord {
-            revision: revision.as_str().to_owned(),
-            initialize_params,
-            level,
-            principal: principal
-                .map(|principal| (principal.issuer().to_owned(), principal.subject().to_owned())),
-        };
-        let Ok(record) = RawJson::from_value(&record) else { return StoreFuture::Ready(()) };
-        let age = self.http.session_idle_timeout.saturating_mul(2);
-        let log_error = |stored: Result<Result<Committed, Conflict>, StoreError>| {
-            if let Err(error) = stored {
-                log::error!(error = %Chain(&*error), "a session could not be stored");
-            }
-        };
-        let (key, value) = (session_key(session.id()), record.text().to_owned().into());
-        let (field, precondition) = (SESSION_FIELD, Precondition::None);
-        match self.store.commit(&[Write::Set { key: &key, field, value, precondition, ttl: age }]) {
-            StoreFuture::Ready(stored) => {
-                log_error(stored);
-                StoreFuture::Ready(())
-            }
-            StoreFuture::Pending(stored) => {
-                StoreFuture::Pending(Box::pin(async move { log_error(stored.await) }))
-            }
-        }
-    }
-
-    /// Finds the session that a request names. A shared store is asked only if this replica does not have the session.
-    pub(super) fn find_session(
-        self: &Arc<Self>,
-        named: SessionIdHeader,
-        caller: Option<&Principal>,
-    ) -> MaybeReady<NamedSession> {
-        let id = match named {
-            SessionIdHeader::Absent => return MaybeReady::Ready(NamedSession::Absent),
-            SessionIdHeader::Invalid => return MaybeReady::Ready(NamedSession::Unknown),
-            SessionIdHeader::Id(id) => id,
-        };
-        if !self.is_shared() || self.sessions.contains(&id) {
-            return MaybeReady::Ready(self.find_local_session(&id, caller));
-        }
-        let (state, caller) = (self.clone(), caller.cloned());
-        MaybeReady::pending(async move {
-            state.restore_session(id, caller.as_ref()).await;
-            state.find_local_session(&id, caller.as_ref())
-        })
-    }
-
-    fn find_local_session(&self, id: &SessionId, caller: Option<&Principal>) -> NamedSession {
-        let session = self.sessions.acquire(id, caller);
-        let found = session.and_then(|session| session.revision.map(|revision| (session, revision)));
-        found.map_or(NamedSession::Unknown, |(session, revision)| NamedSession::Found(session, revision))
-    }
-
-    /// Takes over a session that began at another replica, if the store has it and it belongs to the caller.
-    async fn restore_session(self: &Arc<Self>, id: SessionId, caller: Option<&Principal>) {
-        let record = match self.store.read(&session_key(&id), &[SESSION_FIELD]).await {
-            Ok(fields) => fields.and_then(|fields| {
-                let field = fields.into_iter().next().flatten()?;
-                serde_json::from_str::<SessionRecord>(std::str::from_utf8(&field.value).ok()?).ok()
-            }),
-            Err(error) => {
-                log::error!(error = %Chain(&*error), "a session could not be looked up");
-                None
-            }
-        };
-        let Some(record) = record else { return };
-        let opener = record.principal.map(|(issuer, subject)| Principal::new(subject).with_issuer(issuer));
-        let belongs = is_same_caller(opener.as_ref(), caller);
-        let (Ok(revision), true) = (record.revision.parse(), belongs) else { return };
-        let connection = ServerConnection::with_limits(
-            &self.server,
-            self.config.clone(),
-            Caller { principal: caller.cloned(), ..Caller::default() },
-            &self.limits,
-        );
-        connection.restore(revision, record.initialize_params, record.level);
-        let key = CallerKey::of_caller(&connection.caller);
-        match self.limits.acquire(key, Some(Resource::Session), connection.session_bytes()) {
-            Ok(permit) => {
-                self.sessions.insert_restored(id, connection, permit);
-                self.start_sweeper();
-            }
-            Err(_) => log::warn!("a session of another replica was not taken over: session limit reached"),
-        }
-    }
-
-    /// Ends a session at all replicas.
-    pub(super) async fn end_session(&self, session: &HttpSession) {
-        self.delete_logs(self.sessions.remove(session));
-        if self.is_shared() {
-            drop(self.store.take(&session_key(session.id())).await);
-            let session = session.id().as_str().to_owned();
-            self.server.shared.feed.bus.publish(BusEvent::SessionEnded { session });
-        }
+    /// Reserves the id of a stream, if other replicas may see it.
+    pub(super) fn reserve_stream(&self) -> Option<u128> {
+        let replica = self.replica.as_ref()?;
+        Some(u128::from(replica.id()) << 64 | u128::from(replica.next_number()))
     }
 
     /// Counts an open stream of a caller.
@@ -254,6 +127,10 @@ impl HttpState {
 
     /// Deletes the logs of streams that can no longer be resumed.
     pub(super) fn delete_logs(&self, streams: Vec<Arc<EventStream>>) {
+        // Other replicas may need them. They expire by themselves.
+        if self.is_shared() {
+            return;
+        }
         for stream in streams {
             let deletion = Write::DeleteLog { log: &stream.log_key };
             if let StoreFuture::Pending(deletion) = self.store.commit(&[deletion])
@@ -294,18 +171,7 @@ impl HttpState {
                 let expired = state.sessions.remove_idle(state.http.session_idle_timeout, state.http.log_ttl);
                 state.delete_logs(expired);
                 state.store.purge_expired();
-                if state.is_shared() {
-                    let (mut writes, now) = (Vec::new(), Instant::now());
-                    state.sessions.for_each(|session| {
-                        // Used since the last sweep, or since the one before in case that sweep was late.
-                        if session.idle_time(now) <= every.saturating_mul(2) {
-                            writes.push(state.persist_session(session));
-                        }
-                    });
-                    for write in writes {
-                        write.await;
-                    }
-                }
+                state.refresh_active_sessions().await;
             }
         }));
     }
@@ -336,32 +202,33 @@ impl HttpState {
         }
     }
 
-    /// Ends all streams and sessions.
-    pub(super) fn abort(&self) {
+    /// Ends all streams and sessions of this process. Sessions in a store continue at other replicas, and the streams of
+    /// requests that are cut off end with an error there.
+    pub(super) async fn abort(&self) {
+        self.aborting.store(true, Ordering::Release);
         self.close();
         self.sessions.for_each(|session| self.delete_logs(self.sessions.remove(session)));
+        if let Some(replica) = &self.replica {
+            if tokio::time::timeout(STORE_GRACE, self.wait_for_detached()).await.is_err() {
+                log::warn!("the store did not take the end of all requests in time");
+            }
+            replica.stop().await;
+        }
     }
-}
 
-/// A session as it is stored for other replicas.
-#[derive(Serialize, Deserialize)]
-struct SessionRecord {
-    revision: String,
-    initialize_params: RawJson,
-    level: Level,
-    principal: Option<(String, String)>,
-}
-
-const SESSION_FIELD: &str = "session";
-
-fn session_key(id: &SessionId) -> String {
-    format!("session/{}", id.as_str())
+    /// Whether requests are cut off.
+    pub(super) fn is_aborting(&self) -> bool {
+        self.aborting.load(Ordering::Acquire)
+    }
 }
 
 /// Boxes a task, so that `tokio::spawn` is compiled once for all of them.
 fn boxed(task: impl Future<Output = ()> + Send + 'static) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(task)
 }
+
+/// How long the store may take at the end.
+const STORE_GRACE: Duration = Duration::from_secs(3);
 
 struct DetachedGuard(Arc<HttpState>);
 

@@ -22,15 +22,20 @@ mod descriptor_limit;
 #[cfg(not(unix))]
 #[path = "no_descriptor_limit.rs"]
 mod descriptor_limit;
+mod event_logs;
 mod event_stream;
 mod exchange;
+mod forwarding;
 mod get;
 mod headers;
 mod http_settings;
 mod http_sse_endpoints;
 mod http_sse_sessions;
 mod http_state;
+mod in_flight_record;
 mod listener;
+mod log_follower;
+mod log_writer;
 mod maybe_ready;
 mod named_session;
 #[cfg(not(feature = "tls"))]
@@ -39,12 +44,17 @@ mod no_tls;
 mod only_http1;
 mod post;
 mod post_response;
+mod push_log;
+mod replica_messages;
 mod request_body;
 mod request_head;
 mod response_body;
 mod responses;
 mod service;
 mod sessions;
+mod shared_get;
+mod shared_session;
+mod shared_sessions;
 mod sse_body;
 #[cfg(feature = "tls")]
 mod tls;
@@ -74,18 +84,16 @@ pub use unix_listener::HttpUnixListener;
 use std::sync::Arc;
 
 use crate::Server;
-use crate::store::{MemoryStore, Store};
 
 /// The HTTP settings of a server.
 #[derive(Clone)]
 struct HttpSettings {
     http: Arc<Http>,
-    store: Arc<dyn Store>,
 }
 
 impl Default for HttpSettings {
     fn default() -> Self {
-        Self { http: Arc::new(Http::new()), store: Arc::new(MemoryStore::new()) }
+        Self { http: Arc::new(Http::new()) }
     }
 }
 
@@ -95,15 +103,6 @@ impl Server {
     pub fn http(self, http: Http) -> Self {
         self.configure(|config| {
             config.http.update(|settings: &mut HttpSettings| settings.http = Arc::new(http))
-        })
-    }
-
-    /// Sets where sessions and the events of streams are stored; in memory by default.
-    #[must_use]
-    #[doc(alias("SessionManager", "EventStore", "session"))]
-    pub fn store(self, store: impl Store) -> Self {
-        self.configure(|config| {
-            config.http.update(|settings: &mut HttpSettings| settings.store = Arc::new(store))
         })
     }
 }

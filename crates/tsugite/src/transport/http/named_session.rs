@@ -33,6 +33,8 @@ pub(super) enum NamedSession {
     Absent,
     /// The session has expired, belongs to another caller or never existed.
     Unknown,
+    /// The store cannot tell now, or this replica has as many sessions as it takes.
+    Unavailable,
     Found(SessionGuard, Revision),
 }
 
@@ -41,21 +43,21 @@ impl NamedSession {
     pub(super) fn header(&self) -> SessionHeader {
         match self {
             NamedSession::Absent => SessionHeader::Absent,
-            NamedSession::Unknown => SessionHeader::Unknown,
+            NamedSession::Unknown | NamedSession::Unavailable => SessionHeader::Unknown,
             NamedSession::Found(_, revision) => SessionHeader::Known(*revision),
         }
     }
 
     pub(super) fn revision(&self) -> Option<Revision> {
         match self {
-            NamedSession::Absent | NamedSession::Unknown => None,
+            NamedSession::Absent | NamedSession::Unknown | NamedSession::Unavailable => None,
             NamedSession::Found(_, revision) => Some(*revision),
         }
     }
 
     pub(super) fn into_guard(self) -> Option<SessionGuard> {
         match self {
-            NamedSession::Absent | NamedSession::Unknown => None,
+            NamedSession::Absent | NamedSession::Unknown | NamedSession::Unavailable => None,
             NamedSession::Found(session, _) => Some(session),
         }
     }

@@ -16,26 +16,31 @@ use tsugite_core::session::http::{
 use tsugite_core::session::request_meta::{RequestMeta, parse_with_meta};
 
 use super::exchange::{Exchange, HttpHandlerFuture, Output, Resumable};
+use super::forwarding::{Cancellation, SessionChange};
 use super::http_state::HttpState;
-use super::named_session::NamedSession;
 use super::post_response::{Dispatched, ResponseMode};
 use super::request_head::RequestHead;
-use super::responses::{StatusError, empty, http_error, parse_error, status_error};
+use super::responses::{StatusError, empty, http_error, parse_error, status_error, store_unavailable};
 use super::sessions::SessionGuard;
-use crate::bus::BusEvent;
+use super::shared_session::RequestRecord;
+use super::shared_sessions::FoundSession;
+use crate::replica::ReplicaMessage;
 use crate::server::connection::{ConnectionScope, ServerConnection};
 use crate::server::dispatch::ReceivedRequest;
+use crate::server::in_flight::duplicate_id;
 use crate::server::incoming_request::{IncomingRequest, Tracking};
+use crate::server::outgoing_requests::asking_replica;
 use crate::server::pending::{PendingRequest, pending_bytes};
 use crate::server::principal::Caller;
 use crate::server::{DeclaredCapabilities, Headers, ResponseWriter};
 use crate::shared::outbound_queue::OutboundQueue;
+use crate::store::StoreScope;
 
 /// Parses the body of a POST, decides what it is and dispatches it.
 pub(super) fn dispatch(
     state: &Arc<HttpState>,
     head: &RequestHead,
-    session: NamedSession,
+    FoundSession { session, request: known }: FoundSession,
     bytes: &[u8],
 ) -> Dispatched {
     let session_revision = session.revision();
@@ -46,6 +51,7 @@ pub(super) fn dispatch(
         headers: head.mcp.with_session(&session),
         mirrors: head.mcp.mirrors(),
         session: session.into_guard(),
+        known,
         caller,
     };
     let mut scanned = RequestMeta::default();
@@ -77,6 +83,8 @@ struct IncomingPost<'a> {
     headers: RequestHeaders<'a>,
     mirrors: MirrorHeaders<'a>,
     session: Option<SessionGuard>,
+    /// The record of the request that the message sends or cancels, if another replica may have it.
+    known: Option<RequestRecord>,
     caller: Caller,
 }
 
@@ -124,9 +132,25 @@ impl IncomingPost<'_> {
                 };
                 // A stream is closed early only if the client has an event id to resume with.
                 let (output, writer) = self.new_output(revision.primes_streams());
+                match self.known.take() {
+                    Some(RequestRecord::Running { replica, .. }) if self.is_other_replica(&replica) => {
+                        writer.send_error(Some(&request.id), &duplicate_id(&request.id), revision);
+                        return self.exchange(output, None, Some(session), ResponseMode::Handshake(revision));
+                    }
+                    Some(RequestRecord::Cancelled { reason, .. }) => {
+                        session.connection.cancel_request(&request.id.clone().into_owned(), reason);
+                    }
+                    Some(RequestRecord::Running { .. }) | None => {}
+                }
+                let changes = SessionChange::of_request(self.state, request, revision);
                 let incoming = self.received_request(request, meta, revision, &writer, Some(&session));
                 let pending = session.connection.handle_request(incoming);
-                self.exchange(output, pending, Some(session), ResponseMode::Handshake(revision))
+                let mut resumable = Resumable::new(self.state.clone(), session);
+                if self.state.is_shared() {
+                    resumable.set_request(request.id.clone().into_owned(), changes);
+                }
+                let exchange = Exchange::new(output, pending.map(cancellable), Some(resumable));
+                Dispatched::Request(exchange, ResponseMode::Handshake(revision))
             }
             PostDecision::Sessionless(revision) => {
                 let (output, writer) = self.new_output(false);
@@ -199,14 +223,18 @@ impl IncomingPost<'_> {
         let decision = decide_post(&self.state.policy, &self.headers, &body);
         match (decision, body) {
             (PostDecision::DeliverResponse, Incoming::Single(Message::Response(response))) => {
-                self.deliver_response(response, bytes);
-                accepted()
+                self.deliver_response(response, bytes)
             }
             (PostDecision::InSession(_), Incoming::Single(message)) => {
-                if let Some(session) = &self.session {
-                    let connection = &session.connection;
-                    connection.receive_notification_or_response(Ok(message), &self.state.discard_reply);
+                let Some(session) = &self.session else { return accepted() };
+                if let Some(cancellation) = Cancellation::of_message(&message)
+                    && self.state.store.scope() == StoreScope::Replicas
+                    && !session.connection.is_in_flight(&cancellation.id)
+                {
+                    return self.forward_cancellation(cancellation);
                 }
+                let connection = &session.connection;
+                connection.receive_notification_or_response(Ok(message), &self.state.discard_reply);
                 accepted()
             }
             (PostDecision::Accept | PostDecision::Sessionless(_), _) => accepted(),
@@ -228,14 +256,40 @@ impl IncomingPost<'_> {
     }
 
     /// Delivers a response to the request of ours that waits for it, here or at another replica.
-    fn deliver_response(&self, response: tsugite_core::jsonrpc::Response<'_>, bytes: &[u8]) {
-        let Some(session) = &self.session else { return };
-        let bus = &self.state.server.shared.feed.bus;
-        if !session.connection.outgoing_requests().receive_response(response) && bus.is_set() {
-            let session = session.id().as_str().to_owned();
-            let response = String::from_utf8_lossy(bytes).into_owned();
-            bus.publish(BusEvent::ClientResponse { session, response });
+    fn deliver_response(self, response: tsugite_core::jsonrpc::Response<'_>, bytes: &[u8]) -> Dispatched {
+        let accepted = Dispatched::Response(empty(StatusCode::ACCEPTED));
+        let Some(session) = self.session else { return accepted };
+        let asker = response.id.as_ref().and_then(asking_replica);
+        if session.connection.outgoing_requests().receive_response(response) {
+            return accepted;
         }
+        match asker.filter(|asker| self.state.replica.as_ref().is_some_and(|own| own.name() != asker)) {
+            Some(asker) => {
+                let response = String::from_utf8_lossy(bytes).into_owned();
+                let message =
+                    ReplicaMessage::ClientResponse { session: session.log_name().to_owned(), response };
+                Dispatched::forward(self.state, asker, message)
+            }
+            None => accepted,
+        }
+    }
+
+    /// Cancels a request that another replica runs, or that is still to come.
+    fn forward_cancellation(self, cancellation: Cancellation) -> Dispatched {
+        let (state, known) = (self.state.clone(), self.known);
+        match self.session {
+            Some(session) => Dispatched::Later(Box::pin(async move {
+                match cancellation.store(&state, &session, known).await {
+                    Ok(()) => empty(StatusCode::ACCEPTED),
+                    Err(error) => store_unavailable(&*error),
+                }
+            })),
+            None => Dispatched::Response(empty(StatusCode::ACCEPTED)),
+        }
+    }
+
+    fn is_other_replica(&self, name: &str) -> bool {
+        self.state.replica.as_ref().is_some_and(|own| own.name() != name)
     }
 
     fn handle_batch(

@@ -1,6 +1,7 @@
 //! The response to a POST: JSON, an event stream, or empty, with the session that it opens.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use http::{HeaderValue, Response, StatusCode};
@@ -9,15 +10,19 @@ use tsugite_core::session::http::status_for_code;
 
 use super::exchange::{Exchange, Outcome};
 use super::http_state::HttpState;
+use super::in_flight_record::RegisterError;
 use super::maybe_ready::MaybeReady;
 use super::request_head::SESSION_ID;
 use super::response_body::HttpBody;
-use super::responses::{json, sse, status_error};
-use super::sessions::HttpSession;
+use super::responses::{StatusError, empty, json, sse, status_error, store_unavailable};
+use super::sessions::{HttpSession, SessionId};
 use super::sse_body::PostSseBody;
+use crate::replica::ReplicaMessage;
 use crate::server::connection::ServerConnection;
-use crate::server::limits::{CallerKey, LimitError, Resource};
+use crate::server::limits::{CallerKey, LimitError, LimitPermit, Resource};
+use crate::server::response_writer::WrittenResponse;
 use crate::shared::log;
+use crate::store::Recipient;
 
 /// A POST that was dispatched.
 pub(super) enum Dispatched {
@@ -25,6 +30,8 @@ pub(super) enum Dispatched {
     Response(Response<HttpBody>),
     /// A request or a batch, whose handler may be running.
     Request(Exchange, ResponseMode),
+    /// A message that is stored for another replica first.
+    Later(Pin<Box<dyn Future<Output = Response<HttpBody>> + Send>>),
 }
 
 /// How the outcome of a request becomes a response.
@@ -42,18 +49,35 @@ impl Dispatched {
     pub(super) fn respond(self, state: &Arc<HttpState>) -> MaybeReady<Response<HttpBody>> {
         let (mut exchange, mode) = match self {
             Dispatched::Response(response) => return MaybeReady::Ready(response),
+            Dispatched::Later(response) => return MaybeReady::Pending(response),
             Dispatched::Request(exchange, mode) => (exchange, mode),
         };
-        let stores_session = state.is_shared() && matches!(mode, ResponseMode::NewSession(_));
+        let stores_session =
+            exchange.changes_session() || state.is_shared() && matches!(mode, ResponseMode::NewSession(_));
         match exchange.try_outcome() {
             Some(outcome) if !stores_session => {
-                MaybeReady::Ready(build_response(state, exchange, mode, outcome).0)
+                MaybeReady::Ready(build_response(state, exchange, mode, outcome))
             }
             outcome => {
                 let state = state.clone();
                 MaybeReady::pending(wait_for_response(state, exchange, mode, outcome))
             }
         }
+    }
+
+    /// Stores a message for another replica, and accepts it then.
+    pub(super) fn forward(state: &Arc<HttpState>, to: String, message: ReplicaMessage) -> Self {
+        let state = state.clone();
+        Dispatched::Later(Box::pin(async move {
+            let Some(replica) = &state.replica else { return empty(StatusCode::ACCEPTED) };
+            let Some(write) = replica.send(Recipient::Replica(&to), &message) else {
+                return empty(StatusCode::ACCEPTED);
+            };
+            match state.store.commit(&[write]).await {
+                Ok(_) => empty(StatusCode::ACCEPTED),
+                Err(error) => store_unavailable(&*error),
+            }
+        }))
     }
 }
 
@@ -66,15 +90,35 @@ async fn wait_for_response(
 ) -> Response<HttpBody> {
     let outcome = match outcome {
         Some(outcome) => outcome,
-        None => poll_fn(|cx| exchange.poll_outcome(cx)).await,
+        None => {
+            if let ResponseMode::Handshake(revision) = mode
+                && let Err(RegisterError::SessionEnded) = exchange.register(revision).await
+            {
+                return status_error(StatusCode::NOT_FOUND, "Session not found: it has ended");
+            }
+            poll_fn(|cx| exchange.poll_outcome(cx)).await
+        }
     };
-    let (response, opened) = build_response(&state, exchange, mode, outcome);
-    if let Some(session) = opened
-        && state.is_shared()
+    if let Outcome::Json(WrittenResponse { error_code: None, .. }) = &outcome
+        && let Err(error) = exchange.store_change().await
     {
-        state.persist_session(&session).await;
+        return store_unavailable(&*error);
     }
-    response
+    match (&state.replica, mode, outcome) {
+        (Some(replica), ResponseMode::NewSession(connection), Outcome::Json(response))
+            if response.error_code.is_none() && state.http.sessions =>
+        {
+            let permit = match acquire_session(&state, &connection) {
+                Ok(permit) => permit,
+                Err(refused) => return refused.into(),
+            };
+            match state.open_shared_session(replica, connection, permit).await {
+                Ok(session) => with_session_id(json(StatusCode::OK, response.body), &session),
+                Err(error) => store_unavailable(&*error),
+            }
+        }
+        (_, mode, outcome) => build_response(&state, exchange, mode, outcome),
+    }
 }
 
 /// Builds the response, and opens a session if that is what was asked for.
@@ -83,19 +127,24 @@ fn build_response(
     mut exchange: Exchange,
     mode: ResponseMode,
     outcome: Outcome,
-) -> (Response<HttpBody>, Option<Arc<HttpSession>>) {
-    let response = match outcome {
+) -> Response<HttpBody> {
+    match outcome {
         Outcome::Json(response) => match mode {
             ResponseMode::NewSession(connection) if response.error_code.is_none() && state.http.sessions => {
-                return open_session(state, connection, response.body);
+                open_session(state, connection, response.body)
             }
             mode => json(mode.status(response.error_code), response.body),
         },
-        Outcome::Events(lines) => sse(HttpBody::full(exchange.make_events(lines))),
+        Outcome::Events(lines) => {
+            let events = exchange.make_events(lines);
+            match exchange.has_pending_append() {
+                false => sse(HttpBody::full(events)),
+                true => sse(HttpBody::sse(PostSseBody::completed(exchange, events, state))),
+            }
+        }
         Outcome::Stream => sse(HttpBody::sse(PostSseBody::new(exchange, mode.primes_streams(), state))),
         Outcome::Empty => sse(HttpBody::empty()),
-    };
-    (response, None)
+    }
 }
 
 impl ResponseMode {
@@ -124,27 +173,40 @@ fn open_session(
     state: &Arc<HttpState>,
     connection: Arc<ServerConnection>,
     body: Vec<u8>,
-) -> (Response<HttpBody>, Option<Arc<HttpSession>>) {
-    let caller = CallerKey::of_caller(&connection.caller);
-    let permit = match state.limits.acquire(caller, Some(Resource::Session), connection.session_bytes()) {
+) -> Response<HttpBody> {
+    let permit = match acquire_session(state, &connection) {
         Ok(permit) => permit,
-        Err(LimitError::Caller) => {
-            let text = "Too many sessions: end one of yours first (DELETE with its `Mcp-Session-Id`)";
-            return (status_error(StatusCode::TOO_MANY_REQUESTS, text), None);
-        }
-        Err(LimitError::Total) => {
-            let text = "Too many sessions: this server has as many as it takes; try again later";
-            return (status_error(StatusCode::SERVICE_UNAVAILABLE, text), None);
-        }
+        Err(refused) => return refused.into(),
     };
-    let Some(session) = state.sessions.open(connection, permit) else {
+    let Some(id) = SessionId::random() else {
         log::error!("the operating system gave no random bytes for a session");
-        return (status_error(StatusCode::INTERNAL_SERVER_ERROR, "No session could be opened"), None);
+        return status_error(StatusCode::INTERNAL_SERVER_ERROR, "No session could be opened");
     };
+    let session = state.sessions.insert(id, connection, permit, None);
     state.start_sweeper();
-    let mut response = json(StatusCode::OK, body);
+    with_session_id(json(StatusCode::OK, body), &session)
+}
+
+/// Counts a new session, or refuses it.
+fn acquire_session(state: &HttpState, connection: &ServerConnection) -> Result<LimitPermit, StatusError> {
+    let caller = CallerKey::of_caller(&connection.caller);
+    let permit = state.limits.acquire(caller, Some(Resource::Session), connection.session_bytes());
+    permit.map_err(|error| match error {
+        LimitError::Caller => {
+            let text = "Too many sessions: end one of yours first (DELETE with its `Mcp-Session-Id`)";
+            StatusError::new(StatusCode::TOO_MANY_REQUESTS, text)
+        }
+        LimitError::Total => {
+            let text = "Too many sessions: this server has as many as it takes; try again later";
+            StatusError::new(StatusCode::SERVICE_UNAVAILABLE, text)
+        }
+    })
+}
+
+/// Tells the client the id of its session.
+fn with_session_id(mut response: Response<HttpBody>, session: &HttpSession) -> Response<HttpBody> {
     if let Ok(id) = HeaderValue::from_str(session.id().as_str()) {
         response.headers_mut().insert(SESSION_ID, id);
     }
-    (response, Some(session))
+    response
 }

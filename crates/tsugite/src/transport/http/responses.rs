@@ -12,7 +12,9 @@ use tsugite_core::revision::{ErrorText, Revision, RpcError};
 use tsugite_core::session::http::{HttpError, status_for_code};
 
 use super::response_body::HttpBody;
+use crate::error::Chain;
 use crate::server::limits::LimitError;
+use crate::shared::log;
 
 /// Checked at compile time, not for each response.
 static JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -106,6 +108,28 @@ pub(super) fn status_error(status: StatusCode, text: impl Into<ErrorText>) -> Re
         _ => RpcError::InvalidRequest(text.into()),
     };
     http_error(&HttpError::new(status.as_u16(), error, Revision::NEWEST), None, "")
+}
+
+/// The response to a request that needs state which the store cannot give now. The reason is logged.
+pub(super) fn store_unavailable(
+    error: &(dyn std::error::Error + Send + Sync + 'static),
+) -> Response<HttpBody> {
+    if log::is_first("store", &error.to_string()) {
+        log::error!(error = %Chain(error), "the store failed");
+    }
+    session_unavailable()
+}
+
+/// The response to a request whose session cannot be looked up now.
+pub(super) fn session_unavailable() -> Response<HttpBody> {
+    let text = "Service unavailable: the state of the session cannot be reached now; try again later";
+    status_error(StatusCode::SERVICE_UNAVAILABLE, text)
+}
+
+/// The response to a `Last-Event-ID` that cannot be resumed from.
+pub(super) fn unknown_event() -> Response<HttpBody> {
+    let text = "`Last-Event-ID` is not a stored event of this session; open a new stream without the header";
+    status_error(StatusCode::BAD_REQUEST, text)
 }
 
 /// A response with headers and no body.

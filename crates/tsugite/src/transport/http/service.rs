@@ -17,13 +17,15 @@ use tsugite_core::session::http::decide_http_sse;
 use super::authentication::authenticate;
 use super::connections::RequestGuard;
 use super::http_settings::{Http, PageRequest};
+use super::http_sse_endpoints::HttpSseSession;
 use super::http_state::HttpState;
 use super::maybe_ready::MaybeReady;
 use super::named_session::NamedSession;
 use super::request_body::read_body;
 use super::request_head::RequestHead;
 use super::response_body::HttpBody;
-use super::responses::{html, http_error, json, method_not_allowed, status_error};
+use super::responses::{html, http_error, json, method_not_allowed, session_unavailable, status_error};
+use super::shared_session::MessageSubject;
 use super::{access, get, http_sse_endpoints, post};
 use crate::server::Headers;
 use crate::server::principal::Caller;
@@ -201,7 +203,9 @@ where
         (Route::Endpoint, &Method::GET) => return endpoint_get(state, head),
         (Route::Endpoint, &Method::DELETE) => return endpoint_delete(state, head),
         (Route::HttpSseMessages, &Method::POST) => return http_sse_post(state, &head, body, cx),
-        (Route::HttpSseStream, &Method::GET) => http_sse_endpoints::open_stream(state, &head),
+        (Route::HttpSseStream, &Method::GET) => {
+            return MaybeReady::pending(http_sse_endpoints::open_stream(state.clone(), head));
+        }
         (Route::Endpoint | Route::HttpSseStream | Route::HttpSseMessages, &Method::OPTIONS)
             if state.http.cors =>
         {
@@ -235,24 +239,34 @@ where
     read_body(body, &state, &head, cx).then(cx, move |body, cx| match body {
         Err(error) => MaybeReady::Ready(error.into()),
         // After the body: a session may end while the body arrives.
-        Ok(body) => find_session(&state, &head).then(cx, move |session, _| {
-            let dispatched = post::dispatch(&state, &head, session, &body);
-            dispatched.respond(&state)
-        }),
+        Ok(body) => {
+            let subject = || MessageSubject::of_body(&body, &state.config.limits);
+            let found = state.find_session(head.mcp.session_id, head.principal.as_ref(), subject);
+            found.then(cx, move |found, _| {
+                if matches!(found.session, NamedSession::Unavailable) {
+                    return MaybeReady::Ready(session_unavailable());
+                }
+                let dispatched = post::dispatch(&state, &head, found, &body);
+                dispatched.respond(&state)
+            })
+        }
     })
 }
 
 /// Finds the session that a request names, if it belongs to the caller.
 fn find_session(state: &Arc<HttpState>, head: &RequestHead) -> MaybeReady<NamedSession> {
-    state.find_session(head.mcp.session_id, head.principal.as_ref())
+    let subject = MessageSubject::default;
+    state.find_session(head.mcp.session_id, head.principal.as_ref(), subject).map(|found| found.session)
 }
 
 /// GET: head, session, then decide and open or resume a stream.
 fn endpoint_get(state: &Arc<HttpState>, head: RequestHead) -> MaybeReady<Response<HttpBody>> {
     let state = state.clone();
     MaybeReady::pending(async move {
-        let session = find_session(&state, &head).wait().await;
-        get::get(&state, &head, session).await
+        match find_session(&state, &head).wait().await {
+            NamedSession::Unavailable => session_unavailable(),
+            session => get::get(&state, &head, session).await,
+        }
     })
 }
 
@@ -260,8 +274,10 @@ fn endpoint_get(state: &Arc<HttpState>, head: RequestHead) -> MaybeReady<Respons
 fn endpoint_delete(state: &Arc<HttpState>, head: RequestHead) -> MaybeReady<Response<HttpBody>> {
     let state = state.clone();
     MaybeReady::pending(async move {
-        let session = find_session(&state, &head).wait().await;
-        get::delete(&state, &head, session).await
+        match find_session(&state, &head).wait().await {
+            NamedSession::Unavailable => session_unavailable(),
+            session => get::delete(&state, &head, session).await,
+        }
     })
 }
 
@@ -282,15 +298,22 @@ where
     if let Err(error) = decide_http_sse(&state.policy) {
         return MaybeReady::Ready(http_error(&error, None, "POST"));
     }
-    let connection = match http_sse_endpoints::find_connection(state, head) {
-        Ok(connection) => connection,
+    let session = match http_sse_endpoints::find_session(state, head) {
+        Ok(session) => session,
         Err(error) => return MaybeReady::Ready(error.into()),
     };
     let (state, caller) = (state.clone(), Caller { headers: Headers::default(), ..head.caller() });
     read_body(body, &state, head, cx).then(cx, move |body, _| match body {
         Err(error) => MaybeReady::Ready(error.into()),
         Ok(body) => MaybeReady::pending(async move {
-            http_sse_endpoints::handle_message(&state, &connection, &caller, &body).await
+            match session {
+                HttpSseSession::Local(connection) => {
+                    http_sse_endpoints::handle_message(&state, &connection, &caller, &body).await
+                }
+                HttpSseSession::Elsewhere(name) => {
+                    http_sse_endpoints::forward_message(&state, &name, &caller, &body).await
+                }
+            }
         }),
     })
 }

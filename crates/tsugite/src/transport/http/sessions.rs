@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use foldhash::fast::RandomState as FoldHash;
@@ -14,6 +14,7 @@ use tsugite_core::base64;
 use tsugite_core::revision::Revision;
 
 use super::event_stream::{EventStream, SessionStreams};
+use super::shared_session::SharedSession;
 use crate::lock::lock;
 use crate::server::Principal;
 use crate::server::connection::ServerConnection;
@@ -26,7 +27,7 @@ pub(super) struct SessionId([u8; 32]);
 
 impl SessionId {
     /// Returns `None` if the operating system provides no random bytes.
-    fn random() -> Option<Self> {
+    pub(super) fn random() -> Option<Self> {
         let mut bits = [0; 24];
         SystemRandom::new().fill(&mut bits).ok()?;
         base64::encode_url(&bits).as_bytes().try_into().ok().map(Self)
@@ -53,6 +54,8 @@ pub(super) struct HttpSession {
     _permit: LimitPermit,
     replica_id: u32,
     streams: Mutex<Option<Box<SessionStreams>>>,
+    /// Set if other processes serve the session as well, or later.
+    pub(super) shared: Option<Box<SharedSession>>,
 }
 
 /// Requests and streams of a session that are in progress, and when the last one ended.
@@ -83,9 +86,27 @@ impl HttpSession {
     /// Calls `look` with the session's event streams and its id.
     pub(super) fn with_streams<T>(&self, look: impl FnOnce(&mut SessionStreams, &str) -> T) -> T {
         let mut streams = lock(&self.streams);
-        let streams = streams
-            .get_or_insert_with(|| Box::new(SessionStreams::new(fingerprint(&self.id), self.replica_id)));
-        look(streams, self.id.as_str())
+        let streams = streams.get_or_insert_with(|| {
+            Box::new(match &self.shared {
+                None => SessionStreams::new(fingerprint(&self.id), self.replica_id),
+                Some(_) => SessionStreams::shared(),
+            })
+        });
+        look(streams, self.log_name())
+    }
+
+    /// How long the session stays in this table while it is idle. A copy of a session in a store is dropped early, unless
+    /// its client may miss messages.
+    fn copy_timeout(&self, idle_timeout: Duration) -> Duration {
+        match &self.shared {
+            Some(shared) if shared.push().is_none() => idle_timeout.min(COPY_TIMEOUT),
+            Some(_) | None => idle_timeout,
+        }
+    }
+
+    /// The name of the session in the keys of its logs.
+    pub(super) fn log_name(&self) -> &str {
+        self.shared.as_ref().map_or(self.id.as_str(), |shared| &shared.digest)
     }
 
     fn with_existing_streams<T>(&self, look: impl FnOnce(&mut SessionStreams) -> Vec<T>) -> Vec<T> {
@@ -104,6 +125,8 @@ pub(super) struct Sessions {
     shards: [Mutex<SessionShard>; SHARDS],
     /// A random number that tells this table from those of other replicas.
     replica_id: u32,
+    /// Sessions that are in a store, by their name there.
+    by_digest: Mutex<HashMap<String, Weak<HttpSession>>>,
 }
 
 /// Ids are random and only ours are inserted, so a client cannot choose keys that collide.
@@ -114,36 +137,34 @@ impl Sessions {
         Self {
             shards: Default::default(),
             replica_id: u32::try_from(RandomState::new().hash_one(0) >> 32).unwrap_or_default(),
+            by_digest: Mutex::default(),
         }
     }
 
-    /// Opens a session for a connection that has completed `initialize`. `None` if the operating system provides no random
-    /// bytes.
-    pub(super) fn open(
-        &self,
-        connection: Arc<ServerConnection>,
-        permit: LimitPermit,
-    ) -> Option<Arc<HttpSession>> {
-        let id = SessionId::random()?;
-        let session = self.new_session(id, connection, permit);
-        self.shard(&id).insert(id, session.clone());
-        Some(session)
-    }
-
-    /// Inserts a session that began at another replica, unless it is here already.
-    pub(super) fn insert_restored(
+    /// Inserts a session, unless it is here already. Returns the session that is here then.
+    pub(super) fn insert(
         &self,
         id: SessionId,
         connection: Arc<ServerConnection>,
         permit: LimitPermit,
-    ) {
-        let session = self.new_session(id, connection, permit);
-        self.shard(&id).entry(id).or_insert(session);
+        shared: Option<Box<SharedSession>>,
+    ) -> Arc<HttpSession> {
+        let session = self.new_session(id, connection, permit, shared);
+        self.shard(&id).entry(id).or_insert(session).clone()
     }
 
-    /// Whether this table has the session.
-    pub(super) fn contains(&self, id: &SessionId) -> bool {
-        self.shard(id).contains_key(id)
+    /// Remembers the name of a session in the store.
+    pub(super) fn insert_digest(&self, digest: String, session: &Arc<HttpSession>) {
+        let mut known = lock(&self.by_digest);
+        if known.len() == known.capacity() {
+            known.retain(|_, session| session.strong_count() > 0);
+        }
+        known.insert(digest, Arc::downgrade(session));
+    }
+
+    /// Finds a session by its name in the store.
+    pub(super) fn get_by_digest(&self, digest: &str) -> Option<Arc<HttpSession>> {
+        lock(&self.by_digest).get(digest).and_then(Weak::upgrade)
     }
 
     /// Finds a session by its id without checking the caller.
@@ -156,6 +177,7 @@ impl Sessions {
         id: SessionId,
         connection: Arc<ServerConnection>,
         permit: LimitPermit,
+        shared: Option<Box<SharedSession>>,
     ) -> Arc<HttpSession> {
         Arc::new(HttpSession {
             id,
@@ -165,6 +187,7 @@ impl Sessions {
             _permit: permit,
             replica_id: self.replica_id,
             streams: Mutex::default(),
+            shared,
         })
     }
 
@@ -196,7 +219,7 @@ impl Sessions {
             let mut sessions = lock(shard);
             sessions.retain(|_, session| {
                 expired.extend(session.with_existing_streams(|streams| streams.take_expired(log_ttl)));
-                let is_idle = session.idle_time(now) > idle_timeout;
+                let is_idle = session.idle_time(now) > session.copy_timeout(idle_timeout);
                 if is_idle {
                     ended.push(session.clone());
                 }
@@ -236,7 +259,7 @@ fn release(session: &HttpSession) -> Vec<Arc<EventStream>> {
 pub(super) struct SessionGuard(Arc<HttpSession>);
 
 impl SessionGuard {
-    fn new(session: Arc<HttpSession>) -> Self {
+    pub(super) fn new(session: Arc<HttpSession>) -> Self {
         lock(&session.usage).active += 1;
         Self(session)
     }
@@ -261,3 +284,5 @@ impl Drop for SessionGuard {
 }
 
 const SHARDS: usize = 16;
+/// How long an idle copy of a session stays.
+const COPY_TIMEOUT: Duration = Duration::from_secs(60);

@@ -8,9 +8,10 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use tokio::time::{Instant, Sleep};
 
-use super::event_stream::{AppendFuture, EventStream, encode_log, poll_append};
+use super::event_stream::{EventStream, encode_log, poll_append};
 use super::exchange::Exchange;
 use super::http_state::HttpState;
+use super::log_writer::AppendFuture;
 use super::sessions::SessionGuard;
 use crate::server::limits::LimitPermit;
 use crate::shared::outbound_queue::OutboundQueue;
@@ -38,19 +39,24 @@ pub(super) struct PostSseBody {
 impl PostSseBody {
     /// Continues an exchange as the body of its response. With `primes`, a stream that can be resumed begins with an event
     /// that has nothing but an id.
-    pub(super) fn new(mut exchange: Exchange, primes: bool, state: &HttpState) -> Self {
+    pub(super) fn new(mut exchange: Exchange, primes: bool, state: &Arc<HttpState>) -> Self {
         let (mut buffered, mut reader_id) = (None, 0);
         if let Some(resumable) = &mut exchange.resumable {
             let stream = resumable.stream();
             reader_id = stream.attach_reader();
             if primes {
-                let (event, append) =
-                    stream.prime(state.http.retry_interval, &state.store, state.log_limits());
+                let (event, append) = stream.prime(state.http.retry_interval, &state.logs);
                 resumable.pending_append = append;
                 buffered = Some(event);
             }
         }
         Self { exchange, buffered, reader_id, keep_alive: KeepAlive::new(state) }
+    }
+
+    /// Sends events of a request that has completed, once they are stored.
+    pub(super) fn completed(mut exchange: Exchange, events: Bytes, state: &HttpState) -> Self {
+        let reader_id = exchange.resumable.as_mut().map_or(0, |resumable| resumable.stream().attach_reader());
+        Self { exchange, buffered: Some(events), reader_id, keep_alive: KeepAlive::new(state) }
     }
 }
 
@@ -61,7 +67,15 @@ impl SseBody for PostSseBody {
                 && let Some(stream) = resumable.stream.clone()
             {
                 // An event is sent only after it was stored.
-                ready!(poll_append(&mut resumable.pending_append, &stream, cx));
+                match poll_append(&mut resumable.pending_append, &stream, cx) {
+                    Poll::Ready(Ok(())) => {}
+                    Poll::Ready(Err(_)) => {
+                        self.buffered = None;
+                        self.exchange.abort();
+                        return Poll::Ready(None);
+                    }
+                    Poll::Pending => return self.keep_alive.poll(cx).map(Some),
+                }
                 if !stream.is_current_reader(self.reader_id, cx) {
                     return Poll::Ready(None);
                 }
@@ -163,7 +177,7 @@ impl Drop for StandaloneSseBody {
         {
             let stream = self.stream.clone();
             self.state.spawn_detached(&runtime, None, async move {
-                appending.await;
+                let _ = appending.await;
                 stream.wake_reader();
             });
         }
@@ -176,7 +190,9 @@ struct ReplayGap;
 impl SseBody for StandaloneSseBody {
     fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         loop {
-            ready!(poll_append(&mut self.pending_append, &self.stream, cx));
+            if ready!(poll_append(&mut self.pending_append, &self.stream, cx)).is_err() {
+                return Poll::Ready(None);
+            }
             if let Some(first) = self.buffered.take() {
                 self.keep_alive.reset();
                 return Poll::Ready(Some(first));
@@ -199,8 +215,7 @@ impl SseBody for StandaloneSseBody {
             }
             let mut lines = Vec::new();
             if self.outbox.take_all(&mut lines) {
-                let (events, appending) =
-                    self.stream.append_messages(lines, &self.state.store, self.state.log_limits());
+                let (events, appending) = self.stream.append_messages(lines, false, &self.state.logs);
                 self.pending_append = appending;
                 // Else events came in between, and all are read from the log.
                 if self.last_delivered.is_none_or(|after| events.first == after + 1) {

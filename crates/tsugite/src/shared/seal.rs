@@ -86,17 +86,25 @@ impl std::error::Error for SealKeyError {}
 
 /// The keys of a server: the configured ones, or a random one created on first use.
 #[derive(Debug, Default)]
-pub(crate) struct LazyKeyRing(OnceLock<Option<KeyRing>>);
+pub(crate) struct LazyKeyRing {
+    ring: OnceLock<Option<KeyRing>>,
+    is_configured: bool,
+}
 
 impl LazyKeyRing {
     pub(crate) fn from_ring(ring: KeyRing) -> Self {
-        Self(OnceLock::from(Some(ring)))
+        Self { ring: OnceLock::from(Some(ring)), is_configured: true }
+    }
+
+    /// Whether keys were configured.
+    pub(crate) fn is_configured(&self) -> bool {
+        self.is_configured
     }
 
     /// Fails if the operating system provides no random bytes.
     pub(crate) fn ring(&self) -> Result<&KeyRing, SealError> {
         let made = || SealKey::random().ok().map(|key| KeyRing::new(key, Vec::new()));
-        self.0.get_or_init(made).as_ref().ok_or(SealError::NoRandomness)
+        self.ring.get_or_init(made).as_ref().ok_or(SealError::NoRandomness)
     }
 }
 
@@ -125,6 +133,16 @@ impl KeyRing {
         bound_to: &[&[u8]],
         expires: SystemTime,
     ) -> Result<String, SealError> {
+        self.seal_bytes(plain, bound_to, expires).map(|sealed| base64::encode_url(&sealed))
+    }
+
+    /// Seals `plain` as bytes; see [`KeyRing::seal`].
+    pub(crate) fn seal_bytes(
+        &self,
+        plain: &[u8],
+        bound_to: &[&[u8]],
+        expires: SystemTime,
+    ) -> Result<Vec<u8>, SealError> {
         let key = &self.newest;
         let salt: [u8; SALT_LEN] = random_bytes().ok_or(SealError::NoRandomness)?;
         let mut sealed = Vec::with_capacity(HEADER_LEN + EXPIRY_LEN + plain.len() + TAG_LEN);
@@ -140,7 +158,7 @@ impl KeyRing {
         let tag =
             once.seal_in_place_separate_tag(nonce, Aad::from(aad), text).map_err(|_| SealError::TooLarge)?;
         sealed.extend_from_slice(tag.as_ref());
-        Ok(base64::encode_url(&sealed))
+        Ok(sealed)
     }
 
     /// Opens sealed text if one of the keys sealed it for the same parts and it has not expired at `now`. Text longer than
@@ -160,7 +178,20 @@ impl KeyRing {
         if sealed.len() > max_bytes {
             return Err(SealError::TooLarge);
         }
-        let bytes = base64::decode_url(sealed).ok_or(SealError::Malformed)?;
+        self.recognize_bytes(base64::decode_url(sealed).ok_or(SealError::Malformed)?)
+    }
+
+    /// Opens sealed bytes; see [`KeyRing::open`].
+    pub(crate) fn open_bytes(
+        &self,
+        sealed: Vec<u8>,
+        bound_to: &[&[u8]],
+        now: SystemTime,
+    ) -> Result<Vec<u8>, SealError> {
+        self.recognize_bytes(sealed)?.open(bound_to, now)
+    }
+
+    fn recognize_bytes(&self, bytes: Vec<u8>) -> Result<SealedText<'_>, SealError> {
         if bytes.len() < HEADER_LEN + EXPIRY_LEN + TAG_LEN {
             return Err(SealError::Malformed);
         }
@@ -236,7 +267,8 @@ fn millis(time: SystemTime) -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn random_bytes<const N: usize>() -> Option<[u8; N]> {
+/// Returns random bytes of the operating system.
+pub(crate) fn random_bytes<const N: usize>() -> Option<[u8; N]> {
     let mut bytes = [0; N];
     SystemRandom::new().fill(&mut bytes).ok()?;
     Some(bytes)

@@ -1,0 +1,308 @@
+//! This process as one replica of a server whose state other processes see: its id, its lease, the messages that it
+//! receives, and the values that it seals.
+//!
+//! A server whose store ends with the process has no replica, and none of this costs anything.
+
+mod message;
+mod sealed;
+
+use std::collections::{HashMap, VecDeque};
+use std::future::{Future, IntoFuture, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use message::Envelope;
+pub(crate) use message::ReplicaMessage;
+pub(crate) use sealed::digest;
+
+use crate::error::Chain;
+use crate::lock::lock;
+use crate::shared::log;
+use crate::shared::seal::LazyKeyRing;
+use crate::store::{Position, Recipient, Store, StoreError, StoreScope, Write};
+
+/// This process as one replica of a server.
+pub(crate) struct Replica {
+    /// 64 random bits, which tell this replica from all others.
+    id: u64,
+    name: String,
+    pub(crate) store: Arc<dyn Store>,
+    keys: Arc<LazyKeyRing>,
+    lease: Duration,
+    started: AtomicBool,
+    stopped: AtomicBool,
+    last_number: AtomicU64,
+    receivers: Mutex<Vec<Arc<Receiver>>>,
+    /// Replicas without a lease, and since when.
+    suspects: Mutex<HashMap<String, Instant>>,
+    /// Messages that are being handled, oldest first, with the position after them.
+    handling: Mutex<VecDeque<(Position, Vec<JoinHandle<()>>)>>,
+    /// The position up to which all messages are handled.
+    handled: Mutex<Position>,
+}
+
+/// Handles a message. It returns work that must be done before the message counts as handled, or `None` to end its
+/// subscription.
+pub(crate) type Receiver = dyn Fn(&ReceivedMessage) -> Option<MessageWork> + Send + Sync;
+
+/// Work that a message causes.
+pub(crate) type MessageWork = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Something that a replica receives.
+pub(crate) enum ReceivedMessage {
+    /// A message of another replica.
+    Message(ReplicaMessage),
+    /// Messages may have been lost.
+    Missed,
+}
+
+impl Replica {
+    /// A replica of a server with this store. `None` if the store ends with the process, or the operating system provides no
+    /// random bytes.
+    pub(crate) fn new(store: Arc<dyn Store>, keys: Arc<LazyKeyRing>, lease: Duration) -> Option<Arc<Self>> {
+        if store.scope() == StoreScope::Process {
+            return None;
+        }
+        let id = u64::from_be_bytes(crate::shared::seal::random_bytes()?);
+        Some(Arc::new(Self {
+            id,
+            name: format!("{id:016x}"),
+            store,
+            keys,
+            lease,
+            started: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
+            last_number: AtomicU64::new(0),
+            receivers: Mutex::default(),
+            suspects: Mutex::default(),
+            handling: Mutex::default(),
+            handled: Mutex::default(),
+        }))
+    }
+
+    pub(crate) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// The id as the store and other replicas know it.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A number that this replica has not used before.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.last_number.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn lease(&self) -> Duration {
+        self.lease
+    }
+
+    /// Calls `receiver` with each message from now on, until it returns `None`.
+    pub(crate) fn subscribe(
+        &self,
+        receiver: impl Fn(&ReceivedMessage) -> Option<MessageWork> + Send + Sync + 'static,
+    ) {
+        lock(&self.receivers).push(Arc::new(receiver));
+    }
+
+    /// Starts to renew the lease and to receive messages, once. Nothing happens outside of a runtime.
+    pub(crate) fn start(self: &Arc<Self>) {
+        if self.started.load(Ordering::Acquire) {
+            return;
+        }
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if !self.started.swap(true, Ordering::AcqRel) {
+            runtime.spawn(renew_lease(Arc::downgrade(self)));
+            runtime.spawn(receive_messages(Arc::downgrade(self)));
+        }
+    }
+
+    /// Tells other replicas that this one has stopped in good order.
+    pub(crate) async fn stop(&self) {
+        if self.stopped.swap(true, Ordering::AcqRel) || !self.started.load(Ordering::Acquire) {
+            return;
+        }
+        let left = ReplicaMessage::ReplicaStopped { replica: self.name.clone() };
+        if let Some(write) = self.send(Recipient::All, &left)
+            && let Err(error) = self.store.commit(&[write]).await
+        {
+            log::warn!(error = %Chain(&*error), "other replicas were not told that this one stops");
+        }
+    }
+
+    /// The write that sends a message. `None` if it cannot be sealed.
+    pub(crate) fn send<'a>(&self, to: Recipient<'a>, message: &ReplicaMessage) -> Option<Write<'a>> {
+        let envelope = Envelope { from: self.name.clone(), message: message.clone() };
+        let plain = serde_json::to_vec(&envelope).ok()?;
+        let message = self.seal(MESSAGES, "", &plain).ok()?;
+        Some(Write::Send { to, message, ttl: MESSAGE_TTL })
+    }
+
+    /// Sends a message to all replicas in the background.
+    pub(crate) fn publish(self: &Arc<Self>, message: &ReplicaMessage) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (replica, message) = (self.clone(), message.clone());
+        if !self.started.load(Ordering::Acquire) {
+            return;
+        }
+        runtime.spawn(async move {
+            for attempt in 0..PUBLISH_ATTEMPTS {
+                let Some(write) = replica.send(Recipient::All, &message) else { return };
+                match replica.store.commit(&[write]).await {
+                    Ok(_) => return,
+                    Err(error) => {
+                        log::warn!(error = %Chain(&*error), "a change was not announced to other replicas")
+                    }
+                }
+                tokio::time::sleep(Duration::from_millis(100 << attempt)).await;
+            }
+        });
+    }
+
+    /// Whether a replica is dead: it stopped in good order, or its lease has stayed away for a whole lease time since this
+    /// replica first noticed.
+    pub(crate) async fn is_dead(&self, replica: &str) -> Result<bool, StoreError> {
+        if replica == self.name {
+            return Ok(false);
+        }
+        if self.store.has_lease(replica).await? {
+            lock(&self.suspects).remove(replica);
+            return Ok(false);
+        }
+        // Only one process has the store.
+        if self.store.scope() == StoreScope::Restart {
+            return Ok(true);
+        }
+        let mut suspects = lock(&self.suspects);
+        let since = *suspects.entry(replica.to_owned()).or_insert_with(Instant::now);
+        if suspects.len() > MAX_SUSPECTS {
+            suspects.retain(|_, since| since.elapsed() < self.lease);
+        }
+        Ok(since.elapsed() >= self.lease)
+    }
+
+    /// Removes what was handled and returns the position up to which nothing is open.
+    fn handled_position(&self) -> Position {
+        let mut handling = lock(&self.handling);
+        let mut handled = lock(&self.handled);
+        while handling.front().is_some_and(|(_, tasks)| tasks.iter().all(JoinHandle::is_finished)) {
+            if let Some((position, _)) = handling.pop_front() {
+                *handled = position;
+            }
+        }
+        handled.clone()
+    }
+
+    fn receive(&self, received: &ReceivedMessage) -> Vec<JoinHandle<()>> {
+        let receivers = lock(&self.receivers).clone();
+        let (mut tasks, mut ended) = (Vec::new(), Vec::new());
+        for receiver in receivers {
+            match receiver(received) {
+                Some(work) => tasks.push(tokio::spawn(work)),
+                None => ended.push(receiver),
+            }
+        }
+        if !ended.is_empty() {
+            lock(&self.receivers).retain(|known| !ended.iter().any(|ended| Arc::ptr_eq(known, ended)));
+        }
+        tasks
+    }
+
+    fn open_message(&self, sealed: &Bytes) -> Option<ReplicaMessage> {
+        let plain = self.open(MESSAGES, "", sealed)?;
+        let envelope: Envelope = serde_json::from_slice(&plain).ok()?;
+        if envelope.from == self.name {
+            return None;
+        }
+        if let ReplicaMessage::ReplicaStopped { replica } = &envelope.message
+            && let Some(long_ago) = Instant::now().checked_sub(self.lease)
+        {
+            lock(&self.suspects).insert(replica.clone(), long_ago);
+        }
+        Some(envelope.message)
+    }
+}
+
+/// Renews the lease until the replica is dropped or stopped.
+async fn renew_lease(replica: Weak<Replica>) {
+    loop {
+        let every = {
+            let Some(replica) = replica.upgrade() else { return };
+            if replica.stopped.load(Ordering::Acquire) {
+                return;
+            }
+            let handled = replica.handled_position();
+            if let Err(error) = replica.store.renew_lease(&replica.name, replica.lease, &handled).await
+                && log::is_first("lease", &error.to_string())
+            {
+                log::warn!(error = %Chain(&*error), "the lease of this replica was not renewed");
+            }
+            replica.lease / 4
+        };
+        tokio::time::sleep(every).await;
+    }
+}
+
+/// Receives messages until the replica is dropped.
+async fn receive_messages(replica: Weak<Replica>) {
+    let mut position = Position::default();
+    let mut failures: u32 = 0;
+    loop {
+        let mut receiving = {
+            let Some(replica) = replica.upgrade() else { return };
+            pin!(replica.store.receive(&replica.name, &position).into_future())
+        };
+        // The replica is not kept alive while it waits.
+        let mut dropped = pin!(dropped(&replica));
+        let received = poll_fn(|cx| match receiving.as_mut().poll(cx) {
+            Poll::Ready(received) => Poll::Ready(Some(received)),
+            Poll::Pending => dropped.as_mut().poll(cx).map(|()| None),
+        });
+        let Some(received) = received.await else { return };
+        let Some(replica) = replica.upgrade() else { return };
+        match received {
+            Ok(received) => {
+                failures = 0;
+                position = received.position;
+                let mut tasks = Vec::new();
+                if received.missed {
+                    tasks.extend(replica.receive(&ReceivedMessage::Missed));
+                }
+                for message in received.messages.iter().filter_map(|sealed| replica.open_message(sealed)) {
+                    tasks.extend(replica.receive(&ReceivedMessage::Message(message)));
+                }
+                lock(&replica.handling).push_back((position.clone(), tasks));
+            }
+            Err(error) => {
+                if log::is_first("receive", &error.to_string()) {
+                    log::warn!(error = %Chain(&*error), "messages of other replicas were not received");
+                }
+                drop(replica);
+                failures = (failures + 1).min(5);
+                tokio::time::sleep(Duration::from_millis(50 << failures)).await;
+            }
+        }
+    }
+}
+
+/// Waits until the replica is dropped.
+async fn dropped(replica: &Weak<Replica>) {
+    while replica.strong_count() > 0 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
+
+/// The key that messages are sealed for.
+const MESSAGES: &str = "message";
+/// How long a message is kept for a replica that does not read.
+const MESSAGE_TTL: Duration = Duration::from_secs(15 * 60);
+const PUBLISH_ATTEMPTS: u32 = 6;
+const MAX_SUSPECTS: usize = 1_000;

@@ -1,0 +1,229 @@
+//! Sends a stream to the client from its log, wherever the events come from.
+//!
+//! A task reads the log and waits for news of it. If the replica that wrote the log has died, the task ends the stream
+//! with an error response for each request that was running there.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+use tsugite_core::jsonrpc::{Id, write};
+use tsugite_core::revision::{Revision, RpcError};
+
+use super::event_stream::{encode_log, log_key};
+use super::http_state::HttpState;
+use super::push_log::PUSH_STREAM;
+use super::sessions::SessionGuard;
+use super::shared_session::{REQUEST_FIELDS, RequestRecord};
+use super::sse_body::{KeepAlive, SseBody};
+use crate::error::Chain;
+use crate::replica::{Replica, ReplicaMessage};
+use crate::server::limits::LimitPermit;
+use crate::shared::log;
+use crate::store::{Append, Batch, LogRead, Precondition, Recipient, StoreError, Write};
+
+/// A stream of the client that is sent from its log.
+pub(super) struct FollowedSseBody {
+    first: Option<Bytes>,
+    events: mpsc::Receiver<Bytes>,
+    keep_alive: KeepAlive,
+    _open_stream: LimitPermit,
+}
+
+impl SseBody for FollowedSseBody {
+    fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(first));
+        }
+        match self.events.poll_recv(cx) {
+            Poll::Ready(events) => {
+                self.keep_alive.reset();
+                Poll::Ready(events)
+            }
+            Poll::Pending => self.keep_alive.poll(cx).map(Some),
+        }
+    }
+}
+
+/// Follows the log of a stream after an event.
+pub(super) struct LogFollower {
+    pub(super) state: Arc<HttpState>,
+    pub(super) replica: Arc<Replica>,
+    pub(super) session: SessionGuard,
+    pub(super) stream: u128,
+    pub(super) after: u64,
+    pub(super) revision: Revision,
+}
+
+impl LogFollower {
+    /// The key of the log.
+    pub(super) fn log(&self) -> String {
+        log_key(self.session.log_name(), self.stream)
+    }
+
+    /// Starts to follow. The stream begins with `first`.
+    pub(super) fn start(self, first: Option<Bytes>, open: LimitPermit) -> FollowedSseBody {
+        let (sender, events) = mpsc::channel(1);
+        let keep_alive = KeepAlive::new(&self.state);
+        let changed = self.state.logs.follow(&self.log());
+        tokio::spawn(self.follow(changed, sender));
+        FollowedSseBody { first, events, keep_alive, _open_stream: open }
+    }
+
+    async fn follow(mut self, changed: Arc<Notify>, events: mpsc::Sender<Bytes>) {
+        let log = self.log();
+        let mut failing_since: Option<Instant> = None;
+        loop {
+            match self.state.store.read_log(&log, self.after).await {
+                Ok(Some(read)) => {
+                    failing_since = None;
+                    match self.send(&log, read, &events).await {
+                        Ok(Progress::Waiting) => {}
+                        Ok(Progress::Ended) => break,
+                        Err(error) => log::warn!(error = %Chain(&*error), "a stream is followed later"),
+                    }
+                }
+                // The log of messages that belong to no request begins with the first of them.
+                Ok(None) if self.stream == PUSH_STREAM => {}
+                Ok(None) => break,
+                Err(error) => {
+                    let since = *failing_since.get_or_insert_with(Instant::now);
+                    if since.elapsed() >= GIVE_UP_AFTER {
+                        log::error!(error = %Chain(&*error), "a stream could not be read; it ends");
+                        break;
+                    }
+                }
+            }
+            let wait = if failing_since.is_some() { RETRY } else { self.replica.lease() / 4 };
+            tokio::select! {
+                () = changed.notified() => {}
+                () = tokio::time::sleep(wait) => {}
+                () = events.closed() => break,
+            }
+            if self.must_end() {
+                break;
+            }
+        }
+        if self.stream == PUSH_STREAM {
+            self.state.note_delivered(&self.session, self.after).await;
+        }
+    }
+
+    /// Whether the session has ended, the server stops, or another replica has the stream.
+    fn must_end(&self) -> bool {
+        let is_taken = || {
+            let push = self.session.shared.as_ref().and_then(|shared| shared.push());
+            push.is_some_and(|push| push.replica != self.replica.name())
+        };
+        self.session.connection.is_closing()
+            || self.state.is_closing()
+            || self.stream == PUSH_STREAM && is_taken()
+    }
+
+    /// Sends what was read.
+    async fn send(
+        &mut self,
+        log: &str,
+        read: LogRead,
+        events: &mpsc::Sender<Bytes>,
+    ) -> Result<Progress, StoreError> {
+        // Events that the client needs are no longer there.
+        if read.trimmed {
+            return Ok(Progress::Ended);
+        }
+        let Some(batches) = open_batches(&self.replica, log, &read.batches) else {
+            return Ok(Progress::Ended);
+        };
+        let text = encode_log(self.stream, &batches, self.after);
+        if !text.is_empty() && events.send(text).await.is_err() {
+            return Ok(Progress::Ended);
+        }
+        self.after = self.after.max(read.last);
+        if read.ended {
+            return Ok(Progress::Ended);
+        }
+        if self.stream != PUSH_STREAM && self.replica.is_dead(&read.owner).await? {
+            self.end_for_dead_replica(log, &read).await?;
+            // The events are read in the next turn.
+            self.state.logs.wake_followers(log);
+        }
+        Ok(Progress::Waiting)
+    }
+
+    /// Ends the stream of a replica that has died with an error for each request that it answered.
+    async fn end_for_dead_replica(&self, log: &str, read: &LogRead) -> Result<(), StoreError> {
+        let Some(shared) = &self.session.shared else { return Ok(()) };
+        let stream = format!("{:x}", self.stream);
+        let (mut lines, mut fields) = (Vec::new(), Vec::new());
+        for (field, value) in self.state.store.list(&shared.key, REQUEST_FIELDS, MAX_REQUESTS).await? {
+            let record = RequestRecord::open(&self.replica, &shared.key, &field, &value);
+            let Some(RequestRecord::Running { id, stream: of, .. }) = record else { continue };
+            if of == stream && field.starts_with(REQUEST_FIELDS) {
+                let id: Option<Id<'static>> = serde_json::from_str(&id).ok();
+                let error = RpcError::internal_with_message(LOST);
+                let error = error.to_error_object(self.revision);
+                write::error(&mut lines, id.as_ref(), self.revision.writes_null_id(), &error);
+                lines.push(b'\n');
+                fields.push((field, value.version));
+            }
+        }
+        let count = memchr::memchr_iter(b'\n', &lines).count() as u64;
+        let append = Append {
+            log,
+            owner: self.replica.name(),
+            replaces: Some(&read.owner),
+            first: Some(read.last + 1),
+            count,
+            data: self.replica.seal(log, "", &lines)?,
+            ends: true,
+            limits: self.state.logs.limits(),
+        };
+        let mut writes = vec![Write::Append(append)];
+        writes.extend(fields.iter().map(|(field, version)| Write::Remove {
+            key: &shared.key,
+            field,
+            precondition: Precondition::FieldVersion(*version),
+        }));
+        // In a conflict another replica has ended the stream, or its owner lives.
+        drop(self.state.store.commit(&writes).await?);
+        Ok(())
+    }
+
+    /// Asks the replica that writes the stream to tell this one of new events.
+    pub(super) async fn announce(&self, owner: &str) -> Result<(), StoreError> {
+        if owner == self.replica.name() {
+            return Ok(());
+        }
+        let followed = ReplicaMessage::StreamFollowed {
+            session: self.session.log_name().to_owned(),
+            stream: format!("{:x}", self.stream),
+            replica: self.replica.name().to_owned(),
+        };
+        let Some(write) = self.replica.send(Recipient::Replica(owner), &followed) else { return Ok(()) };
+        self.state.store.commit(&[write]).await.map(drop)
+    }
+}
+
+enum Progress {
+    Waiting,
+    Ended,
+}
+
+/// Opens the events of a log. `None` if one was sealed with a key that is unknown here.
+pub(super) fn open_batches(replica: &Replica, log: &str, batches: &[Batch]) -> Option<Vec<Batch>> {
+    let open = |batch: &Batch| {
+        let data = replica.open(log, "", &batch.data)?;
+        Some(Batch { first: batch.first, last: batch.last, data: Bytes::from(data) })
+    };
+    batches.iter().map(open).collect()
+}
+
+/// The message of the error that ends the stream of a replica that has died.
+const LOST: &str =
+    "Internal error: the server process that ran this request has ended; the request may have run";
+const MAX_REQUESTS: usize = 10_000;
+const RETRY: Duration = Duration::from_millis(200);
+const GIVE_UP_AFTER: Duration = Duration::from_secs(60);

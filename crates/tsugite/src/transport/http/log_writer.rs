@@ -1,0 +1,206 @@
+//! Appends events to the log of a stream.
+//!
+//! Events are sent only after they are stored. A store that fails is asked again for a while; a log that another replica
+//! has taken over takes no more events, and its stream ends here.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+
+use super::event_logs::EventLogs;
+use crate::error::Chain;
+use crate::replica::{Replica, ReplicaMessage};
+use crate::shared::log;
+use crate::store::{Append, LogLimits, Recipient, StoreError, StoreFuture, Write};
+
+/// Stores events.
+pub(super) type AppendFuture = Pin<Box<dyn Future<Output = Result<(), AppendError>> + Send>>;
+
+/// The reason why events are not stored and must not be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum AppendError {
+    /// Another replica has taken over the log.
+    TakenOver,
+    /// The store has failed for too long.
+    Unavailable,
+}
+
+/// Events to append: one per line, numbered from `first`.
+pub(super) struct NewEvents {
+    pub(super) first: u64,
+    pub(super) lines: Bytes,
+    pub(super) ends: bool,
+}
+
+/// The log of a stream.
+pub(super) struct LogTarget<'a> {
+    pub(super) log_key: &'a str,
+    pub(super) stream: u128,
+    /// Other replicas that send the stream to the client.
+    pub(super) followers: Vec<String>,
+}
+
+/// Appends events to the log of a stream. `None` if they are stored.
+pub(super) fn append(
+    logs: &Arc<EventLogs>,
+    target: LogTarget<'_>,
+    events: NewEvents,
+) -> Option<AppendFuture> {
+    let limits = logs.limits();
+    let parts = split_lines(&events.lines, limits);
+    match &logs.replica {
+        None => append_locally(logs, target.log_key, events.first, parts, limits),
+        Some(replica) => {
+            let log = SharedLog {
+                logs: logs.clone(),
+                replica: replica.clone(),
+                log_key: target.log_key.to_owned(),
+                stream: target.stream,
+                followers: target.followers,
+            };
+            Some(Box::pin(log.append(events.first, parts, events.ends, limits)))
+        }
+    }
+}
+
+/// Appends to a store that ends with the process. A failure there only costs the chance to resume.
+fn append_locally(
+    logs: &EventLogs,
+    log: &str,
+    mut first: u64,
+    parts: Vec<(Bytes, u64)>,
+    limits: LogLimits,
+) -> Option<AppendFuture> {
+    let log_error = |appended: Result<_, StoreError>| {
+        if let Err(error) = appended {
+            log::error!(error = %Chain(&*error), "an event could not be stored");
+        }
+    };
+    let mut pending = Vec::new();
+    for (data, count) in parts {
+        let append =
+            Append { log, owner: "", replaces: None, first: Some(first), count, data, ends: false, limits };
+        first += count;
+        match logs.store.commit(&[Write::Append(append)]) {
+            StoreFuture::Ready(appended) => log_error(appended),
+            StoreFuture::Pending(appended) => pending.push(appended),
+        }
+    }
+    if pending.is_empty() {
+        return None;
+    }
+    Some(Box::pin(async move {
+        for appended in pending {
+            log_error(appended.await);
+        }
+        Ok(())
+    }))
+}
+
+/// A log that other replicas read.
+struct SharedLog {
+    logs: Arc<EventLogs>,
+    replica: Arc<Replica>,
+    log_key: String,
+    stream: u128,
+    /// The replicas that send the stream to the client.
+    followers: Vec<String>,
+}
+
+impl SharedLog {
+    async fn append(
+        self,
+        mut first: u64,
+        parts: Vec<(Bytes, u64)>,
+        ends: bool,
+        limits: LogLimits,
+    ) -> Result<(), AppendError> {
+        let last_part = parts.len().saturating_sub(1);
+        for (at, (data, count)) in parts.into_iter().enumerate() {
+            self.append_part(first, &data, count, ends && at == last_part, limits).await?;
+            first += count;
+        }
+        self.logs.wake_followers(&self.log_key);
+        Ok(())
+    }
+
+    /// Appends until the store has taken it.
+    async fn append_part(
+        &self,
+        first: u64,
+        lines: &[u8],
+        count: u64,
+        ends: bool,
+        limits: LogLimits,
+    ) -> Result<(), AppendError> {
+        let (started, mut wait) = (Instant::now(), FIRST_WAIT);
+        let sealed = self.replica.seal(&self.log_key, "", lines).map_err(|_| AppendError::Unavailable)?;
+        let session = self.log_key.split('/').nth(1).unwrap_or_default();
+        let told = ReplicaMessage::EventsAppended {
+            session: session.to_owned(),
+            stream: format!("{:x}", self.stream),
+        };
+        loop {
+            let append = Append {
+                log: &self.log_key,
+                owner: self.replica.name(),
+                replaces: None,
+                first: Some(first),
+                count,
+                data: sealed.clone(),
+                ends,
+                limits,
+            };
+            let mut writes = vec![Write::Append(append)];
+            writes.extend(
+                self.followers
+                    .iter()
+                    .filter_map(|follower| self.replica.send(Recipient::Replica(follower), &told)),
+            );
+            match self.replica.store.commit(&writes).await {
+                Ok(Ok(_)) => return Ok(()),
+                Ok(Err(_)) => return Err(AppendError::TakenOver),
+                Err(error) if started.elapsed() >= GIVE_UP_AFTER => {
+                    log::error!(error = %Chain(&*error), "events could not be stored; their stream ends");
+                    return Err(AppendError::Unavailable);
+                }
+                Err(error) => {
+                    if log::is_first("append", &error.to_string()) {
+                        log::warn!(error = %Chain(&*error), "events are not stored yet");
+                    }
+                }
+            }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(LONGEST_WAIT);
+        }
+    }
+}
+
+/// Splits lines into parts of at most an eighth of the limits, with the number of lines of each. A store drops whole
+/// parts, so smaller ones keep more of the newest events.
+fn split_lines(lines: &Bytes, limits: LogLimits) -> Vec<(Bytes, u64)> {
+    let (max_events, max_bytes) = ((limits.max_events / 8).max(1), limits.max_bytes / 8);
+    let mut parts = Vec::with_capacity(1);
+    let (mut start, mut count, mut end) = (0, 0, 0);
+    for next in memchr::memchr_iter(b'\n', lines).map(|at| at + 1) {
+        if count == max_events || (count > 0 && next - start > max_bytes) {
+            parts.push((lines.slice(start..end), count));
+            (start, count) = (end, 0);
+        }
+        (count, end) = (count + 1, next);
+    }
+    // Without lines, one part without events: the end of the log.
+    if count > 0 || parts.is_empty() {
+        parts.push((lines.slice(start..end), count));
+    }
+    parts
+}
+
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+const LONGEST_WAIT: Duration = Duration::from_secs(2);
+/// How long a store may fail before the stream ends. Its handler waits meanwhile.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(60);

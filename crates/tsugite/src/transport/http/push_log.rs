@@ -1,0 +1,201 @@
+//! Messages that belong to no request, in a session that several replicas serve.
+//!
+//! Any replica may have such a message. It is appended to one log of the session, and the replica that has the GET stream
+//! of the client sends it from there. That replica alone is told of changes for the session, so that each change is sent
+//! once.
+
+use std::sync::{Arc, Weak};
+use std::task::{Context, Wake, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::runtime::Handle;
+
+use super::event_stream::log_key;
+use super::http_state::HttpState;
+use super::sessions::HttpSession;
+use super::shared_session::{PUSH_FIELD, PushStream, SUBSCRIPTION_FIELDS, SharedSession};
+use crate::error::Chain;
+use crate::replica::{Replica, ReplicaMessage, digest};
+use crate::shared::log;
+use crate::store::{Append, Precondition, Recipient, StoreError, Write};
+
+/// Stores the messages of a session's outbound queue when they arrive.
+pub(super) struct PushWaker {
+    state: Weak<HttpState>,
+    session: Weak<HttpSession>,
+    runtime: Handle,
+}
+
+impl PushWaker {
+    /// Watches the outbound queue of a session.
+    pub(super) fn register(state: &Arc<HttpState>, session: &Arc<HttpSession>) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        let waker = Self { state: Arc::downgrade(state), session: Arc::downgrade(session), runtime };
+        Arc::new(waker).watch(session);
+    }
+
+    fn watch(self: Arc<Self>, session: &HttpSession) {
+        let outbox = session.connection.outbox();
+        let waker = Waker::from(self.clone());
+        if outbox.poll_readable(&mut Context::from_waker(&waker)).is_ready() && !outbox.is_closed() {
+            self.wake();
+        }
+    }
+}
+
+impl Wake for PushWaker {
+    fn wake(self: Arc<Self>) {
+        let runtime = self.runtime.clone();
+        runtime.spawn(async move {
+            let (Some(state), Some(session)) = (self.state.upgrade(), self.session.upgrade()) else { return };
+            let outbox = session.connection.outbox();
+            let mut lines = Vec::new();
+            while !outbox.is_closed() && outbox.take_all(&mut lines) {
+                state.append_push(&session, std::mem::take(&mut lines)).await;
+            }
+            if !outbox.is_closed() {
+                self.watch(&session);
+            }
+        });
+    }
+}
+
+/// The key of the log for messages that belong to no request.
+pub(super) fn push_log_key(session: &str) -> String {
+    log_key(session, PUSH_STREAM)
+}
+
+/// The id of the stream for messages that belong to no request.
+pub(super) const PUSH_STREAM: u128 = 0;
+
+impl HttpState {
+    /// Appends messages, one per line, and tells the replica that sends them.
+    async fn append_push(&self, session: &HttpSession, lines: Vec<u8>) {
+        let (Some(replica), Some(shared)) = (&self.replica, &session.shared) else { return };
+        let log = push_log_key(&shared.digest);
+        let Ok(data) = replica.seal(&log, "", &lines) else { return };
+        let count = memchr::memchr_iter(b'\n', &lines).count() as u64;
+        let appended = ReplicaMessage::EventsAppended {
+            session: shared.digest.clone(),
+            stream: format!("{PUSH_STREAM:x}"),
+        };
+        for attempt in 0..ATTEMPTS {
+            let reader = shared.push().map(|push| push.replica).filter(|reader| reader != replica.name());
+            let mut writes = vec![Write::Append(Append {
+                log: &log,
+                owner: replica.name(),
+                replaces: None,
+                first: None,
+                count,
+                data: data.clone(),
+                ends: false,
+                limits: self.logs.limits(),
+            })];
+            if let Some(reader) = &reader {
+                writes.extend(replica.send(Recipient::Replica(reader), &appended));
+            }
+            match self.store.commit(&writes).await {
+                Ok(_) => return self.logs.wake_followers(&log),
+                Err(error) => {
+                    log::warn!(error = %Chain(&*error), "messages for a session are not stored yet")
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(50 << attempt)).await;
+        }
+    }
+
+    /// Makes this replica the one that is told of changes for a session. Returns the number of the last event that the
+    /// client has.
+    pub(super) async fn take_push_stream(&self, session: &HttpSession) -> Result<u64, StoreError> {
+        let (Some(replica), Some(shared)) = (&self.replica, &session.shared) else { return Ok(0) };
+        let before = shared.push();
+        let delivered = before.as_ref().map_or(0, |push| push.delivered);
+        let taken = PushStream { replica: replica.name().to_owned(), delivered };
+        let message = ReplicaMessage::PushStreamTaken { session: shared.digest.clone() };
+        let mut writes = vec![self.set_push(shared, &taken)];
+        if let Some(before) = before.as_ref().filter(|before| before.replica != replica.name()) {
+            writes.extend(replica.send(Recipient::Replica(&before.replica), &message));
+        }
+        let committed = self.store.commit(&writes).await?;
+        committed.map_err(|_| "the session has ended")?;
+        shared.set_push(Some(taken));
+        session.connection.set_push_active(true);
+        self.load_subscriptions(replica, shared, session).await?;
+        Ok(delivered)
+    }
+
+    fn set_push<'a>(&self, shared: &'a SharedSession, push: &PushStream) -> Write<'a> {
+        Write::Set {
+            key: &shared.key,
+            field: PUSH_FIELD,
+            value: push.to_bytes(),
+            precondition: Precondition::RecordExists,
+            ttl: self.session_ttl(),
+        }
+    }
+
+    /// Notes which event a client has, when its stream ends. A failure only means that some are sent again.
+    pub(super) async fn note_delivered(&self, session: &HttpSession, delivered: u64) {
+        let (Some(replica), Some(shared)) = (&self.replica, &session.shared) else { return };
+        let Some(push) = shared.push().filter(|push| push.replica == replica.name()) else { return };
+        let push = PushStream { delivered, ..push };
+        if let Ok(Ok(_)) = self.store.commit(&[self.set_push(shared, &push)]).await {
+            shared.set_push(Some(push));
+        }
+    }
+
+    /// Subscribes this replica to the resources of a session.
+    async fn load_subscriptions(
+        &self,
+        replica: &Replica,
+        shared: &SharedSession,
+        session: &HttpSession,
+    ) -> Result<(), StoreError> {
+        let fields = self.store.list(&shared.key, SUBSCRIPTION_FIELDS, self.config.max_subscriptions).await?;
+        let fields = fields.into_iter().filter(|(field, _)| field.starts_with(SUBSCRIPTION_FIELDS));
+        for (field, value) in fields {
+            let uri = replica.open(&shared.key, &field, &value.value);
+            if let Some(uri) = uri.and_then(|uri| String::from_utf8(uri).ok()) {
+                session.connection.subscribe_restored(uri);
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores a subscription, or the end of one, and tells the replica that is told of changes.
+    pub(super) async fn store_subscription(
+        &self,
+        session: &HttpSession,
+        uri: &str,
+        subscribed: bool,
+    ) -> Result<(), StoreError> {
+        let (Some(replica), Some(shared)) = (&self.replica, &session.shared) else { return Ok(()) };
+        let field = format!("{SUBSCRIPTION_FIELDS}{}", digest(uri.as_bytes()));
+        let precondition = Precondition::RecordExists;
+        let message = ReplicaMessage::SubscriptionChanged {
+            session: shared.digest.clone(),
+            uri: uri.to_owned(),
+            subscribed,
+        };
+        let reader = shared.push().map(|push| push.replica);
+        let mut writes = vec![match subscribed {
+            true => {
+                let value: Bytes = replica.seal(&shared.key, &field, uri.as_bytes())?;
+                let ttl = self.session_ttl();
+                Write::Set { key: &shared.key, field: &field, value, precondition, ttl }
+            }
+            false => Write::Remove { key: &shared.key, field: &field, precondition: Precondition::None },
+        }];
+        if let Some(reader) = reader.as_deref().filter(|reader| *reader != replica.name()) {
+            writes.extend(replica.send(Recipient::Replica(reader), &message));
+        }
+        self.store.commit(&writes).await?.map_err(|_| "the session has ended")?;
+        if reader.is_none() && subscribed {
+            self.take_push_stream(session).await?;
+        }
+        Ok(())
+    }
+}
+
+const ATTEMPTS: u32 = 10;

@@ -1,0 +1,278 @@
+//! Finds, opens and ends sessions, in this process and in the store.
+
+use std::sync::Arc;
+
+use super::http_state::HttpState;
+use super::maybe_ready::MaybeReady;
+use super::named_session::{NamedSession, SessionIdHeader};
+use super::push_log::PushWaker;
+use super::sessions::{HttpSession, SessionId};
+use super::shared_session::{
+    MessageSubject, PUSH_FIELD, PushStream, RequestRecord, SESSION_FIELD, SessionRecord, SharedSession,
+    session_key,
+};
+use crate::error::Chain;
+use crate::replica::{Replica, ReplicaMessage, digest};
+use crate::server::Principal;
+use crate::server::connection::ServerConnection;
+use crate::server::limits::{CallerKey, LimitPermit, Resource};
+use crate::server::principal::Caller;
+use crate::shared::log;
+use crate::shared::principal::is_same_caller;
+use crate::store::{Field, Precondition, Recipient, StoreError, StoreScope, Write};
+
+/// A session that was found, and what the store says about the request that a message names.
+pub(super) struct FoundSession {
+    pub(super) session: NamedSession,
+    pub(super) request: Option<RequestRecord>,
+}
+
+impl From<NamedSession> for FoundSession {
+    fn from(session: NamedSession) -> Self {
+        Self { session, request: None }
+    }
+}
+
+impl HttpState {
+    /// Finds the session that a request names. A store that other processes write is asked each time, a store of this
+    /// process alone only for a session that is not here. `subject` reads the message that the request carries.
+    pub(super) fn find_session(
+        self: &Arc<Self>,
+        named: SessionIdHeader,
+        caller: Option<&Principal>,
+        subject: impl FnOnce() -> MessageSubject,
+    ) -> MaybeReady<FoundSession> {
+        let id = match named {
+            SessionIdHeader::Absent => return MaybeReady::Ready(NamedSession::Absent.into()),
+            SessionIdHeader::Invalid => return MaybeReady::Ready(NamedSession::Unknown.into()),
+            SessionIdHeader::Id(id) => id,
+        };
+        let Some(replica) = &self.replica else {
+            return MaybeReady::Ready(self.find_local_session(&id, caller).into());
+        };
+        replica.start();
+        if self.store.scope() == StoreScope::Restart
+            && let Some(session) = self.sessions.get(&id)
+        {
+            self.refresh(&session);
+            return MaybeReady::Ready(self.find_local_session(&id, caller).into());
+        }
+        let (state, caller, subject) = (self.clone(), caller.cloned(), subject());
+        MaybeReady::pending(async move { state.find_shared_session(id, caller.as_ref(), &subject).await })
+    }
+
+    fn find_local_session(&self, id: &SessionId, caller: Option<&Principal>) -> NamedSession {
+        let session = self.sessions.acquire(id, caller);
+        let found = session.and_then(|session| session.revision.map(|revision| (session, revision)));
+        found.map_or(NamedSession::Unknown, |(session, revision)| NamedSession::Found(session, revision))
+    }
+
+    /// Reads the record of a session, and takes it over if it began at another replica.
+    async fn find_shared_session(
+        self: &Arc<Self>,
+        id: SessionId,
+        caller: Option<&Principal>,
+        subject: &MessageSubject,
+    ) -> FoundSession {
+        let Some(replica) = &self.replica else { return NamedSession::Unknown.into() };
+        let local = self.sessions.get(&id);
+        let name = match local.as_ref().and_then(|local| local.shared.as_ref()) {
+            Some(shared) => shared.digest.clone(),
+            None => digest(id.as_str().as_bytes()),
+        };
+        let (key, field) = (session_key(&name), subject.field());
+        let fields = [SESSION_FIELD, PUSH_FIELD, field.as_deref().unwrap_or(SESSION_FIELD)];
+        let fields = match self.store.read(&key, &fields).await {
+            Ok(fields) => fields.unwrap_or_default(),
+            Err(error) => {
+                if log::is_first("session", &error.to_string()) {
+                    log::error!(error = %Chain(&*error), "a session could not be looked up");
+                }
+                return NamedSession::Unavailable.into();
+            }
+        };
+        let mut fields = fields.into_iter();
+        let (record, push, request) =
+            (fields.next().flatten(), fields.next().flatten(), fields.next().flatten());
+        let Some(record) = record else {
+            // It was ended elsewhere, or has expired.
+            if let Some(local) = local {
+                drop(self.sessions.remove(&local));
+            }
+            return NamedSession::Unknown.into();
+        };
+        let session = match self.update_copy(replica, id, name, local, &record, caller) {
+            Ok(session) => session,
+            Err(unusable) => return unusable.into(),
+        };
+        if let Some(shared) = &session.shared {
+            shared.set_push(push.as_ref().and_then(PushStream::parse));
+        }
+        self.refresh(&session);
+        let request = field.zip(request).and_then(|(field, value)| {
+            RequestRecord::open(replica, &session_key(session.log_name()), &field, &value)
+        });
+        FoundSession { session: self.find_local_session(&id, caller), request }
+    }
+
+    /// Brings this replica's copy of a session up to date, or makes one.
+    fn update_copy(
+        self: &Arc<Self>,
+        replica: &Arc<Replica>,
+        id: SessionId,
+        name: String,
+        local: Option<Arc<HttpSession>>,
+        field: &Field,
+        caller: Option<&Principal>,
+    ) -> Result<Arc<HttpSession>, NamedSession> {
+        if let Some(local) = &local
+            && let Some(shared) = &local.shared
+            && shared.version() == field.version
+        {
+            return Ok(local.clone());
+        }
+        let Some(record) = SessionRecord::open(replica, &session_key(&name), field) else {
+            log::error!("the record of a session cannot be opened: do all replicas have the same keys?");
+            return Err(NamedSession::Unknown);
+        };
+        if !is_same_caller(record.principal().as_ref(), caller) {
+            return Err(NamedSession::Unknown);
+        }
+        if let Some(local) = local
+            && let Some(shared) = &local.shared
+        {
+            local.connection.set_log_level(record.level);
+            shared.set_record(record, field.version);
+            return Ok(local);
+        }
+        let Ok(revision) = record.revision.parse() else { return Err(NamedSession::Unknown) };
+        let caller = Caller { principal: caller.cloned(), ..Caller::default() };
+        let connection =
+            ServerConnection::with_limits(&self.server, self.config.clone(), caller, &self.limits);
+        connection.restore(revision, record.initialize_params.clone(), record.level);
+        connection.set_push_active(false);
+        let key = CallerKey::of_caller(&connection.caller);
+        match self.limits.acquire(key, Some(Resource::Session), connection.session_bytes()) {
+            Ok(permit) => {
+                let shared = SharedSession::new(name, record, field.version);
+                Ok(self.insert_shared(id, connection, permit, shared))
+            }
+            Err(_) => Err(NamedSession::Unavailable),
+        }
+    }
+
+    /// Inserts a session that is in the store.
+    fn insert_shared(
+        self: &Arc<Self>,
+        id: SessionId,
+        connection: Arc<ServerConnection>,
+        permit: LimitPermit,
+        shared: SharedSession,
+    ) -> Arc<HttpSession> {
+        let name = shared.digest.clone();
+        let session = self.sessions.insert(id, connection, permit, Some(Box::new(shared)));
+        self.sessions.insert_digest(name, &session);
+        PushWaker::register(self, &session);
+        self.start_sweeper();
+        session
+    }
+
+    /// Finds this replica's copy of a session by its name in the store.
+    pub(super) fn session_by_digest(&self, digest: &str) -> Option<Arc<HttpSession>> {
+        self.sessions.get_by_digest(digest)
+    }
+
+    /// Opens a session that is in the store. It exists for its client only if it was stored.
+    pub(super) async fn open_shared_session(
+        self: &Arc<Self>,
+        replica: &Arc<Replica>,
+        connection: Arc<ServerConnection>,
+        permit: LimitPermit,
+    ) -> Result<Arc<HttpSession>, StoreError> {
+        replica.start();
+        let id = SessionId::random().ok_or("the operating system gave no random bytes")?;
+        let record = SessionRecord::new(&connection).ok_or("the session has no revision")?;
+        let name = digest(id.as_str().as_bytes());
+        let key = session_key(&name);
+        let write = Write::Set {
+            key: &key,
+            field: SESSION_FIELD,
+            value: record.seal(replica, &key)?,
+            precondition: Precondition::FieldAbsent,
+            ttl: self.session_ttl(),
+        };
+        let committed = self.store.commit(&[write]).await?;
+        let committed = committed.map_err(|_| "the id of the session is in use")?;
+        connection.set_push_active(false);
+        let shared = SharedSession::new(name, record, committed.version);
+        Ok(self.insert_shared(id, connection, permit, shared))
+    }
+
+    /// Stores a change of the log level, if there is one.
+    pub(super) async fn store_log_level(&self, session: &HttpSession) -> Result<(), StoreError> {
+        let (Some(replica), Some(shared)) = (&self.replica, &session.shared) else { return Ok(()) };
+        let Some((_, _, level)) = session.connection.snapshot() else { return Ok(()) };
+        let (mut record, mut version) = shared.record();
+        while record.level != level {
+            record.level = level;
+            let write = Write::Set {
+                key: &shared.key,
+                field: SESSION_FIELD,
+                value: record.seal(replica, &shared.key)?,
+                precondition: Precondition::FieldVersion(version),
+                ttl: self.session_ttl(),
+            };
+            match self.store.commit(&[write]).await? {
+                Ok(committed) => shared.set_record(record.clone(), committed.version),
+                // Another replica has changed the record meanwhile.
+                Err(conflict) => {
+                    let Some(current) = conflict.current else { return Err("the session has ended".into()) };
+                    let opened = SessionRecord::open(replica, &shared.key, &current);
+                    record = opened.ok_or("the record of a session cannot be opened")?;
+                    version = current.version;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends a session at all replicas.
+    pub(super) async fn end_session(&self, session: &HttpSession) -> Result<(), StoreError> {
+        if let (Some(replica), Some(shared)) = (&self.replica, &session.shared) {
+            let ended = ReplicaMessage::SessionEnded { session: shared.digest.clone() };
+            let mut writes = vec![Write::Delete { key: &shared.key }];
+            writes.extend(replica.send(Recipient::All, &ended));
+            drop(self.store.commit(&writes).await?);
+        }
+        self.delete_logs(self.sessions.remove(session));
+        Ok(())
+    }
+
+    /// Refreshes the time to live of a session's record, if a quarter of it has passed.
+    pub(super) fn refresh(&self, session: &HttpSession) {
+        let (ttl, Some(shared)) = (self.session_ttl(), &session.shared) else { return };
+        if !shared.must_refresh(ttl) {
+            return;
+        }
+        let (store, key) = (self.store.clone(), shared.key.clone());
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            runtime.spawn(async move { store.commit(&[Write::Touch { key: &key, ttl }]).await.map(drop) });
+        }
+    }
+
+    /// Refreshes the records of sessions whose streams or requests are open here.
+    pub(super) async fn refresh_active_sessions(&self) {
+        if !self.is_shared() {
+            return;
+        }
+        let now = tokio::time::Instant::now();
+        let mut active = Vec::new();
+        self.sessions.for_each(|session| {
+            if session.idle_time(now).is_zero() {
+                active.push(session.clone());
+            }
+        });
+        active.iter().for_each(|session| self.refresh(session));
+        self.http_sse_sessions.refresh(&self.store, self.session_ttl());
+    }
+}
