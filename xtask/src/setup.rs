@@ -14,7 +14,9 @@ pub(crate) fn check() -> Result<(), String> {
     tmux()?;
     npm()?;
     python()?;
-    browser()
+    browser()?;
+    redis()?;
+    nginx()
 }
 
 /// Checks for a C++ compiler: the fuzz targets are linked with libFuzzer, which is built from source.
@@ -78,6 +80,36 @@ pub(crate) fn browser() -> Result<(), String> {
     Err(format!(
         "no Chromium: `{CHROMIUM} --version` does not run, and the start page is tested in it\n  \
          try: install it (Debian: `apt-get install chromium` as root)"
+    ))
+}
+
+/// Checks for Redis: the tests of its store start servers of their own.
+pub(crate) fn redis() -> Result<(), String> {
+    server_program("redis-server", "TSUGITE_REDIS_SERVER", "--version")
+}
+
+/// Checks for nginx: the tests of several replicas start one in front of them.
+pub(crate) fn nginx() -> Result<(), String> {
+    server_program("nginx", "TSUGITE_NGINX", "-v")
+}
+
+/// Checks for a server that tests start. Debian's package has the name of the program, and may start a service, which is
+/// not needed.
+fn server_program(package: &str, variable: &str, version_option: &str) -> Result<(), String> {
+    let chosen = env::var(variable).ok();
+    let name = chosen.as_deref().unwrap_or(package);
+    let present = || process::succeeds(process::program(name, [version_option]));
+    if present() {
+        return Ok(());
+    }
+    let packages: &[&str] = if chosen.is_none() { &[package] } else { &[] };
+    if ensure_installed(package, present, packages) {
+        let _ = process::succeeds(process::program("systemctl", ["disable", "--now", package]));
+        return Ok(());
+    }
+    Err(format!(
+        "no {package}: `{name} {version_option}` does not run, and tests start it\n  \
+         try: install it (Debian: `apt-get install {package}` as root), or let {variable} name the program"
     ))
 }
 
