@@ -1,0 +1,13 @@
+//! The store against real Redis servers, which the tests start and stop.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
+mod contract;
+mod logs;
+mod server;
