@@ -9,5 +9,8 @@
 )]
 
 mod contract;
+mod faults;
 mod logs;
+mod messages;
+mod proxy;
 mod server;
