@@ -8,6 +8,7 @@
     reason = "a test fails by panicking, and so do its own helpers"
 )]
 
+mod access;
 mod contract;
 mod faults;
 mod logs;
