@@ -3,7 +3,7 @@
 use clap::Args;
 use serde_json::json;
 use tsugite::client::{Change, ChangeFilter};
-use tsugite::protocol::ServerCapabilities;
+use tsugite::protocol::{Method, ServerCapabilities, prompts, resources, tools};
 
 use crate::connection::Connection;
 use crate::error::{CliError, ExitStatus, Result};
@@ -45,8 +45,14 @@ pub(crate) async fn show(connection: &Connection, uris: Vec<String>, count: Opti
             CliError::new(ExitStatus::Protocol, "the server does not report any changes").at_step("listen")
         );
     }
+    let list = watched_list(&watch);
     let changes = connection.client.listen(watch).await;
     let mut changes = changes.map_err(|error| CliError::from_client_error(error, "listen"))?;
+    if let Some(method) = list {
+        // A bridge connects a session to its servers with the first request, and has no changes to report before.
+        let page = connection.client.request_raw(method, None).await;
+        page.map_err(|error| CliError::from_client_error(error, "listen"))?;
+    }
     let console = &connection.console;
     console.note("listening; press Ctrl-C to stop");
     let mut left = count.unwrap_or(u64::MAX);
@@ -70,6 +76,16 @@ pub(crate) async fn show(connection: &Connection, uris: Vec<String>, count: Opti
         left -= 1;
     }
     Ok(())
+}
+
+/// The method of one of the lists that are watched.
+fn watched_list(watch: &ChangeFilter) -> Option<&'static str> {
+    let lists = [
+        (watch.tools, tools::List::NAME),
+        (watch.prompts, prompts::List::NAME),
+        (watch.resources, resources::List::NAME),
+    ];
+    lists.into_iter().find_map(|(is_watched, method)| is_watched.then_some(method))
 }
 
 /// Selects what to watch, among what the server reports.

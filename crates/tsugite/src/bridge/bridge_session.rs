@@ -13,6 +13,7 @@ use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
 use tsugite_core::revision::{RpcError, read_params};
 
+use super::description::ServerDescription;
 use super::kept_subscription::keep_listening;
 use super::upstream::Upstream;
 use crate::client::ChangeFilter;
@@ -20,13 +21,20 @@ use crate::client::upstream_observer::BoxFuture;
 use crate::lock::lock;
 use crate::server::layer::RequestParts;
 
+/// The descriptions that a client was told, in the order of the targets; none for a client without a handshake here.
+pub(super) type Announced = Vec<Option<Arc<ServerDescription>>>;
+
 /// A client with a session.
 pub(super) struct BridgeSession {
     /// Its connections, in the order of the targets.
     pub(super) upstreams: Vec<Arc<Upstream>>,
+    /// How the servers were described to the client.
+    pub(super) announced: Announced,
     log_level: Mutex<Level>,
     /// Whether the client has sent a request after the handshake.
     used: AtomicBool,
+    /// Whether the connections were waited for, so that requests need not.
+    ready: AtomicBool,
     /// The tasks that subscribe to resources of stateless servers.
     resource_subscriptions: Mutex<HashMap<(usize, String), AbortHandle>>,
     /// Notifications of the client, forwarded in order.
@@ -37,7 +45,7 @@ pub(super) struct BridgeSession {
 
 impl BridgeSession {
     /// A session with these connections, one per target.
-    pub(super) fn new(upstreams: Vec<Arc<Upstream>>) -> Self {
+    pub(super) fn new(upstreams: Vec<Arc<Upstream>>, announced: Announced) -> Self {
         let (notifications, mut queued) = mpsc::channel::<BoxFuture<()>>(MAX_QUEUED_NOTIFICATIONS);
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
@@ -47,8 +55,10 @@ impl BridgeSession {
         });
         Self {
             upstreams,
+            announced,
             log_level: Mutex::new(Level::Info),
             used: AtomicBool::new(false),
+            ready: AtomicBool::new(false),
             resource_subscriptions: Mutex::default(),
             notifications,
             tasks: Mutex::new(tasks),
@@ -61,6 +71,15 @@ impl BridgeSession {
 
     pub(super) fn is_used(&self) -> bool {
         self.used.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// Marks the connections as waited for. True the first time.
+    pub(super) fn mark_ready(&self) -> bool {
+        !self.ready.swap(true, Ordering::AcqRel)
     }
 
     /// Starts a task that ends with the session.

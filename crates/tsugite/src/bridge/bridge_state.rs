@@ -6,8 +6,10 @@ use std::sync::{Arc, Mutex, Weak};
 use tsugite_core::revision::RpcError;
 
 use super::bridge_errors::limit_error;
-use super::bridge_session::BridgeSession;
+use super::bridge_session::{Announced, BridgeSession};
 use super::client_identity::ClientIdentity;
+use super::describe_lock::DescribeLocks;
+use super::description::CapabilitySet;
 use super::join_all::join_all;
 use super::start_rate::StartRate;
 use super::suspended_calls::SuspendedCalls;
@@ -31,13 +33,14 @@ pub(super) struct BridgeState {
     /// Every open connection; `None` when the bridge is closed.
     upstreams: Mutex<Option<Vec<RegisteredUpstream>>>,
     start_rate: Arc<StartRate>,
+    pub(super) describe_locks: DescribeLocks,
     this: Weak<Self>,
 }
 
 enum SessionEntry {
     Connected(Arc<BridgeSession>),
-    /// It was not used. Its first request connects it again, while it holds the lock.
-    Disconnected(Arc<tokio::sync::Mutex<()>>),
+    /// It was not used. Its first request connects it. The client was told this about the servers.
+    Disconnected(Announced),
 }
 
 struct RegisteredUpstream {
@@ -61,6 +64,7 @@ impl BridgeState {
             sessions: Mutex::default(),
             upstreams: Mutex::new(Some(Vec::new())),
             start_rate,
+            describe_locks: DescribeLocks::default(),
             this: Weak::clone(this),
         })
     }
@@ -68,6 +72,19 @@ impl BridgeState {
     /// Whether there is one server, without a name prefix.
     pub(super) fn is_single(&self) -> bool {
         matches!(self.targets.as_slice(), [target] if target.prefix.is_none())
+    }
+
+    /// How the servers describe themselves to clients with these capabilities; `None` if one was not asked yet.
+    pub(super) fn descriptions(&self, declared: CapabilitySet) -> Option<Announced> {
+        self.targets.iter().map(|target| target.description(declared)).collect()
+    }
+
+    /// Fails if the bridge is closed.
+    pub(super) fn check_open(&self) -> Result<(), RpcError> {
+        match &*lock(&self.upstreams) {
+            Some(_) => Ok(()),
+            None => Err(closed_error()),
+        }
     }
 
     /// Opens a connection for clients. Fails if there are too many, in all or of this caller.
@@ -117,7 +134,7 @@ impl BridgeState {
     ) -> Result<Arc<Upstream>, RpcError> {
         let mut open = lock(&self.upstreams);
         let Some(open) = &mut *open else {
-            return Err(RpcError::internal_with_message("the bridge is closed"));
+            return Err(closed_error());
         };
         open.retain(|open| open.upstream.strong_count() > 0);
         if open.len() >= self.settings.max_connections {
@@ -177,15 +194,36 @@ impl BridgeState {
         }
     }
 
-    /// The lock under which the session of a client is connected again, if it was disconnected.
-    pub(super) fn disconnected_session(
+    /// The session of a client that sends a request. If it is not connected, it gets the connections that `open` opens.
+    pub(super) fn connect_session(
         &self,
         link: &ServerConnection,
-    ) -> Option<Arc<tokio::sync::Mutex<()>>> {
-        match lock(&self.sessions).get(&link.id)? {
-            SessionEntry::Connected(_) => None,
-            SessionEntry::Disconnected(connecting) => Some(Arc::clone(connecting)),
-        }
+        open: impl FnOnce() -> Result<Vec<Arc<Upstream>>, RpcError>,
+    ) -> Result<Arc<BridgeSession>, RpcError> {
+        let mut sessions = lock(&self.sessions);
+        let announced = match sessions.get(&link.id) {
+            Some(SessionEntry::Connected(session)) => {
+                session.mark_used();
+                return Ok(Arc::clone(session));
+            }
+            Some(SessionEntry::Disconnected(announced)) => announced.clone(),
+            None => Announced::new(),
+        };
+        let session = Arc::new(BridgeSession::new(open()?, announced));
+        session.mark_used();
+        sessions.insert(link.id, SessionEntry::Connected(Arc::clone(&session)));
+        Ok(session)
+    }
+
+    /// Disconnects a session whose server could not be reached. Its next request connects it again.
+    pub(super) fn disconnect_session(&self, link: &ServerConnection, session: &Arc<BridgeSession>) {
+        self.disconnect_if(link.id, |connected| Arc::ptr_eq(connected, session));
+    }
+
+    /// Keeps the session of a client that needs no connection yet.
+    pub(super) fn insert_disconnected_session(&self, link: &ServerConnection, announced: Announced) {
+        let replaced = lock(&self.sessions).insert(link.id, SessionEntry::Disconnected(announced));
+        drop(replaced);
     }
 
     /// Keeps the session of a client until its connection is dropped.
@@ -205,25 +243,31 @@ impl BridgeState {
                 let (Some(bridge), Some(link)) = (bridge.upgrade(), link.upgrade()) else { return };
                 // A client with an open stream waits for notifications.
                 if !link.has_push_reader() {
-                    return bridge.disconnect_unused(link.id);
+                    return bridge.disconnect_if(link.id, |session| !session.is_used());
                 }
             }
         });
     }
 
-    fn disconnect_unused(&self, id: ConnectionId) {
+    fn disconnect_if(&self, id: ConnectionId, condition: impl FnOnce(&Arc<BridgeSession>) -> bool) {
         let mut sessions = lock(&self.sessions);
         let Some(entry) = sessions.get_mut(&id) else { return };
-        if matches!(entry, SessionEntry::Connected(session) if !session.is_used()) {
-            let unused = std::mem::replace(entry, SessionEntry::Disconnected(Arc::default()));
-            drop(sessions);
-            // A session closes its connections.
-            drop(unused);
-        }
+        let announced = match entry {
+            SessionEntry::Connected(session) if condition(session) => session.announced.clone(),
+            _ => return,
+        };
+        let disconnected = std::mem::replace(entry, SessionEntry::Disconnected(announced));
+        drop(sessions);
+        // A session closes its connections.
+        drop(disconnected);
     }
 
     /// Removes the session of a client whose connection was dropped. It ends when the returned value is dropped.
     pub(super) fn remove_session(&self, id: ConnectionId) -> impl Sized + use<> {
         lock(&self.sessions).remove(&id)
     }
+}
+
+fn closed_error() -> RpcError {
+    RpcError::internal_with_message("the bridge is closed")
 }

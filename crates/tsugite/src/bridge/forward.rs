@@ -63,6 +63,8 @@ impl NotificationHandler for BridgeService {
             let upstreams = session.upstreams.clone();
             async move {
                 for upstream in upstreams {
+                    // It may follow the request that opens the connection.
+                    upstream.wait_while_connecting().await;
                     let Some(client) = upstream.client_if_connected() else { continue };
                     if let Err(error) =
                         client.forward_notification(&method, params.as_ref().map(Raw::from), revision).await
@@ -105,8 +107,11 @@ async fn forward_in_session(
     job: &RequestParts,
 ) -> Result<RawJson, RpcError> {
     let session = match bridge.use_session(&job.connection) {
-        Some(session) => session,
-        None => Box::pin(initialize::open_session_without_handshake(bridge, job)).await?,
+        Some(session) if session.is_ready() => session,
+        _ => {
+            let for_all = name_mapping::is_list(method) || method == SetLevel::NAME;
+            Box::pin(initialize::connect_session(bridge, job, for_all)).await?
+        }
     };
     match method {
         SetLevel::NAME => {

@@ -19,6 +19,7 @@
 
 // - `forward`: dispatches a request (`client_request`). `pairing`: forwards it, one file for each pair of eras.
 // - `bridge_state`: the connections and sessions of the bridge. `initialize`, `listen`: handshakes and subscriptions.
+// - `description`, `describe_lock`: how servers describe themselves, learned once, so that handshakes need no connection.
 // - `upstream`, `reconnect`, `in_flight`: one connection to one server, opened as a `client_identity` at a
 //   limited rate (`start_rate`).
 // - `upstream_events`, `notification_encoding`, `upstream_listener`: what the server sends on it, and who receives it.
@@ -33,6 +34,8 @@ mod bridge_session;
 mod bridge_state;
 mod client_identity;
 mod client_request;
+mod describe_lock;
+mod description;
 mod forward;
 mod gate;
 mod in_flight;
@@ -101,13 +104,13 @@ struct BridgeSettings {
     max_pooled_per_target: usize,
     /// How long a request waits for a connection.
     connection_wait_timeout: Duration,
-    /// When a session without requests is disconnected.
+    /// When the session whose handshake opened connections is disconnected if it has no requests.
     unused_session_timeout: Duration,
 }
 
 impl Bridge {
     /// To one server, under its own names. It is reached as `server` says, once or more often: every client with a session
-    /// has a connection of its own.
+    /// has a connection of its own from its first request on.
     pub fn to(server: ClientBuilder) -> Self {
         Self::from_targets(vec![Arc::new(Target::new(None, server))])
     }
@@ -189,8 +192,9 @@ impl Bridge {
         self
     }
 
-    /// Sets when a client with a session is disconnected from the servers if it has sent no request and has no open stream;
-    /// 60 seconds unless set, at least one. Its first request connects it again.
+    /// Sets when the client whose `initialize` connected it to the servers is disconnected if it has sent no request and has
+    /// no open stream; 60 seconds unless set, at least one. Its first request connects it again. Other clients with a
+    /// session are not connected before their first request.
     #[must_use]
     pub fn unused_session_timeout(mut self, limit: Duration) -> Self {
         self.settings.unused_session_timeout = limit.max(Duration::from_secs(1));

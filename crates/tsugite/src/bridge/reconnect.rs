@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::backoff::{STABLE_CONNECTION_AGE, backoff};
 use super::bridge_errors::public_reason;
 use super::client_identity::ClientIdentity;
+use super::description::ServerDescription;
 use super::gate::Gate;
 use super::start_rate::StartRate;
 use super::target::Target;
@@ -26,7 +27,8 @@ pub(super) fn open_upstream(
     call_timeout: Duration,
     rate: Arc<StartRate>,
 ) -> Arc<Upstream> {
-    let upstream = Arc::new(Upstream::new(target, downstream, call_timeout));
+    let declared = (&identity.capabilities).into();
+    let upstream = Arc::new(Upstream::new(target, downstream, declared, call_timeout));
     let task =
         tokio::spawn(maintain_connection(Arc::downgrade(&upstream), Arc::clone(target), identity, rate));
     upstream.set_connect_task(task.abort_handle());
@@ -179,6 +181,9 @@ async fn unless_paused<T>(gate: &watch::Receiver<Gate>, work: impl Future<Output
 impl Upstream {
     pub(super) fn mark_connected(&self) {
         self.target.clear_error();
+        if let Some(description) = self.client.get().and_then(ServerDescription::from_client) {
+            self.target.set_description(self.declared, description);
+        }
         self.state.send_replace(UpstreamState::Connected);
     }
 
@@ -201,6 +206,10 @@ impl Upstream {
         match self.target.set_error(&why) {
             true => log::warn!(server, %error, "a server behind the bridge cannot be reached"),
             false => tracing::debug!(server, %error, "a server behind the bridge still cannot be reached"),
+        }
+        if self.target.prefix.is_none() {
+            // The next client is told why, before it has a session.
+            self.target.forget_description(self.declared);
         }
         let before = self.state.send_replace(UpstreamState::Unreachable(why));
         // Among several servers its items disappear from the merged lists.

@@ -1,10 +1,12 @@
 //! A server behind the bridge: how it is reached, its name prefix, and its last error.
 
-use std::sync::Mutex;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::description::{CapabilitySet, ServerDescription};
 use super::gate::Gate;
 use crate::client::{ClientBuilder, ProbeRecord};
 use crate::lock::lock;
@@ -16,6 +18,8 @@ pub(super) struct Target {
     builder: ClientBuilder,
     /// The revision and transport that were found: the next connection need not probe.
     probe_record: Mutex<Option<ProbeRecord>>,
+    /// How it describes itself; `None` if it did not answer in time, as one server among several.
+    descriptions: Mutex<HashMap<CapabilitySet, Option<Arc<ServerDescription>>>>,
     last_error: Mutex<Option<String>>,
     /// Whether connections may be opened.
     gate: watch::Sender<Gate>,
@@ -29,6 +33,7 @@ impl Target {
             prefix,
             builder,
             probe_record: Mutex::default(),
+            descriptions: Mutex::default(),
             last_error: Mutex::default(),
             gate: watch::Sender::default(),
             closing: Mutex::default(),
@@ -45,6 +50,35 @@ impl Target {
     /// Sets the revision and transport that were found; `None` if they turned out to be wrong.
     pub(super) fn set_probe_record(&self, verdict: Option<ProbeRecord>) {
         *lock(&self.probe_record) = verdict;
+    }
+
+    /// How it describes itself to clients with these capabilities. The outer `None` if it was not asked yet.
+    pub(super) fn description(&self, declared: CapabilitySet) -> Option<Option<Arc<ServerDescription>>> {
+        lock(&self.descriptions).get(&declared).cloned()
+    }
+
+    /// Keeps a description for later clients.
+    pub(super) fn set_description(
+        &self,
+        declared: CapabilitySet,
+        description: ServerDescription,
+    ) -> Arc<ServerDescription> {
+        let description = Arc::new(description);
+        let before = lock(&self.descriptions).insert(declared, Some(Arc::clone(&description)));
+        if before.flatten().is_some_and(|before| !before.is_equivalent(&description)) {
+            tracing::info!(server = self.display_name(), "a server behind the bridge describes itself anew");
+        }
+        description
+    }
+
+    /// Records that it was asked and did not answer, unless a description is known.
+    pub(super) fn mark_undescribed(&self, declared: CapabilitySet) {
+        lock(&self.descriptions).entry(declared).or_default();
+    }
+
+    /// Forgets a description: the next client asks the server.
+    pub(super) fn forget_description(&self, declared: CapabilitySet) {
+        lock(&self.descriptions).remove(&declared);
     }
 
     /// Registers a connection that is being closed.
@@ -70,7 +104,10 @@ impl Target {
         }
     }
 
+    /// Sets whether connections may be opened. The server may be another one afterwards.
     pub(super) fn set_gate(&self, gate: Gate) {
+        self.set_probe_record(None);
+        lock(&self.descriptions).clear();
         self.gate.send_replace(gate);
     }
 

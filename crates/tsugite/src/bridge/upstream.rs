@@ -16,6 +16,7 @@ use tsugite_core::protocol::subscriptions::Listen;
 use tsugite_core::revision::{Revision, RpcError, translate_raw_error};
 
 use super::bridge_errors::{unreachable_error, unsupported_error, upstream_error};
+use super::description::CapabilitySet;
 use super::in_flight::{InFlightCall, InFlightCalls};
 use super::session_state::UpstreamSessionState;
 use super::target::Target;
@@ -32,6 +33,8 @@ use crate::shared::log;
 pub(super) struct Upstream {
     pub(super) target: Arc<Target>,
     pub(super) downstream: Downstream,
+    /// The capabilities that were declared to the server.
+    pub(super) declared: CapabilitySet,
     pub(super) client: OnceLock<Client>,
     pub(super) state: watch::Sender<UpstreamState>,
     pub(super) in_flight: InFlightCalls,
@@ -72,10 +75,16 @@ pub(super) enum UpstreamState {
 
 impl Upstream {
     /// A connection that is not open yet; `reconnect` opens it.
-    pub(super) fn new(target: &Arc<Target>, downstream: Downstream, call_timeout: Duration) -> Self {
+    pub(super) fn new(
+        target: &Arc<Target>,
+        downstream: Downstream,
+        declared: CapabilitySet,
+        call_timeout: Duration,
+    ) -> Self {
         Self {
             target: Arc::clone(target),
             downstream,
+            declared,
             client: OnceLock::new(),
             state: watch::Sender::new(UpstreamState::Connecting),
             in_flight: InFlightCalls::default(),

@@ -324,7 +324,8 @@ mod tests {
 
     fn upstream() -> Arc<Upstream> {
         let target = Target::new(None, Client::in_process(&Server::new("s", "1")));
-        Arc::new(Upstream::new(&Arc::new(target), Downstream::Stateless, Duration::MAX))
+        let declared = (&ClientCapabilities::new()).into();
+        Arc::new(Upstream::new(&Arc::new(target), Downstream::Stateless, declared, Duration::MAX))
     }
 
     /// A pool with one connection, on which a call was abandoned or completed.

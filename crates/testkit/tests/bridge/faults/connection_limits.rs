@@ -7,7 +7,6 @@ use tsugite::bridge::Bridge;
 use tsugite::prelude::*;
 use tsugite::protocol::form::FormSchema;
 use tsugite::server::{FormField, Principal};
-use tsugite::transport::memory;
 use tsugite_testkit::http::{Connection, Request, TestServer, initialize_request};
 use tsugite_testkit::raw_client::RawClient;
 
@@ -103,18 +102,27 @@ async fn initialize_from(host: u8, serving: &TestServer) -> (Value, String) {
     (response.json(), session)
 }
 
+/// Lists the tools in a session, from a loopback address.
+async fn list_from(host: u8, serving: &TestServer, session: &str) -> Value {
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let mut connection = Connection::connect_from([127, 0, 0, host], serving.address).await;
+    within(connection.send_and_read(Request::post(&list).session(session))).await.json()
+}
+
 #[tokio::test]
 async fn one_address_opens_half_of_the_connections() {
     let bridge = Bridge::to(Client::in_process(&shop()).revision(HANDSHAKE)).max_connections(4);
     let serving = TestServer::start(&bridge.server()).await;
-    for _ in 0..2 {
-        let (opened, _) = initialize_from(1, &serving).await;
-        assert_eq!(opened["result"]["serverInfo"]["name"], "shop", "{opened}");
+    for (host, is_refused) in [(1, false), (1, false), (1, true), (2, false)] {
+        let (_, session) = initialize_from(host, &serving).await;
+        let answer = list_from(host, &serving, &session).await;
+        match is_refused {
+            true => {
+                assert!(message(&answer).contains("connection limit of one caller reached (2)"), "{answer}")
+            }
+            false => assert_eq!(names(&answer), ["order", "one"]),
+        }
     }
-    let (refused, _) = initialize_from(1, &serving).await;
-    assert!(message(&refused).contains("connection limit of one caller reached (2)"), "{refused}");
-    let (other, _) = initialize_from(2, &serving).await;
-    assert_eq!(other["result"]["serverInfo"]["name"], "shop", "{other}");
     bridge.close().await;
     serving.stop().await.unwrap();
 }
@@ -129,16 +137,14 @@ async fn unused_session_is_disconnected_until_its_first_request() {
     assert_eq!(within(serving.send(Request::post(&ready).session(&session))).await.status, 202);
     tokio::time::sleep(Duration::from_secs(61)).await;
     // The first session has given up the only connection of this address.
-    let (other, other_session) = initialize_from(1, &serving).await;
-    assert_eq!(other["result"]["serverInfo"]["name"], "shop", "{other}");
+    let (_, other_session) = initialize_from(1, &serving).await;
+    assert_eq!(names(&list_from(1, &serving, &other_session).await), ["order", "one"]);
     let end = Request::new("DELETE").session(&other_session);
     assert!(within(serving.send(end)).await.status < 300);
-    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
-    let listed = within(serving.send(Request::post(&list).session(&session))).await.json();
-    assert_eq!(names(&listed), ["order", "one"]);
+    assert_eq!(names(&list_from(1, &serving, &session).await), ["order", "one"]);
     // A session that was used keeps its connection.
     tokio::time::sleep(Duration::from_secs(200)).await;
-    within(serving.send(Request::post(&list).session(&session))).await;
+    list_from(1, &serving, &session).await;
     let handshakes = sent.lock().unwrap().iter().filter(|message| message["method"] == "initialize").count();
     assert_eq!(handshakes, 3);
     bridge.close().await;
@@ -154,12 +160,12 @@ async fn open_stream_keeps_an_unused_session_connected() {
     let opened = within(stream.send(Request::get_stream(&session))).await;
     assert_eq!(opened.status, 200);
     tokio::time::sleep(Duration::from_secs(200)).await;
-    let (refused, _) = initialize_from(1, &serving).await;
+    let (_, other) = initialize_from(1, &serving).await;
+    let refused = list_from(1, &serving, &other).await;
     assert!(message(&refused).contains("connection limit of one caller"), "{refused}");
     drop(stream);
     tokio::time::sleep(Duration::from_secs(200)).await;
-    let (other, _) = initialize_from(1, &serving).await;
-    assert_eq!(other["result"]["serverInfo"]["name"], "shop", "{other}");
+    assert_eq!(names(&list_from(1, &serving, &other).await), ["order", "one"]);
     bridge.close().await;
     serving.stop().await.unwrap();
 }
@@ -189,17 +195,15 @@ async fn connections_are_started_at_a_bounded_rate() {
     let bridge = Bridge::to(Client::in_process(&shop()).revision(HANDSHAKE))
         .connection_wait_timeout(Duration::from_millis(100));
     let server = bridge.server();
-    let mut wires = Vec::new();
+    let mut peers = Vec::new();
     let mut open = async || {
-        let mut wire = memory::connect(&server).unwrap();
-        wire.send(initialize_request(HANDSHAKE.as_str(), json!({})).to_string());
-        let answer: Value = serde_json::from_str(&within(wire.next()).await).unwrap();
-        wires.push(wire);
+        let mut peer = RawClient::connect(&server, HANDSHAKE, json!({})).await;
+        let answer = within(peer.request("tools/list", json!({}))).await;
+        peers.push(peer);
         answer
     };
     for _ in 0..32 {
-        let opened = open().await;
-        assert_eq!(opened["result"]["serverInfo"]["name"], "shop", "{opened}");
+        assert_eq!(names(&open().await), ["order", "one"]);
     }
     let refused = open().await;
     assert!(
@@ -207,5 +211,5 @@ async fn connections_are_started_at_a_bounded_rate() {
         "{refused}"
     );
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(open().await["result"]["serverInfo"]["name"], "shop");
+    assert_eq!(names(&open().await), ["order", "one"]);
 }

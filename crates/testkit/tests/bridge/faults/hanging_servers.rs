@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tsugite::bridge::Bridge;
 use tsugite::prelude::*;
 use tsugite::protocol::form::FormSchema;
@@ -78,10 +78,8 @@ async fn errors_of_the_bridge_name_limit_and_place() {
     let bridge = Bridge::to(far()).max_connections(1);
     let server = bridge.server();
     let _first = RawClient::connect(&server, HANDSHAKE, json!({})).await;
-    let mut second = tsugite::transport::memory::connect(&server).unwrap();
-    let open = tsugite_testkit::http::initialize_request(HANDSHAKE.as_str(), json!({}));
-    second.send(open.to_string());
-    let refused: Value = serde_json::from_str(&within(second.next()).await).unwrap();
+    let mut second = RawClient::connect(&server, HANDSHAKE, json!({})).await;
+    let refused = within(second.request("tools/list", json!({}))).await;
     assert_eq!(refused["error"]["data"], json!({"limit": 1}), "{refused}");
     let both = Bridge::to_many().target("a", far()).target("b", far());
     let mut client = RawClient::connect(&both.server(), STATELESS, json!({})).await;

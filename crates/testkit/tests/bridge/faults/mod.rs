@@ -6,6 +6,7 @@ mod cancellation;
 mod connection_limits;
 mod credentials;
 mod disconnects;
+mod first_use;
 mod hanging_servers;
 mod isolation;
 mod odd_clients;

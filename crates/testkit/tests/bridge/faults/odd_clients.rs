@@ -50,7 +50,7 @@ async fn second_initialize_replaces_the_first_session() {
         wire.send(r#"{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"one"}}"#);
         assert_eq!(next(&mut wire).await["result"]["content"][0]["text"], "1");
         settle().await;
-        assert!(at_once || tasks() == left, "{left} tasks were left, {} are", tasks());
+        assert!(at_once || tasks() <= left, "{left} tasks were left, {} are", tasks());
         let called = sent.lock().unwrap().iter().filter(|message| message["method"] == "tools/call").count();
         assert_eq!(called, 1);
         drop(wire);

@@ -199,6 +199,9 @@ async fn each_listener_is_notified_once() {
                     json!({"notifications": {"toolsListChanged": true}}),
                 );
                 assert_eq!(within(peer.next()).await["method"], "notifications/subscriptions/acknowledged");
+            } else {
+                // Its first request connects it.
+                within(peer.request("tools/list", json!({}))).await;
             }
             peers.push(peer);
         }

@@ -19,7 +19,9 @@ use tsugite_core::revision::{
 use super::{ServerRequest, SessionRequest, client_gone_error, translate_result};
 use crate::bridge::bridge_errors::{malformed_result_error, unsupported_error};
 use crate::bridge::client_request::reply_target;
+use crate::bridge::description::ServerDescription;
 use crate::bridge::in_flight::InFlightCall;
+use crate::bridge::target::Target;
 use crate::bridge::upstream::Upstream;
 use crate::client::upstream_observer::RequestResult;
 use crate::server::connection::ServerConnection;
@@ -37,15 +39,15 @@ pub(super) async fn forward(request: SessionRequest<'_>) -> Result<RawJson, RpcE
 
 /// Translates the server's `initialize` result.
 pub(super) fn initialize_result(
-    upstream: &Upstream,
-    result: &RawJson,
-    from: Revision,
+    target: &Target,
+    description: &ServerDescription,
     job: &RequestParts,
 ) -> Result<OrderedMap<RawJson>, RpcError> {
-    translate_raw_result(Initialize::NAME, Raw::from(result), from, job.revision, None)
+    let (result, from) = (Raw::from(&description.result), description.revision);
+    translate_raw_result(Initialize::NAME, result, from, job.revision, None)
         .map_err(|error| unsupported_error(&error, Initialize::NAME))?
         .read()
-        .map_err(|_| malformed_result_error(&upstream.target))
+        .map_err(|_| malformed_result_error(target))
 }
 
 /// Whether the server is connected and takes `logging/setLevel`. The only server answers for itself.

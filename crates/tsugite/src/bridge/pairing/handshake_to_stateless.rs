@@ -25,7 +25,9 @@ use super::{SessionRequest, translate_result};
 use crate::bridge::bridge_errors::limit_error;
 use crate::bridge::bridge_errors::{malformed_result_error, unsupported_error};
 use crate::bridge::client_request::reply_target;
+use crate::bridge::description::ServerDescription;
 use crate::bridge::in_flight::InFlightCall;
+use crate::bridge::target::Target;
 use crate::bridge::upstream::Upstream;
 use crate::bridge::upstream_listener::supported_lists;
 use crate::client::ChangeFilter;
@@ -159,12 +161,12 @@ async fn request_input(
 
 /// Builds an `initialize` result from the server's `server/discover` result.
 pub(super) fn initialize_result(
-    upstream: &Upstream,
-    result: &RawJson,
+    target: &Target,
+    description: &ServerDescription,
     job: &RequestParts,
 ) -> Result<OrderedMap<RawJson>, RpcError> {
     let to = job.revision;
-    let found: DiscoverResult = result.read().map_err(|_| malformed_result_error(&upstream.target))?;
+    let found: DiscoverResult = description.result.read().map_err(|_| malformed_result_error(target))?;
     let server = found.meta.as_ref().and_then(|meta| meta.server_info());
     let server = server.unwrap_or_else(|| Implementation::new("unknown", "0"));
     let mut result = InitializeResult::new(to.as_str(), found.capabilities, server);

@@ -20,9 +20,11 @@ use tsugite_core::revision::{Revision, RpcError, ServerInfoMeta, translate_raw_r
 use super::bridge_errors::unsupported_error;
 use super::bridge_session::BridgeSession;
 use super::client_request::ReplyTarget;
+use super::description::ServerDescription;
 use super::in_flight::InFlightCall;
 use super::name_mapping;
 use super::suspended_calls::SuspendedCalls;
+use super::target::Target;
 use super::upstream::{Downstream, Upstream};
 use super::upstream_pool::UpstreamLease;
 use crate::client::forwarded_request::{ForwardedRequest, ScannedRequest};
@@ -109,16 +111,15 @@ pub(super) fn translate_result(
         .map_err(|error| unsupported_error(&error, method))
 }
 
-/// The members of the `initialize` result for a client with a session, from the server's own handshake result.
+/// The members of the `initialize` result for a client with a session, from the server's description of itself.
 pub(super) fn initialize_result(
-    upstream: &Upstream,
-    handshake_result: &RawJson,
-    from: Revision,
+    target: &Target,
+    description: &ServerDescription,
     job: &RequestParts,
 ) -> Result<OrderedMap<RawJson>, RpcError> {
-    match Era::from(from) {
-        Era::Handshake => handshake_to_handshake::initialize_result(upstream, handshake_result, from, job),
-        Era::Stateless => handshake_to_stateless::initialize_result(upstream, handshake_result, job),
+    match Era::from(description.revision) {
+        Era::Handshake => handshake_to_handshake::initialize_result(target, description, job),
+        Era::Stateless => handshake_to_stateless::initialize_result(target, description, job),
     }
 }
 
@@ -130,7 +131,10 @@ pub(super) async fn discover_result(
     job: &RequestParts,
 ) -> Result<RawJson, RpcError> {
     match Era::from(client.revision()) {
-        Era::Handshake => stateless_to_handshake::discover_result(client, served, job),
+        Era::Handshake => {
+            let description = ServerDescription::from_client(client).ok_or(RpcError::Internal)?;
+            stateless_to_handshake::discover_result(&description, served, job)
+        }
         Era::Stateless => stateless_to_stateless::discover_result(upstream, &served, job).await,
     }
 }

@@ -24,12 +24,12 @@ use tsugite_core::session::RequestMeta;
 
 use super::{LeasedRequest, ServerRequest, encode_discover_result, translate_result};
 use crate::bridge::client_request::{parse_request_meta, reply_target};
+use crate::bridge::description::ServerDescription;
 use crate::bridge::in_flight::InFlightCall;
 use crate::bridge::suspendable_call::SuspendableCall;
 use crate::bridge::suspended_calls::{SuspendedCall, SuspendedCalls};
 use crate::bridge::upstream::Upstream;
 use crate::bridge::upstream_pool;
-use crate::client::Client;
 use crate::client::forwarded_request::ForwardedRequest;
 use crate::client::upstream_observer::RequestResult;
 use crate::lock::lock;
@@ -187,13 +187,13 @@ pub(super) async fn forward_server_request(
 
 /// Builds a `server/discover` result from the server's handshake.
 pub(super) fn discover_result(
-    client: &Client,
+    description: &ServerDescription,
     served: Vec<String>,
     job: &RequestParts,
 ) -> Result<RawJson, RpcError> {
-    let mut result = DiscoverResult::new(served, client.server_capabilities().unwrap_or_default());
-    result.instructions = client.instructions();
-    let server = client.server_info().unwrap_or_else(|| Implementation::new("unknown", "0"));
+    let mut result = DiscoverResult::new(served, description.capabilities.clone().unwrap_or_default());
+    result.instructions = description.instructions.clone();
+    let server = description.info.clone().unwrap_or_else(|| Implementation::new("unknown", "0"));
     encode_discover_result(result, job.revision, &ServerInfoMeta::new(server))
 }
 
