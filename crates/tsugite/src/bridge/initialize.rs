@@ -16,6 +16,7 @@ use super::bridge_errors::{malformed_result_error, unsupported_error};
 use super::bridge_session::{Announced, BridgeSession};
 use super::bridge_state::BridgeState;
 use super::client_identity::ClientIdentity;
+use super::client_request::parse_request_meta;
 use super::description::{CapabilitySet, ServerDescription};
 use super::kept_subscription::{Begin, keep_listening};
 use super::pairing;
@@ -250,13 +251,25 @@ async fn discover_description(
 pub(super) async fn discover(bridge: &BridgeState, job: &RequestParts) -> Result<RawJson, RpcError> {
     let served: Vec<String> =
         job.connection.config.revisions.names().into_iter().map(str::to_owned).collect();
+    let declared = CapabilitySet::from(&parse_request_meta(&job.params)?.declared_client()?.capabilities);
+    bridge.check_open()?;
     if !bridge.is_single() {
-        let lent = bridge.acquire_all(job).await?;
-        let described = lent.iter().map(|lent| known_description(&lent.upstream)).collect();
+        let described = match bridge.descriptions(declared) {
+            Some(known) => known,
+            None => {
+                let lent = bridge.acquire_all(job).await?;
+                lent.iter().map(|lent| known_description(&lent.upstream)).collect()
+            }
+        };
         let (capabilities, instructions) = merge_descriptions(bridge, &described);
         let mut found = DiscoverResult::new(served, capabilities);
         found.instructions = instructions;
         return pairing::encode_discover_result(found, job.revision, &job.connection.config.stamp);
+    }
+    if let Some([Some(description)]) = bridge.descriptions(declared).as_deref()
+        && let Some(result) = pairing::described_discover_result(description, &served, job)
+    {
+        return result;
     }
     let lent = bridge.acquire(0, Discover::NAME, job).await?;
     let client = lent.upstream.connected_client().await?;

@@ -254,6 +254,30 @@ async fn server_that_is_away_opens_no_connections_to_others() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn discovery_needs_no_connection_of_its_own() {
+    for several in [false, true] {
+        let (far, sent) = overheard(Client::in_process(&server()).revision(HANDSHAKE));
+        let bridge = match several {
+            false => Bridge::to(far),
+            true => Bridge::to_many().target("a", far),
+        };
+        let front = bridge.server();
+        let mut peers = Vec::new();
+        for _ in 0..20 {
+            // Each of these clients would have its own connection.
+            let mut peer = RawClient::connect(&front, STATELESS, json!({})).await;
+            let found = within(peer.request("server/discover", json!({}))).await;
+            let told = found["result"]["instructions"].as_str().unwrap_or_default();
+            assert!(told.contains("Ask first."), "{several}: {found}");
+            peers.push(peer);
+        }
+        assert_eq!(handshakes(&sent).len(), 1, "{several}");
+        assert_eq!(names(&within(peers[19].request("tools/list", json!({}))).await).len(), 1, "{several}");
+        assert_eq!(handshakes(&sent).len(), 2, "{several}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn server_that_disappears_fails_the_next_handshake() {
     let upstream = TestServer::start(&server()).await;
     let url = format!("http://{}/mcp", upstream.address);

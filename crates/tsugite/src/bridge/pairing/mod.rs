@@ -139,6 +139,18 @@ pub(super) async fn discover_result(
     }
 }
 
+/// The `server/discover` result from a known description; `None` if the server has the method, and so answers itself.
+pub(super) fn described_discover_result(
+    description: &ServerDescription,
+    served: &[String],
+    job: &RequestParts,
+) -> Option<Result<RawJson, RpcError>> {
+    match Era::from(description.revision) {
+        Era::Handshake => Some(stateless_to_handshake::discover_result(description, served.to_vec(), job)),
+        Era::Stateless => None,
+    }
+}
+
 /// Encodes a `server/discover` result for a client.
 pub(super) fn encode_discover_result(
     found: DiscoverResult,
