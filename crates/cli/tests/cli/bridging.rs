@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use crate::serving::post;
 use crate::support::{LONG, Place, Running, TSUGITE};
 
 #[test]
@@ -43,6 +44,36 @@ fn bridge_ends_with_its_input_and_leaves_no_child() {
     );
     let pid = std::fs::read_to_string(pid).unwrap();
     assert!(!std::path::Path::new(&format!("/proc/{}", pid.trim())).exists(), "a child is left");
+}
+
+#[test]
+fn handshakes_without_a_request_start_one_child() {
+    // L-11
+    let place = Place::new();
+    let pids = place.path.join("pids");
+    let script = format!("echo $$ >> \"$0\"; exec {TSUGITE} serve --stdio --rev 2025-11-25");
+    let words = ["bridge", "--listen", "127.0.0.1:0", "--", "sh", "-c", &script, pids.to_str().unwrap()];
+    let running = Running::start(place.command(words));
+    let url = running.line().trim().to_owned();
+    let address = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/mcp")).unwrap();
+    let mut last = String::new();
+    for index in 0..20 {
+        let client = format!(r#"{{"name":"client {index}","version":"1"}}"#);
+        let hello = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{{"protocolVersion":"2025-11-25","capabilities":{{}},"clientInfo":{client}}}}}"#
+        );
+        let answer = post(address, "/mcp", "", &hello);
+        assert!(answer.contains("\"tsugite-demo\""), "{answer}");
+        let session = answer.lines().find_map(|line| line.strip_prefix("mcp-session-id: ")).unwrap();
+        last = format!("Mcp-Session-Id: {}\r\nMCP-Protocol-Version: 2025-11-25\r\n", session.trim());
+        let ready = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+        assert!(post(address, "/mcp", &last, ready).starts_with("HTTP/1.1 202"));
+    }
+    let started = || std::fs::read_to_string(&pids).unwrap().lines().count();
+    assert_eq!(started(), 1);
+    let listed = post(address, "/mcp", &last, r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#);
+    assert!(listed.contains("\"add\""), "{listed}");
+    assert_eq!(started(), 2);
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn allowed_host_is_served() {
     assert!(page.starts_with("HTTP/1.1 200") && page.contains("http://workshop.example/mcp"), "{page}");
 }
 
-fn post(address: &str, path: &str, headers: &str, message: &str) -> String {
+pub(crate) fn post(address: &str, path: &str, headers: &str, message: &str) -> String {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(LONG)).unwrap();
     let length = message.len();

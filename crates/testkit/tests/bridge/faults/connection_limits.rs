@@ -111,6 +111,7 @@ async fn list_from(host: u8, serving: &TestServer, session: &str) -> Value {
 
 #[tokio::test]
 async fn one_address_opens_half_of_the_connections() {
+    // L-11
     let bridge = Bridge::to(Client::in_process(&shop()).revision(HANDSHAKE)).max_connections(4);
     let serving = TestServer::start(&bridge.server()).await;
     for (host, is_refused) in [(1, false), (1, false), (1, true), (2, false)] {
@@ -172,6 +173,7 @@ async fn open_stream_keeps_an_unused_session_connected() {
 
 #[tokio::test(start_paused = true)]
 async fn client_names_open_connections_only_for_principals() {
+    // L-11
     for (principal, expected) in [(None, 1), (Some(Principal::new("ada")), 3)] {
         let (far, sent) = overheard(Client::in_process(&shop()).revision(HANDSHAKE));
         let bridge = Bridge::to(far);
@@ -192,6 +194,7 @@ async fn client_names_open_connections_only_for_principals() {
 
 #[tokio::test(start_paused = true)]
 async fn connections_are_started_at_a_bounded_rate() {
+    // L-11
     let bridge = Bridge::to(Client::in_process(&shop()).revision(HANDSHAKE))
         .connection_wait_timeout(Duration::from_millis(100));
     let server = bridge.server();

@@ -48,6 +48,7 @@ async fn list(serving: &TestServer, session: &str) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn sessions_without_a_request_share_one_connection() {
+    // L-11
     let (far, sent) = overheard(Client::in_process(&server()).revision(HANDSHAKE));
     let bridge = Bridge::to(far);
     let serving = TestServer::start(&bridge.server()).await;
