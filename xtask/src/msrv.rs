@@ -1,6 +1,6 @@
 //! `cargo xtask msrv`: checks that `rust-version` is exactly the highest one of the dependencies.
 //!
-//! A lower one would not build; a higher one would exclude users for no reason.
+//! A lower one would not build; a higher one would exclude users for no reason. The dependencies of all features count.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::process;
 
 pub(crate) fn check() -> Result<(), String> {
-    println!("{}", check_metadata(&process::metadata(&[])?)?);
+    println!("{}", check_metadata(&process::metadata(&["--all-features"])?)?);
     Ok(())
 }
 
