@@ -1,7 +1,8 @@
 //! State that outlives a request, a process or a replica.
 //!
 //! [`Store`] is the contract between a server and the engine that holds its state. It knows keys, bytes, numbers and times,
-//! and nothing of the protocol that the server speaks. [`MemoryStore`] is the engine in the memory of one process.
+//! and nothing of the protocol that the server speaks. [`MemoryStore`] is the engine in the memory of one process, and
+//! `FileStore` (feature `file`) the one in a file.
 //!
 //! # The four parts
 //!
@@ -34,14 +35,43 @@
 //!   without warning.
 //!
 //! The module `suite` (feature `suite`) checks these rules.
+//!
+//! # One file
+//!
+//! `FileStore` (feature `file`) keeps records, logs and messages in one file, a database of redb. One process uses the file
+//! at a time, and the next one finds everything that was acknowledged, also if the process before was killed.
+//!
+//! - **Writes.** One thread writes. It takes all writes that wait, checks and applies them one after the other in one
+//!   transaction, flushes the disk once, and answers all callers, so that many callers share a flush. At most 64 MiB wait;
+//!   further callers wait for their turn, and every write ends within 30 seconds, if need be with an error.
+//! - **Reads.** They see the last commit and never wait for a write. Records are read at once on the thread of the caller,
+//!   from a cache of up to 64 MiB or the page cache; logs and messages, which may be large, on a thread for blocking work.
+//! - **Time to live.** It goes on while no process runs. The time is that of the wall clock when the file is opened, or of the
+//!   last commit if that is later, and follows the monotonic clock from then on, so a step of the wall clock changes nothing
+//!   before the next start. `purge_expired` removes expired entries a few hundred at a time, between other writes. The file
+//!   keeps its size, and later entries use the space.
+//! - **Memory of the process.** Leases end with the process, because no other process can have one. So do rate limits: a
+//!   bucket fills again within seconds or minutes, and a flush of the disk for each request would cost more than the limit
+//!   saves. A restart therefore gives back one burst.
+//! - **Messages.** At least the last 1,000 messages to all replicas are kept, and up to 100,000 messages or 64 MiB for each
+//!   replica.
+//! - **Failures.** After an error of the disk, such as a full one, no write of the transaction is acknowledged. The file is
+//!   opened again, which goes back to the last complete commit, and writes succeed as soon as the disk takes them.
+//! - **The file.** Only its owner may read and write it (mode 0600). It appears under its name when it is complete. It holds
+//!   the number of its format, and so does each row. A file of another kind, of a newer format, damaged or in use is an error
+//!   that names it, and is not overwritten.
 
 mod arc;
+#[cfg(feature = "file")]
+mod file;
 mod future;
 mod memory;
 #[cfg(feature = "suite")]
 pub mod suite;
 mod types;
 
+#[cfg(feature = "file")]
+pub use file::{FileStore, FileStoreError};
 pub use future::{StoreError, StoreFuture, StoreResult, StoreWait};
 pub use memory::MemoryStore;
 pub use types::{

@@ -284,7 +284,7 @@ impl fmt::Debug for MemoryStore {
     }
 }
 
-fn check_sizes(write: &Write<'_>) -> Result<(), &'static str> {
+pub(crate) fn check_sizes(write: &Write<'_>) -> Result<(), &'static str> {
     let (key, field, value) = match write {
         Write::Set { key, field, value, .. } => (*key, *field, value.len()),
         Write::Remove { key, field, .. } => (*key, *field, 0),
