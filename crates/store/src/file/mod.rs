@@ -11,6 +11,8 @@ mod queues;
 mod records;
 mod shared;
 mod tables;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use std::fmt;
