@@ -14,4 +14,5 @@ mod regressions;
 mod replicas;
 mod requirements;
 mod responses;
+mod surviving_questions;
 mod unix_sockets;

@@ -216,18 +216,26 @@ impl Replica {
         tasks
     }
 
+    fn open_envelope(&self, sealed: &Bytes) -> Option<Envelope> {
+        serde_json::from_slice(&self.open(MESSAGES, "", sealed)?).ok()
+    }
+
+    /// Opens a message of another replica.
     fn open_message(&self, sealed: &Bytes) -> Option<ReplicaMessage> {
-        let plain = self.open(MESSAGES, "", sealed)?;
-        let envelope: Envelope = serde_json::from_slice(&plain).ok()?;
-        if envelope.from == self.name {
-            return None;
-        }
+        let envelope = self.open_envelope(sealed).filter(|envelope| envelope.from != self.name)?;
         if let ReplicaMessage::ReplicaStopped { replica } = &envelope.message
             && let Some(long_ago) = Instant::now().checked_sub(self.lease)
         {
             lock(&self.suspects).insert(replica.clone(), long_ago);
         }
         Some(envelope.message)
+    }
+
+    /// The messages that are stored for another replica.
+    pub(crate) async fn messages_to(&self, replica: &str) -> Result<Vec<ReplicaMessage>, StoreError> {
+        let sealed = self.store.inbox(replica).await?;
+        let envelopes = sealed.iter().filter_map(|sealed| self.open_envelope(sealed));
+        Ok(envelopes.map(|envelope| envelope.message).collect())
     }
 }
 

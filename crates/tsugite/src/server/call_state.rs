@@ -20,6 +20,7 @@ use super::cancellation::CancellationToken;
 use super::config::RedactFn;
 use super::connection::ServerConnection;
 use super::handler_error::InvocationError;
+use super::kept_call::KeptRequest;
 use super::notification_limit::{LimitedNotifications, NotificationLimit};
 use super::outgoing_requests::OutgoingRequests;
 use super::principal::Caller;
@@ -94,6 +95,17 @@ impl CallState {
 
     pub(crate) fn revision(&self) -> Revision {
         self.settings.revision
+    }
+
+    /// The stored form of the call, if it can be kept while its handler waits.
+    pub(super) fn kept(&self) -> Option<&Arc<KeptRequest>> {
+        self.settings.caller.kept.as_ref().filter(|_| self.settings.may_ask)
+    }
+
+    /// Whether the handler runs again and has not used all stored answers: the client has seen its notifications.
+    pub(super) fn is_replaying(&self) -> bool {
+        self.settings.caller.kept.is_some()
+            && self.round.get().is_some_and(|round| round.has_unused_answers())
     }
 
     /// Remembers why a question failed.

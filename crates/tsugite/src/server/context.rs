@@ -68,7 +68,7 @@ impl Context {
             data = RawJson::from(value);
         }
         self.0.settings.outbox.wait_for_capacity().await;
-        if self.0.has_ended() || !self.0.admit_log() {
+        if self.0.has_ended() || self.0.is_replaying() || !self.0.admit_log() {
             return;
         }
         let (revision, mut params) = (self.0.settings.revision, LogParams::new(level, data));
@@ -101,6 +101,9 @@ impl Context {
 
     /// The headers of the HTTP request; empty for other transports.
     pub fn headers(&self) -> &Headers {
+        if let Some(kept) = &self.0.settings.caller.kept {
+            kept.bind_to_request();
+        }
         &self.0.settings.caller.headers
     }
 

@@ -33,6 +33,9 @@ impl CallContext for LazyContext<'_> {
     }
 
     fn headers(&self) -> &Headers {
+        if let Some(kept) = &self.incoming.caller.kept {
+            kept.bind_to_request();
+        }
         &self.incoming.caller.headers
     }
 
@@ -101,7 +104,12 @@ impl<'a> LazyContext<'a> {
             ask_timeout: connection.config.ask_timeout,
             notification_limit: connection.config.notification_limit,
         };
-        CallState::new(settings, meta.progress_token(), tracking.cancellation_token())
+        let resumed = caller.kept.as_ref().and_then(|kept| kept.resumed.clone());
+        let state = CallState::new(settings, meta.progress_token(), tracking.cancellation_token());
+        if let Some(history) = resumed {
+            state.resume(Round::with_kept_history(history));
+        }
+        state
     }
 
     /// Returns what the client declared: in the request from 2026-07-28 on, in the handshake before.

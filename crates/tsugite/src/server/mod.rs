@@ -52,6 +52,7 @@ pub(crate) mod in_flight;
 mod in_process;
 pub(crate) mod incoming_request;
 pub mod into_item;
+pub(crate) mod kept_call;
 pub mod layer;
 pub(crate) mod layer_service;
 mod lazy_context;

@@ -3,7 +3,10 @@
 //! A response is accepted only if its id is in this table, and only once.
 
 use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -35,6 +38,8 @@ type ResponseResult = Result<RawJson, ErrorObject>;
 struct RequestTable {
     last_id: i64,
     waiters: HashMap<i64, oneshot::Sender<ResponseResult>>,
+    /// Requests that another replica sent, by their id, whose calls continue here.
+    adopted: HashMap<String, oneshot::Sender<ResponseResult>>,
     closed: bool,
 }
 
@@ -67,7 +72,11 @@ impl OutgoingRequests {
     /// late, a duplicate, or a mistake of the client.
     pub(crate) fn receive_response(&self, response: Response<'_>) -> bool {
         let id = response.id.as_ref().and_then(|id| self.own_id(id));
-        let waiter = id.and_then(|id| self.lock().waiters.remove(&id));
+        let waiter = match (id, &response.id) {
+            (Some(id), _) => self.lock().waiters.remove(&id),
+            (None, Some(id)) => id.as_str().and_then(|id| self.lock().adopted.remove(id)),
+            (None, None) => None,
+        };
         let Some(waiter) = waiter else { return false };
         // The receiver may be gone already.
         drop(waiter.send(response.outcome.map(|raw| raw.to_owned())));
@@ -79,6 +88,7 @@ impl OutgoingRequests {
         let mut table = self.lock();
         table.closed = true;
         table.waiters.clear();
+        table.adopted.clear();
     }
 
     /// Registers a request. `None` if the table is closed. The caller keeps the time limit.
@@ -96,6 +106,32 @@ impl OutgoingRequests {
         let id = table.last_id;
         table.waiters.insert(id, sender);
         Some((id, receiver))
+    }
+
+    /// Begins a request whose id is known before it is sent, or continues one that another replica sent.
+    pub(super) fn open(
+        self: &Arc<Self>,
+        outbox: &Arc<OutboundQueue>,
+        revision: Revision,
+        adopted: Option<String>,
+    ) -> Option<OpenRequest> {
+        let (id, response) = match adopted {
+            None => {
+                let (id, response) = self.begin()?;
+                (RequestId::Own(id), response)
+            }
+            Some(id) => {
+                let (sender, response) = oneshot::channel();
+                let mut table = self.lock();
+                if table.closed {
+                    return None;
+                }
+                table.adopted.insert(id.clone(), sender);
+                (RequestId::Adopted(id), response)
+            }
+        };
+        let (requests, outbox) = (self.clone(), outbox.clone());
+        Some(OpenRequest { requests, outbox, revision, id, sent: false, response: Some(response) })
     }
 
     /// Removes a request. Returns false if it has its response, or the table was closed: there is nothing to cancel.
@@ -158,17 +194,7 @@ pub(super) async fn send_request(
         reason: CancelReason::default(),
     };
     outbox.wait_for_capacity().await;
-    let mut written = Ok(());
-    let id = requests.wire_id(guard.id);
-    outbox.push(|out| {
-        written = match request {
-            InputRequest::Elicit(params) => write_request::<Create>(out, &id, params, revision),
-            InputRequest::Sample(params) => write_request::<CreateMessage>(out, &id, params, revision),
-            InputRequest::Roots(params) => write_request::<roots::List>(out, &id, params, revision),
-            _ => Ok(()),
-        };
-    });
-    written?;
+    write_input_request(outbox, &requests.wire_id(guard.id), request, revision)?;
     guard.sent = true;
     match tokio::time::timeout(timeout, response).await {
         Err(_) => Err(AskError::TimedOut),
@@ -176,6 +202,87 @@ pub(super) async fn send_request(
         Ok(Ok(Err(error))) => Err(AskError::ErrorResponse(error)),
         Ok(Ok(Ok(result))) => Ok(result),
     }
+}
+
+/// The id of a request without a response.
+enum RequestId {
+    Own(i64),
+    Adopted(String),
+}
+
+/// A request to the client that its owner polls. Dropping it cancels the request, if it was sent.
+pub(super) struct OpenRequest {
+    requests: Arc<OutgoingRequests>,
+    outbox: Arc<OutboundQueue>,
+    revision: Revision,
+    id: RequestId,
+    sent: bool,
+    /// `None` once the response was returned, or the connection is closed.
+    response: Option<oneshot::Receiver<ResponseResult>>,
+}
+
+impl OpenRequest {
+    /// The id as the client sees it.
+    pub(super) fn wire_id(&self) -> Id<'static> {
+        match &self.id {
+            RequestId::Own(id) => self.requests.wire_id(*id),
+            RequestId::Adopted(id) => Id::from(id.clone()),
+        }
+    }
+
+    /// Sends the request, once. A request of another replica was sent before.
+    pub(super) fn send(&mut self, request: InputRequest) -> Result<(), AskError> {
+        if std::mem::replace(&mut self.sent, true) || matches!(self.id, RequestId::Adopted(_)) {
+            return Ok(());
+        }
+        let id = self.wire_id();
+        write_input_request(&self.outbox, &id, request, self.revision)
+    }
+
+    /// Waits for the response; `None` if the connection is closed.
+    pub(super) fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Option<ResponseResult>> {
+        let Some(response) = &mut self.response else { return Poll::Ready(None) };
+        let Poll::Ready(received) = Pin::new(response).poll(cx) else { return Poll::Pending };
+        self.response = None;
+        Poll::Ready(received.ok())
+    }
+
+    /// Leaves the request open at the client, for another process.
+    pub(super) fn leave_open(&mut self) {
+        self.sent = false;
+    }
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        let was_open = match &self.id {
+            RequestId::Own(id) => self.requests.cancel(*id),
+            RequestId::Adopted(id) => self.requests.lock().adopted.remove(id).is_some(),
+        };
+        if was_open && self.sent {
+            let params = CancelledParams::default().request_id(self.wire_id());
+            self.outbox.push(|out| drop(write_notification::<Cancelled>(out, params, self.revision)));
+        }
+    }
+}
+
+/// Writes a question as a request of its revision.
+fn write_input_request(
+    outbox: &OutboundQueue,
+    id: &Id<'_>,
+    request: InputRequest,
+    revision: Revision,
+) -> Result<(), AskError> {
+    let mut written = Ok(());
+    outbox.push(|out| {
+        written = match request {
+            InputRequest::Elicit(params) => write_request::<Create>(out, id, params, revision),
+            InputRequest::Sample(params) => write_request::<CreateMessage>(out, id, params, revision),
+            InputRequest::Roots(params) => write_request::<roots::List>(out, id, params, revision),
+            _ => Ok(()),
+        };
+    });
+    written.map_err(AskError::from)
 }
 
 /// A request without a response yet; dropping it cancels the request.

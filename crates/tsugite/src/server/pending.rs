@@ -14,7 +14,7 @@ use tsugite_core::protocol::mrtr::InputRequired;
 use tsugite_core::revision::{Revision, RpcError};
 use tsugite_core::session::inbound::ResponseAction;
 
-use super::ask::{self, DriveOutcome, HandlerDriver, StateBinding};
+use super::ask::{self, DriveOutcome, HandlerDriver, KeptQuestions, StateBinding};
 use super::call_state::{CallState, EndGuard};
 use super::cancellation::CancellationToken;
 use super::connection::ServerConnection;
@@ -102,6 +102,7 @@ impl ServerConnection {
             binding,
             send_input_required: send_input_required::<M>,
             handler,
+            may_ask: M::MAY_REQUEST_INPUT,
         };
         self.continue_pending(request, pending)
     }
@@ -112,8 +113,13 @@ impl ServerConnection {
         request: IncomingRequest<'_>,
         pending: PendingHandler,
     ) -> Option<PendingRequest> {
-        let PendingHandler { call, subject, binding, send_input_required, handler } = pending;
-        let driver = HandlerDriver::new(handler, call.clone(), self.config.round_timeout, subject);
+        let PendingHandler { call, subject, binding, send_input_required, handler, may_ask } = pending;
+        let kept = request.caller.kept.clone().filter(|_| may_ask);
+        let kept = kept.map(|kept| {
+            let params = request.request.params().to_owned();
+            KeptQuestions::new(kept, call.clone(), request.request.method.to_string(), params)
+        });
+        let driver = HandlerDriver::new(handler, call.clone(), self.config.round_timeout, subject, kept);
         let caller = self.limits.caller(CallerKey::of_caller(request.caller));
         let permits = self.limits.handler_permits(caller.as_deref());
         let handler = RunningHandler::new(driver, call.clone(), permits);
@@ -142,6 +148,7 @@ impl ServerConnection {
                     }
                     (DriveOutcome::InputRequired(..), None) => Err(RpcError::Internal),
                     (DriveOutcome::Error(error), _) => Err(error),
+                    (DriveOutcome::TakenOver, _) => Ok(()),
                 };
                 if let Err(error) = sent {
                     writer.send_error(Some(&id), &error, revision);
@@ -256,6 +263,7 @@ struct PendingHandler {
     binding: Option<StateBinding>,
     send_input_required: SendInputRequiredFn,
     handler: Pin<Box<dyn Future<Output = SendOutcomeFn> + Send>>,
+    may_ask: bool,
 }
 
 /// How a handler ended.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tsugite_core::session::http::OptionalHeader;
 
+use super::kept_call::KeptRequest;
 pub use crate::shared::principal::Principal;
 
 /// The caller, as far as the transport knows it.
@@ -15,6 +16,8 @@ pub(crate) struct Caller {
     pub(crate) headers: Headers,
     /// The network address of the client.
     pub(crate) address: Option<IpAddr>,
+    /// Set if the request can be stored while its handler waits.
+    pub(crate) kept: Option<Arc<KeptRequest>>,
 }
 
 /// The HTTP headers of the request; empty for other transports. Cheap to clone.

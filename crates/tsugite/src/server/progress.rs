@@ -77,7 +77,7 @@ impl<'a> ProgressUpdate<'a> {
     }
 
     fn send(&mut self, token: Id<'static>) {
-        if self.context.has_ended() {
+        if self.context.has_ended() || self.context.call_state().is_replaying() {
             return;
         }
         let mut params = ProgressParams::new(token, self.progress);

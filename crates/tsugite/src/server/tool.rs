@@ -37,6 +37,7 @@ pub struct Tool {
     pub(crate) handler: Option<Arc<dyn Handler<CallResult>>>,
     pub(crate) tags: Vec<String>,
     pub(crate) timeout: ToolTimeout,
+    pub(crate) keeps_questions: bool,
     /// Whether deserializing the arguments into their type enforces the schema.
     pub(crate) typed: bool,
     /// Compiles the validator. Set only on request, so that the validator is linked only into servers that use it.
@@ -71,6 +72,7 @@ impl Tool {
             handler: None,
             tags: Vec::new(),
             timeout: ToolTimeout::Server,
+            keeps_questions: true,
             typed: false,
             compile: None,
         }
@@ -196,6 +198,15 @@ impl Tool {
     #[must_use]
     pub fn no_timeout(mut self) -> Self {
         self.timeout = ToolTimeout::None;
+        self
+    }
+
+    /// Sets whether a call that waits for an answer of the client is kept in a store that outlives the process, and
+    /// continued by another process if this one ends. The handler then runs again from the start with the answers so far,
+    /// as it does in each round on 2026-07-28. Default: yes. A handler that reads the headers of its request is never kept.
+    #[must_use]
+    pub fn keep_questions(mut self, yes: bool) -> Self {
+        self.keeps_questions = yes;
         self
     }
 

@@ -59,6 +59,9 @@ pub(crate) fn call(
     {
         check_header_params(&entry, arguments, &request.caller.headers)?;
     }
+    if let (false, Some(kept)) = (entry.tool.keeps_questions, &request.caller.kept) {
+        kept.bind_to_request();
+    }
     let owner = context.set_owner(found.owner);
     resume::<Call>(connection, request, context)?;
     let states = owner.as_ref().map_or(&connection.config.states, |config| &config.states);

@@ -33,6 +33,11 @@ impl Principal {
         Self(Arc::new(PrincipalInner { issuer: String::new(), subject, scopes: Vec::new() }))
     }
 
+    /// The scopes that the caller was granted.
+    pub fn scopes(&self) -> &[String] {
+        &self.0.scopes
+    }
+
     /// Sets the issuer that authenticated the caller. Equal subjects of two issuers are two callers.
     #[must_use]
     pub fn with_issuer(mut self, issuer: impl Into<String>) -> Self {

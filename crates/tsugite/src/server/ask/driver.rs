@@ -13,6 +13,7 @@ use tokio::time::Sleep;
 use tsugite_core::protocol::mrtr::InputRequests;
 use tsugite_core::revision::RpcError;
 
+use super::kept_driver::{KeptQuestions, KeptStep};
 use crate::server::call_state::CallState;
 use crate::server::round::{Round, RoundHistory, RoundState, WakeSignal};
 use crate::server::subject::Subject;
@@ -26,6 +27,8 @@ pub(crate) enum DriveOutcome<S> {
     InputRequired(InputRequests, RoundHistory),
     /// The client or the handler made a mistake.
     Error(RpcError),
+    /// Another process has taken over the call: this one answers nothing.
+    TakenOver,
 }
 
 /// A future that runs a handler.
@@ -35,6 +38,8 @@ pub(crate) struct HandlerDriver<S> {
     /// How long to wait for a handler that does not ask the question that was answered.
     round_timeout: Duration,
     subject: Arc<Subject<'static>>,
+    /// The questions of a call that can be kept.
+    kept: Option<KeptQuestions>,
     signal: Option<Arc<WakeSignal>>,
     yield_count: u32,
     yielded: bool,
@@ -47,12 +52,14 @@ impl<S> HandlerDriver<S> {
         call: Arc<CallState>,
         round_timeout: Duration,
         subject: Arc<Subject<'static>>,
+        kept: Option<KeptQuestions>,
     ) -> Self {
         Self {
             handler,
             call,
             round_timeout,
             subject,
+            kept,
             signal: None,
             yield_count: 0,
             yielded: false,
@@ -66,6 +73,9 @@ impl<S> Future for HandlerDriver<S> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut task::Context<'_>) -> Poll<DriveOutcome<S>> {
         let this = self.get_mut();
+        if this.kept.is_some() {
+            return this.poll_kept(cx);
+        }
         if !this.call.revision().is_stateless() {
             return this.handler.as_mut().poll(cx).map(DriveOutcome::Complete);
         }
@@ -83,6 +93,29 @@ impl<S> Future for HandlerDriver<S> {
 }
 
 impl<S> HandlerDriver<S> {
+    /// Polls the handler of a call that can be kept, and handles its questions.
+    fn poll_kept(&mut self, cx: &mut task::Context<'_>) -> Poll<DriveOutcome<S>> {
+        let round = self.call.round();
+        let signal = self.signal.get_or_insert_with(|| {
+            let signal = WakeSignal::new(cx.waker());
+            self.call.driver().set_signal(&signal);
+            signal
+        });
+        signal.set_parent(cx.waker());
+        loop {
+            if let Some(Poll::Ready(done)) = signal.poll_if_woken(self.handler.as_mut()) {
+                return Poll::Ready(DriveOutcome::Complete(done));
+            }
+            signal.watch();
+            let Some(kept) = &mut self.kept else { return Poll::Pending };
+            match kept.poll(&round, signal, cx) {
+                KeptStep::Continue => {}
+                KeptStep::Wait => return Poll::Pending,
+                KeptStep::Abandon => return Poll::Ready(DriveOutcome::TakenOver),
+            }
+        }
+    }
+
     fn poll_round(&mut self, round: &Round, cx: &mut task::Context<'_>) -> Poll<DriveOutcome<S>> {
         let signal = self.signal.get_or_insert_with(|| {
             let signal = WakeSignal::new(cx.waker());

@@ -8,6 +8,7 @@
 mod driver;
 mod form;
 pub mod form_settings;
+mod kept_driver;
 mod request_state;
 mod url_elicitation;
 
@@ -34,6 +35,7 @@ use tsugite_core::revision::{InferResultType, Revision, Translate};
 
 pub(crate) use driver::{DriveOutcome, HandlerDriver};
 pub use form::{Form, FormChoice, FormField, choice, read_choice};
+pub(crate) use kept_driver::KeptQuestions;
 pub(crate) use request_state::{StateBinding, build_input_required, resume_round, seal_state, unseal_state};
 pub use url_elicitation::UrlElicitation;
 
@@ -124,7 +126,7 @@ impl Context {
             OnceLookup::Run(guard) => (WakeOnDrop(self.call_state()), guard),
         };
         let value = OnceFuture::new(work).await.map_err(Into::into)?;
-        if Era::from(self.revision()).repeats_handlers() {
+        if Era::from(self.revision()).repeats_handlers() || self.call_state().kept().is_some() {
             let json = RawJson::from_value(&value).map_err(|error| {
                 AskError::misused(format!("the result of `once({key:?})` cannot be serialized: {error}"))
             })?;

@@ -11,6 +11,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{self, Poll, Waker};
+use std::time::Duration;
 
 use indexmap::IndexMap;
 use tsugite_core::jsonrpc::RawJson;
@@ -21,6 +22,7 @@ pub(super) use driver_handle::DriverHandle;
 pub(super) use wake_signal::WakeSignal;
 
 use super::ask_error::AskError;
+use super::kept_call::{KeptAnswer, KeptHistory};
 use crate::lock::lock;
 
 /// One round: a run of a handler with the answers known so far.
@@ -53,6 +55,12 @@ struct RoundInner {
     keys: HashSet<String>,
     once_keys: HashSet<String>,
     once_running: usize,
+    /// Answers of a call that can be kept, by key.
+    kept_answers: HashMap<String, KeptAnswer>,
+    /// The keys of stored answers that the handler has not used yet.
+    unused_answers: HashSet<String>,
+    /// How long an answer to an open question is waited for, in a call that can be kept.
+    timeouts: HashMap<String, Duration>,
     error: Option<RpcError>,
     ended: bool,
     /// Wakers of questions asked by tasks that the handler spawned, woken when the round ends.
@@ -75,6 +83,60 @@ impl Round {
     /// Creates a round with the results of earlier ones.
     pub(crate) fn with_history(history: RoundHistory) -> Self {
         Self(Mutex::new(RoundInner { history, ..RoundInner::default() }))
+    }
+
+    /// Creates a round with the answers of a call that was kept.
+    pub(crate) fn with_kept_history(history: KeptHistory) -> Self {
+        let once_results = history.once_results;
+        let unused_answers = history.answers.keys().cloned().collect();
+        Self(Mutex::new(RoundInner {
+            history: RoundHistory { once_results, ..RoundHistory::default() },
+            kept_answers: history.answers,
+            unused_answers,
+            ..RoundInner::default()
+        }))
+    }
+
+    /// Whether the handler has not used all stored answers.
+    pub(crate) fn has_unused_answers(&self) -> bool {
+        !self.lock().unused_answers.is_empty()
+    }
+
+    /// The open questions of a call that can be kept, and how long an answer is waited for.
+    pub(super) fn open_questions(&self) -> Vec<(String, InputRequest, Duration)> {
+        let inner = self.lock();
+        let timeout = |key: &String| inner.timeouts.get(key).copied().unwrap_or_default();
+        inner
+            .open_requests
+            .iter()
+            .map(|(key, request)| (key.clone(), request.clone(), timeout(key)))
+            .collect()
+    }
+
+    /// Whether questions are open and no `once` is running.
+    pub(super) fn is_asking(&self) -> bool {
+        let inner = self.lock();
+        !inner.open_requests.is_empty() && inner.once_running == 0
+    }
+
+    /// The answers so far and the results of `once`.
+    pub(super) fn kept_history(&self) -> KeptHistory {
+        let inner = self.lock();
+        KeptHistory {
+            answers: inner.kept_answers.clone(),
+            once_results: inner.history.once_results.clone(),
+            questions: Vec::new(),
+        }
+    }
+
+    /// Answers a question of a call that can be kept.
+    pub(super) fn answer(&self, key: &str, answer: KeptAnswer) {
+        let wakers = {
+            let mut inner = self.lock();
+            inner.kept_answers.insert(key.to_owned(), answer);
+            std::mem::take(&mut inner.wakers)
+        };
+        wakers.into_iter().for_each(Waker::wake);
     }
 
     pub(crate) fn state(&self) -> RoundState {
@@ -188,7 +250,7 @@ pub(super) async fn request_input(
         inner.open_requests.insert(key.clone(), request);
         key
     };
-    let _open = OpenRequestGuard { round, key };
+    let _open = OpenRequestGuard { round, key, keeps_key: false };
     driver.wake();
     poll_fn(|cx| {
         let mut inner = round.lock();
@@ -203,6 +265,57 @@ pub(super) async fn request_input(
     })
     .await;
     Err(AskError::Suspended)
+}
+
+/// Returns the answer to a question of a call that can be kept. The driver of the handler sends the question.
+pub(super) async fn request_answer(
+    driver: &DriverHandle,
+    round: &Arc<Round>,
+    key: Option<QuestionKey>,
+    request: InputRequest,
+    timeout: Duration,
+) -> Result<KeptAnswer, AskError> {
+    let fingerprint = fingerprint(&request)?;
+    let mut open = {
+        let mut inner = round.lock();
+        if inner.ended {
+            return Err(AskError::Closed);
+        }
+        let key = match key {
+            Some(QuestionKey { key, .. }) if inner.keys.contains(&key) => {
+                drop(inner);
+                return Err(AskError::misused(format!("two questions have the key {key:?}")));
+            }
+            Some(QuestionKey { key, .. }) => key,
+            None => unique_key(&inner, &request, &fingerprint)?,
+        };
+        inner.keys.insert(key.clone());
+        if let Some(answer) = inner.kept_answers.get(&key).cloned() {
+            inner.unused_answers.remove(&key);
+            return Ok(answer);
+        }
+        inner.open_requests.insert(key.clone(), request);
+        inner.timeouts.insert(key.clone(), timeout);
+        OpenRequestGuard { round, key, keeps_key: false }
+    };
+    driver.wake();
+    poll_fn(|cx| {
+        let mut inner = round.lock();
+        if let Some(answer) = inner.kept_answers.get(&open.key).cloned() {
+            // An equal question later gets another key, in this run and in every later one.
+            open.keeps_key = true;
+            return Poll::Ready(Ok(answer));
+        }
+        if inner.ended {
+            return Poll::Ready(Err(AskError::Closed));
+        }
+        // The driver polls the handler when the answer is there; only spawned tasks have to be woken.
+        if !driver.is_driver(cx.waker()) && !inner.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
+            inner.wakers.push(cx.waker().clone());
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 /// The key that a handler chose for a question.
@@ -256,13 +369,18 @@ fn unique_key(inner: &RoundInner, request: &InputRequest, fingerprint: &str) -> 
 struct OpenRequestGuard<'a> {
     round: &'a Round,
     key: String,
+    /// Whether the key stays in use.
+    keeps_key: bool,
 }
 
 impl Drop for OpenRequestGuard<'_> {
     fn drop(&mut self) {
         let mut inner = self.round.lock();
         inner.open_requests.shift_remove(&self.key);
-        inner.keys.remove(&self.key);
+        inner.timeouts.remove(&self.key);
+        if !self.keeps_key {
+            inner.keys.remove(&self.key);
+        }
     }
 }
 

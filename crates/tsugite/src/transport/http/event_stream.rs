@@ -60,6 +60,21 @@ impl SessionStreams {
         stream
     }
 
+    /// Continues the stream of another replica after its event `last`.
+    pub(super) fn adopt(
+        &mut self,
+        session: &str,
+        number: u128,
+        last: u64,
+        replaces: String,
+    ) -> Arc<EventStream> {
+        let stream = self.insert(session, number);
+        let mut state = stream.lock();
+        (state.last_event, state.replaces) = (last, Some(replaces));
+        drop(state);
+        stream
+    }
+
     /// Whether an id is that of the stream for messages that belong to no request, of this or another replica.
     pub(super) fn is_standalone(&self, number: u128) -> bool {
         number >> 96 == self.base_id >> 96 && number & u128::from(u64::MAX) == 0
@@ -113,6 +128,8 @@ struct EventStreamState {
     waker: Option<Waker>,
     /// Other replicas that send this stream to the client.
     followers: Vec<String>,
+    /// The replica that began the stream, if another one did.
+    replaces: Option<String>,
 }
 
 impl EventStream {
@@ -166,10 +183,6 @@ impl EventStream {
         }
     }
 
-    pub(super) fn followers(&self) -> Vec<String> {
-        self.lock().followers.clone()
-    }
-
     /// The number of the last event.
     pub(super) fn last_event(&self) -> u64 {
         self.lock().last_event
@@ -219,7 +232,11 @@ impl EventStream {
     }
 
     fn append(&self, logs: &Arc<EventLogs>, events: NewEvents) -> Option<AppendFuture> {
-        let target = LogTarget { log_key: &self.log_key, stream: self.id, followers: self.followers() };
+        let target = {
+            let state = self.lock();
+            let (followers, replaces) = (state.followers.clone(), state.replaces.clone());
+            LogTarget { log_key: &self.log_key, stream: self.id, followers, replaces }
+        };
         let appending = append(logs, target, events);
         if appending.is_none() {
             self.wake_reader();

@@ -20,6 +20,7 @@ use super::http_state::HttpState;
 use super::in_flight_record::{InFlightRecord, RegisterError};
 use super::log_writer::AppendFuture;
 use super::sessions::SessionGuard;
+use super::waiting_calls::HttpCallKeeper;
 use crate::server::ResponseWriter;
 use crate::server::in_flight::duplicate_id;
 use crate::server::limits::{CallerKey, Resource};
@@ -115,6 +116,8 @@ pub(super) struct Resumable {
     request: Option<Id<'static>>,
     /// The change of the session that the request makes.
     change: Option<SessionChange>,
+    /// Stores the call while it waits, once it is registered.
+    keeper: Option<Arc<HttpCallKeeper>>,
 }
 
 impl Resumable {
@@ -128,18 +131,39 @@ impl Resumable {
             log_ended: false,
             request: None,
             change: None,
+            keeper: None,
         }
     }
 
+    /// Continues a request that another replica began.
+    pub(super) fn adopted(
+        state: Arc<HttpState>,
+        session: SessionGuard,
+        stream: Arc<EventStream>,
+        record: InFlightRecord,
+        id: Id<'static>,
+    ) -> Self {
+        let mut resumable = Self::new(state, session);
+        (resumable.stream, resumable.record) = (Some(stream), Some(record));
+        resumable.request = Some(id);
+        resumable
+    }
+
     /// Sets what other replicas must know of the request.
-    pub(super) fn set_request(&mut self, id: Id<'static>, change: Option<SessionChange>) {
-        (self.request, self.change) = (Some(id), change);
+    pub(super) fn set_request(
+        &mut self,
+        id: Id<'static>,
+        change: Option<SessionChange>,
+        keeper: Option<Arc<HttpCallKeeper>>,
+    ) {
+        (self.request, self.change, self.keeper) = (Some(id), change, keeper);
     }
 
     /// Registers the request in the store. Other replicas refuse its id then, and find it when its client cancels it.
     async fn register(&mut self) -> Result<(), RegisterError> {
         if let Some(id) = &self.request {
-            self.record = InFlightRecord::register(&self.state, &self.session, id).await?;
+            let keeper = self.keeper.take();
+            self.record = InFlightRecord::register(&self.state, &self.session, id, keeper).await?;
         }
         Ok(())
     }
@@ -182,7 +206,10 @@ impl Resumable {
     fn finish(&mut self) {
         if let Some(stream) = self.stream.take() {
             stream.set_finished();
+            // A call that waits is continued by another replica, in the same log.
+            let is_waiting = self.record.as_ref().is_some_and(InFlightRecord::is_waiting);
             if !self.log_ended
+                && !is_waiting
                 && let (Some(end), Ok(runtime)) =
                     (self.end_log(&stream), tokio::runtime::Handle::try_current())
             {

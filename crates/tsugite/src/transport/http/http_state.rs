@@ -18,6 +18,7 @@ use super::event_stream::EventStream;
 use super::http_settings::Http;
 use super::http_sse_sessions::HttpSseSessions;
 use super::sessions::Sessions;
+use super::waiting_record::ClaimedCalls;
 use crate::replica::Replica;
 use crate::server::connection::{ConnectionScope, ServerConnection};
 use crate::server::limits::{CallerKey, LimitError, LimitPermit, Limits, Resource};
@@ -55,6 +56,8 @@ pub(crate) struct HttpState {
     detached_requests: AtomicUsize,
     detached_finished: Notify,
     sweeper_started: AtomicBool,
+    pub(super) claiming_started: AtomicBool,
+    pub(super) claimed: ClaimedCalls,
 }
 
 impl HttpState {
@@ -98,6 +101,8 @@ impl HttpState {
             detached_requests: AtomicUsize::new(0),
             detached_finished: Notify::new(),
             sweeper_started: AtomicBool::new(false),
+            claiming_started: AtomicBool::new(false),
+            claimed: ClaimedCalls::default(),
         });
         state.receive_replica_messages();
         state

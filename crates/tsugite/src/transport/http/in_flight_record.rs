@@ -9,19 +9,19 @@ use tsugite_core::jsonrpc::Id;
 
 use super::http_state::HttpState;
 use super::sessions::HttpSession;
-use super::shared_session::{RequestRecord, id_text, request_field};
+use super::shared_session::{RequestRecord, id_text};
+use super::waiting_calls::HttpCallKeeper;
+use super::waiting_record::RegisteredRequest;
 use crate::error::Chain;
 use crate::replica::Replica;
 use crate::shared::log;
 use crate::store::{Precondition, StoreError, Write};
 
-/// A request in the record of its session. Dropping it removes the record.
+/// A request in the record of its session. Dropping it removes the record, unless the call waits for another replica.
 pub(super) struct InFlightRecord {
     replica: Arc<Replica>,
-    key: String,
-    field: String,
-    version: u64,
-    stream: u128,
+    registered: Arc<RegisteredRequest>,
+    keeper: Option<Arc<HttpCallKeeper>>,
 }
 
 /// The reason why a request is not continued.
@@ -42,25 +42,29 @@ impl InFlightRecord {
         state: &HttpState,
         session: &HttpSession,
         id: &Id<'_>,
+        keeper: Option<Arc<HttpCallKeeper>>,
     ) -> Result<Option<Self>, RegisterError> {
         let (Some(replica), Some(shared)) = (&state.replica, &session.shared) else { return Ok(None) };
-        let id = id_text(id);
-        let (key, field) = (shared.key.clone(), request_field(&id));
         let Some(stream) = state.reserve_stream() else { return Ok(None) };
-        let record =
-            RequestRecord::Running { replica: replica.name().to_owned(), id, stream: format!("{stream:x}") };
+        let registered = RegisteredRequest::new(shared.key.clone(), id_text(id), stream);
+        let record = registered.record(replica.name(), false);
+        let (key, field) = (&registered.key, &registered.field);
         let mut replaces = None;
         // A second attempt replaces the record of a replica that has died.
         for _ in 0..2 {
-            match commit(state, replica, (&key, &field), &record, replaces).await {
+            match commit(state, replica, (key, field), &record, replaces).await {
                 Ok(Ok(version)) => {
-                    let replica = replica.clone();
-                    return Ok(Some(Self { replica, key, field, version, stream }));
+                    registered.set_version(version);
+                    let registered = Arc::new(registered);
+                    if let Some(keeper) = &keeper {
+                        keeper.set_registered(&registered);
+                    }
+                    return Ok(Some(Self { replica: replica.clone(), registered, keeper }));
                 }
                 Ok(Err(None)) => return Err(RegisterError::SessionEnded),
-                Ok(Err(Some(current))) => match RequestRecord::open(replica, &key, &field, &current) {
+                Ok(Err(Some(current))) => match RequestRecord::open(replica, key, field, &current) {
                     Some(RequestRecord::Cancelled { .. }) => {
-                        remove(replica, &key, &field, current.version);
+                        remove(replica, key, field, current.version);
                         return Err(RegisterError::Cancelled);
                     }
                     Some(RequestRecord::Running { replica: owner, .. })
@@ -79,9 +83,23 @@ impl InFlightRecord {
         Err(RegisterError::DuplicateId)
     }
 
+    /// The record of a request that another replica began.
+    pub(super) fn adopted(
+        replica: Arc<Replica>,
+        registered: Arc<RegisteredRequest>,
+        keeper: Arc<HttpCallKeeper>,
+    ) -> Self {
+        Self { replica, registered, keeper: Some(keeper) }
+    }
+
     /// The id that was reserved for the stream of the request.
     pub(super) fn stream(&self) -> u128 {
-        self.stream
+        self.registered.stream
+    }
+
+    /// Whether the call is stored as waiting, for another replica to continue.
+    pub(super) fn is_waiting(&self) -> bool {
+        self.keeper.as_ref().is_some_and(|keeper| keeper.is_waiting())
     }
 }
 
@@ -113,6 +131,9 @@ fn remove(replica: &Arc<Replica>, key: &str, field: &str, version: u64) {
 
 impl Drop for InFlightRecord {
     fn drop(&mut self) {
-        remove(&self.replica, &self.key, &self.field, self.version);
+        if !self.is_waiting() {
+            let registered = &self.registered;
+            remove(&self.replica, &registered.key, &registered.field, registered.version());
+        }
     }
 }

@@ -145,23 +145,30 @@ impl LogFollower {
         if read.ended {
             return Ok(Progress::Ended);
         }
-        if self.stream != PUSH_STREAM && self.replica.is_dead(&read.owner).await? {
-            self.end_for_dead_replica(log, &read).await?;
+        if self.stream != PUSH_STREAM
+            && self.replica.is_dead(&read.owner).await?
+            && self.end_for_dead_replica(log, &read).await?
+        {
             // The events are read in the next turn.
             self.state.logs.wake_followers(log);
         }
         Ok(Progress::Waiting)
     }
 
-    /// Ends the stream of a replica that has died with an error for each request that it answered.
-    async fn end_for_dead_replica(&self, log: &str, read: &LogRead) -> Result<(), StoreError> {
-        let Some(shared) = &self.session.shared else { return Ok(()) };
+    /// Ends the stream of a replica that has died with an error for each request that it answered. Returns false if a
+    /// replica continues it.
+    async fn end_for_dead_replica(&self, log: &str, read: &LogRead) -> Result<bool, StoreError> {
+        let Some(shared) = &self.session.shared else { return Ok(false) };
         let stream = format!("{:x}", self.stream);
         let (mut lines, mut fields) = (Vec::new(), Vec::new());
         for (field, value) in self.state.store.list(&shared.key, REQUEST_FIELDS, MAX_REQUESTS).await? {
             let record = RequestRecord::open(&self.replica, &shared.key, &field, &value);
-            let Some(RequestRecord::Running { id, stream: of, .. }) = record else { continue };
+            let Some(RequestRecord::Running { id, stream: of, waiting, .. }) = record else { continue };
             if of == stream && field.starts_with(REQUEST_FIELDS) {
+                // Its handler waits for an answer: this replica or another one continues it.
+                if waiting {
+                    return Ok(false);
+                }
                 let id: Option<Id<'static>> = serde_json::from_str(&id).ok();
                 let error = RpcError::internal_with_message(LOST);
                 let error = error.to_error_object(self.revision);
@@ -188,8 +195,7 @@ impl LogFollower {
             precondition: Precondition::FieldVersion(*version),
         }));
         // In a conflict another replica has ended the stream, or its owner lives.
-        drop(self.state.store.commit(&writes).await?);
-        Ok(())
+        Ok(self.state.store.commit(&writes).await?.is_ok())
     }
 
     /// Asks the replica that writes the stream to tell this one of new events.

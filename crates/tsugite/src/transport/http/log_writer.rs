@@ -42,6 +42,8 @@ pub(super) struct LogTarget<'a> {
     pub(super) stream: u128,
     /// Other replicas that send the stream to the client.
     pub(super) followers: Vec<String>,
+    /// The replica whose place this one takes in the log.
+    pub(super) replaces: Option<String>,
 }
 
 /// Appends events to the log of a stream. `None` if they are stored.
@@ -61,6 +63,7 @@ pub(super) fn append(
                 log_key: target.log_key.to_owned(),
                 stream: target.stream,
                 followers: target.followers,
+                replaces: target.replaces,
             };
             Some(Box::pin(log.append(events.first, parts, events.ends, limits)))
         }
@@ -109,6 +112,7 @@ struct SharedLog {
     stream: u128,
     /// The replicas that send the stream to the client.
     followers: Vec<String>,
+    replaces: Option<String>,
 }
 
 impl SharedLog {
@@ -148,7 +152,7 @@ impl SharedLog {
             let append = Append {
                 log: &self.log_key,
                 owner: self.replica.name(),
-                replaces: None,
+                replaces: self.replaces.as_deref(),
                 first: Some(first),
                 count,
                 data: sealed.clone(),

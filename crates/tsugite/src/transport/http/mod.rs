@@ -56,11 +56,14 @@ mod shared_get;
 mod shared_session;
 mod shared_sessions;
 mod sse_body;
+mod take_up;
 #[cfg(feature = "tls")]
 mod tls;
 mod token_verifier;
 #[cfg(unix)]
 mod unix_listener;
+mod waiting_calls;
+mod waiting_record;
 mod web_origin;
 #[cfg(feature = "http2")]
 mod with_http2;

@@ -24,11 +24,13 @@ use super::responses::{StatusError, empty, http_error, parse_error, status_error
 use super::sessions::SessionGuard;
 use super::shared_session::RequestRecord;
 use super::shared_sessions::FoundSession;
+use super::waiting_calls::HttpCallKeeper;
 use crate::replica::ReplicaMessage;
 use crate::server::connection::{ConnectionScope, ServerConnection};
 use crate::server::dispatch::ReceivedRequest;
 use crate::server::in_flight::duplicate_id;
 use crate::server::incoming_request::{IncomingRequest, Tracking};
+use crate::server::kept_call::KeptRequest;
 use crate::server::outgoing_requests::asking_replica;
 use crate::server::pending::{PendingRequest, pending_bytes};
 use crate::server::principal::Caller;
@@ -40,7 +42,7 @@ use crate::store::StoreScope;
 pub(super) fn dispatch(
     state: &Arc<HttpState>,
     head: &RequestHead,
-    FoundSession { session, request: known }: FoundSession,
+    FoundSession { session, request: known, moved_to }: FoundSession,
     bytes: &[u8],
 ) -> Dispatched {
     let session_revision = session.revision();
@@ -52,6 +54,7 @@ pub(super) fn dispatch(
         mirrors: head.mcp.mirrors(),
         session: session.into_guard(),
         known,
+        moved_to,
         caller,
     };
     let mut scanned = RequestMeta::default();
@@ -85,6 +88,8 @@ struct IncomingPost<'a> {
     session: Option<SessionGuard>,
     /// The record of the request that the message sends or cancels, if another replica may have it.
     known: Option<RequestRecord>,
+    /// The replica that continues the call which the client answers.
+    moved_to: Option<String>,
     caller: Caller,
 }
 
@@ -143,11 +148,13 @@ impl IncomingPost<'_> {
                     Some(RequestRecord::Running { .. }) | None => {}
                 }
                 let changes = SessionChange::of_request(self.state, request, revision);
+                let keeper = self.keeper(&session, revision);
+                self.caller.kept = keeper.clone().map(|keeper| KeptRequest::new(keeper, None));
                 let incoming = self.received_request(request, meta, revision, &writer, Some(&session));
                 let pending = session.connection.handle_request(incoming);
                 let mut resumable = Resumable::new(self.state.clone(), session);
                 if self.state.is_shared() {
-                    resumable.set_request(request.id.clone().into_owned(), changes);
+                    resumable.set_request(request.id.clone().into_owned(), changes, keeper);
                 }
                 let exchange = Exchange::new(output, pending.map(cancellable), Some(resumable));
                 Dispatched::Request(exchange, ResponseMode::Handshake(revision))
@@ -259,8 +266,10 @@ impl IncomingPost<'_> {
     fn deliver_response(self, response: tsugite_core::jsonrpc::Response<'_>, bytes: &[u8]) -> Dispatched {
         let accepted = Dispatched::Response(empty(StatusCode::ACCEPTED));
         let Some(session) = self.session else { return accepted };
-        let asker = response.id.as_ref().and_then(asking_replica);
-        if session.connection.outgoing_requests().receive_response(response) {
+        let asker = self.moved_to.or_else(|| response.id.as_ref().and_then(asking_replica));
+        if session.connection.outgoing_requests().receive_response(response)
+            || self.state.is_shared() && self.state.answer_claimed_text(bytes)
+        {
             return accepted;
         }
         match asker.filter(|asker| self.state.replica.as_ref().is_some_and(|own| own.name() != asker)) {
@@ -286,6 +295,12 @@ impl IncomingPost<'_> {
             })),
             None => Dispatched::Response(empty(StatusCode::ACCEPTED)),
         }
+    }
+
+    /// Stores the call while its handler waits, if the client takes the events of a stream.
+    fn keeper(&self, session: &SessionGuard, revision: Revision) -> Option<Arc<HttpCallKeeper>> {
+        self.state.replica.as_ref().filter(|_| self.accepts_events)?;
+        Some(HttpCallKeeper::new(self.state, session, revision, self.caller.principal.clone()))
     }
 
     fn is_other_replica(&self, name: &str) -> bool {
@@ -337,7 +352,7 @@ impl IncomingPost<'_> {
 }
 
 /// A handler that ends when its request is cancelled.
-fn cancellable(pending: PendingRequest) -> HttpHandlerFuture {
+pub(super) fn cancellable(pending: PendingRequest) -> HttpHandlerFuture {
     let PendingRequest { cancellation, future, .. } = pending;
     Box::pin(async move {
         tokio::select! {

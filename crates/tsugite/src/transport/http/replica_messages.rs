@@ -35,10 +35,15 @@ impl HttpState {
                 }
             }
             ReplicaMessage::ClientResponse { session, response } => {
-                if let (Some(session), Ok(Incoming::Single(Message::Response(response)))) =
-                    (self.session_by_digest(session), parse(response.as_bytes(), &self.config.limits))
-                {
-                    session.connection.outgoing_requests().receive_response(response);
+                let parsed = parse(response.as_bytes(), &self.config.limits);
+                let delivered = match (self.session_by_digest(session), parsed) {
+                    (Some(session), Ok(Incoming::Single(Message::Response(response)))) => {
+                        session.connection.outgoing_requests().receive_response(response)
+                    }
+                    _ => false,
+                };
+                if !delivered {
+                    self.answer_claimed_text(response.as_bytes());
                 }
             }
             ReplicaMessage::RequestCancelled { session, request, reason } => {

@@ -97,6 +97,7 @@ impl RequestHead {
     /// The caller, with the headers of the request.
     pub(super) fn caller(&self) -> Caller {
         Caller {
+            kept: None,
             principal: self.principal.clone(),
             headers: Headers::from_source(self.headers.clone()),
             address: self.address,

@@ -19,6 +19,7 @@ use crate::lock::lock;
 use crate::replica::{Replica, digest};
 use crate::server::Principal;
 use crate::server::connection::ServerConnection;
+use crate::server::outgoing_requests::asking_replica;
 use crate::store::{Field, StoreError};
 
 /// The record of a session, as it is stored.
@@ -152,7 +153,14 @@ pub(super) fn http_sse_key(digest: &str) -> String {
 #[serde(rename_all = "snake_case")]
 pub(super) enum RequestRecord {
     /// A replica runs it. `id` is its id as JSON, `stream` the stream that its client may resume.
-    Running { replica: String, id: String, stream: String },
+    Running {
+        replica: String,
+        id: String,
+        stream: String,
+        /// Whether its handler waits for nothing but answers, so that another replica can continue it.
+        #[serde(default)]
+        waiting: bool,
+    },
     /// The client cancelled it before a replica had registered it.
     Cancelled { reason: Option<String>, at_millis: u64 },
 }
@@ -196,6 +204,8 @@ pub(super) enum MessageSubject {
     Session,
     /// The request with this id, which is sent or cancelled.
     Request(String),
+    /// The replica that asked a question which the client answers.
+    Answer(String),
 }
 
 impl MessageSubject {
@@ -210,6 +220,9 @@ impl MessageSubject {
                 let id = params.and_then(|params| params.request_id);
                 id.map_or(Self::Session, |id| Self::Request(id_text(&id)))
             }
+            Ok(Incoming::Single(Message::Response(response))) => {
+                response.id.as_ref().and_then(asking_replica).map_or(Self::Session, Self::Answer)
+            }
             _ => Self::Session,
         }
     }
@@ -219,6 +232,7 @@ impl MessageSubject {
         match self {
             MessageSubject::Session => None,
             MessageSubject::Request(id) => Some(request_field(id)),
+            MessageSubject::Answer(asker) => Some(format!("{MOVED_FIELDS}{asker}")),
         }
     }
 }
@@ -239,6 +253,8 @@ pub(super) fn request_field(id: &str) -> String {
 pub(super) const SESSION_FIELD: &str = "session";
 /// The field with the [`PushStream`].
 pub(super) const PUSH_FIELD: &str = "push";
+/// The fields of replicas whose questions another one answers begin with this.
+pub(super) const MOVED_FIELDS: &str = "moved/";
 /// The fields of requests begin with this.
 pub(super) const REQUEST_FIELDS: &str = "request/";
 /// The fields of subscriptions begin with this.

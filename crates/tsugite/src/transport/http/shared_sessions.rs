@@ -25,11 +25,13 @@ use crate::store::{Field, Precondition, Recipient, StoreError, StoreScope, Write
 pub(super) struct FoundSession {
     pub(super) session: NamedSession,
     pub(super) request: Option<RequestRecord>,
+    /// The replica that continues the call which the client answers.
+    pub(super) moved_to: Option<String>,
 }
 
 impl From<NamedSession> for FoundSession {
     fn from(session: NamedSession) -> Self {
-        Self { session, request: None }
+        Self { session, request: None, moved_to: None }
     }
 }
 
@@ -51,6 +53,7 @@ impl HttpState {
             return MaybeReady::Ready(self.find_local_session(&id, caller).into());
         };
         replica.start();
+        self.start_claiming();
         if self.store.scope() == StoreScope::Restart
             && let Some(session) = self.sessions.get(&id)
         {
@@ -68,7 +71,7 @@ impl HttpState {
     }
 
     /// Reads the record of a session, and takes it over if it began at another replica.
-    async fn find_shared_session(
+    pub(super) async fn find_shared_session(
         self: &Arc<Self>,
         id: SessionId,
         caller: Option<&Principal>,
@@ -109,10 +112,16 @@ impl HttpState {
             shared.set_push(push.as_ref().and_then(PushStream::parse));
         }
         self.refresh(&session);
-        let request = field.zip(request).and_then(|(field, value)| {
-            RequestRecord::open(replica, &session_key(session.log_name()), &field, &value)
-        });
-        FoundSession { session: self.find_local_session(&id, caller), request }
+        let (mut known, mut moved_to) = (None, None);
+        if let (Some(field), Some(value)) = (field, request) {
+            match subject {
+                MessageSubject::Answer(_) => moved_to = String::from_utf8(value.value.to_vec()).ok(),
+                MessageSubject::Request(_) | MessageSubject::Session => {
+                    known = RequestRecord::open(replica, &session_key(session.log_name()), &field, &value);
+                }
+            }
+        }
+        FoundSession { session: self.find_local_session(&id, caller), request: known, moved_to }
     }
 
     /// Brings this replica's copy of a session up to date, or makes one.

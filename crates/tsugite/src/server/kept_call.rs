@@ -1,0 +1,112 @@
+//! A call that outlives its process: while its handler waits for nothing but answers of the client, it is stored, and
+//! another process can run the handler again with the answers so far.
+//!
+//! Only sessions over HTTP with a store that outlives the process have kept calls, up to 2025-11-25. From 2026-07-28 the
+//! client carries the state of a call itself.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::{Deserialize, Serialize};
+use tsugite_core::jsonrpc::{ErrorObject, RawJson};
+
+use super::ask_error::AskError;
+
+/// Stores a call while it waits.
+pub(crate) trait CallKeeper: Send + Sync {
+    /// Stores that the handler waits for nothing but answers. Done before the client sees a question.
+    fn store_waiting(self: Arc<Self>, call: WaitingCall) -> KeepFuture;
+
+    /// Stores that the handler runs again. Done before it sees an answer.
+    fn store_running(self: Arc<Self>) -> KeepFuture;
+}
+
+/// The outcome of a [`CallKeeper`].
+pub(crate) type KeepFuture = Pin<Box<dyn Future<Output = Result<(), KeepError>> + Send>>;
+
+/// The reason why a call was not stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum KeepError {
+    /// Another process has taken the call over: it must not continue here.
+    TakenOver,
+    /// The store failed, or the call cannot be stored. It continues here.
+    NotStored,
+}
+
+/// A request that can be kept.
+pub(crate) struct KeptRequest {
+    pub(crate) keeper: Arc<dyn CallKeeper>,
+    /// The answers so far, if another process began the call.
+    pub(crate) resumed: Option<KeptHistory>,
+    /// Whether the handler uses something that is not stored, or its author does not want it to run again.
+    is_bound_to_request: AtomicBool,
+}
+
+impl KeptRequest {
+    pub(crate) fn new(keeper: Arc<dyn CallKeeper>, resumed: Option<KeptHistory>) -> Arc<Self> {
+        Arc::new(Self { keeper, resumed, is_bound_to_request: AtomicBool::new(false) })
+    }
+
+    /// Records that the handler cannot run again elsewhere.
+    pub(crate) fn bind_to_request(&self) {
+        self.is_bound_to_request.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn can_be_kept(&self) -> bool {
+        !self.is_bound_to_request.load(Ordering::Acquire)
+    }
+}
+
+/// The questions, answers and results of `once` of a handler so far.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct KeptHistory {
+    /// Answers by the key of their question.
+    pub(crate) answers: HashMap<String, KeptAnswer>,
+    /// The results of `once`, by key.
+    pub(crate) once_results: HashMap<String, RawJson>,
+    /// Questions that the client has seen and not answered yet.
+    pub(crate) questions: Vec<OpenQuestion>,
+}
+
+/// The outcome of a question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum KeptAnswer {
+    Result(RawJson),
+    Error(ErrorObject),
+    TimedOut,
+    /// The process stopped while the call was not stored.
+    Closed,
+}
+
+impl KeptAnswer {
+    pub(crate) fn into_result(self) -> Result<RawJson, AskError> {
+        match self {
+            KeptAnswer::Result(result) => Ok(result),
+            KeptAnswer::Error(error) => Err(AskError::ErrorResponse(error)),
+            KeptAnswer::TimedOut => Err(AskError::TimedOut),
+            KeptAnswer::Closed => Err(AskError::Closed),
+        }
+    }
+}
+
+/// A question that the client has not answered yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct OpenQuestion {
+    pub(crate) key: String,
+    /// The id of the request that carries it.
+    pub(crate) id: String,
+    /// Until when an answer counts, in milliseconds since 1970.
+    pub(crate) deadline_millis: u64,
+}
+
+/// A call whose handler waits for nothing but answers.
+#[derive(Debug, Clone)]
+pub(crate) struct WaitingCall {
+    pub(crate) method: String,
+    pub(crate) params: RawJson,
+    pub(crate) history: KeptHistory,
+}

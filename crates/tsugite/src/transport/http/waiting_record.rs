@@ -1,0 +1,124 @@
+//! Requests and waiting calls, as they are registered in the store.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde::{Deserialize, Serialize};
+use tsugite_core::jsonrpc::{Id, RawJson};
+
+use super::shared_session::{RequestRecord, request_field};
+use crate::lock::lock;
+use crate::replica::Replica;
+use crate::server::Principal;
+use crate::server::kept_call::KeptHistory;
+use crate::server::outgoing_requests::asking_replica;
+use crate::store::{Field, StoreError};
+
+/// Where a request is registered.
+pub(super) struct RegisteredRequest {
+    /// The key of the session's record.
+    pub(super) key: String,
+    pub(super) field: String,
+    /// The id of the request as JSON.
+    pub(super) id: String,
+    /// The id that is reserved for its stream.
+    pub(super) stream: u128,
+    version: AtomicU64,
+}
+
+impl RegisteredRequest {
+    pub(super) fn new(key: String, id: String, stream: u128) -> Self {
+        Self { key, field: request_field(&id), id, stream, version: AtomicU64::new(0) }
+    }
+
+    /// The version of the field.
+    pub(super) fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_version(&self, version: u64) {
+        self.version.store(version, Ordering::Release);
+    }
+
+    /// The record of a request that `replica` runs, or that waits there.
+    pub(super) fn record(&self, replica: &str, waiting: bool) -> RequestRecord {
+        let stream = format!("{:x}", self.stream);
+        RequestRecord::Running { replica: replica.to_owned(), id: self.id.clone(), stream, waiting }
+    }
+}
+
+/// A waiting call, as it is stored.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct WaitingRecord {
+    /// The id of the session.
+    pub(super) session: String,
+    /// The id of the request as JSON.
+    pub(super) request: String,
+    pub(super) method: String,
+    pub(super) params: RawJson,
+    pub(super) revision: String,
+    /// Issuer, subject and scopes of the caller.
+    pub(super) principal: Option<(String, String, Vec<String>)>,
+    /// The stream of the request.
+    pub(super) stream: String,
+    pub(super) history: KeptHistory,
+}
+
+impl WaitingRecord {
+    pub(super) fn principal(&self) -> Option<Principal> {
+        let (issuer, subject, scopes) = self.principal.clone()?;
+        Some(Principal::new(subject).with_issuer(issuer).with_scopes(scopes))
+    }
+
+    pub(super) fn seal(&self, replica: &Replica, key: &str, field: &str) -> Result<bytes::Bytes, StoreError> {
+        replica.seal(key, field, &serde_json::to_vec(self)?)
+    }
+
+    pub(super) fn open(replica: &Replica, key: &str, field: &str, value: &Field) -> Option<Self> {
+        serde_json::from_slice(&replica.open(key, field, &value.value)?).ok()
+    }
+}
+
+/// The waiting calls of dead replicas that this one has claimed, by the ids of their open questions.
+#[derive(Default)]
+pub(super) struct ClaimedCalls {
+    by_question: Mutex<HashMap<String, Arc<ClaimedCall>>>,
+}
+
+/// A waiting call of a dead replica.
+pub(super) struct ClaimedCall {
+    /// Taken when an answer is there.
+    pub(super) record: Mutex<Option<WaitingRecord>>,
+    pub(super) registered: Arc<RegisteredRequest>,
+    pub(super) waiting_version: u64,
+    /// The replica that wrote the stream.
+    pub(super) owner: String,
+}
+
+impl ClaimedCalls {
+    pub(super) fn insert(&self, call: &Arc<ClaimedCall>) {
+        let questions = lock(&call.record).as_ref().map(|record| record.history.questions.clone());
+        let mut calls = lock(&self.by_question);
+        for question in questions.unwrap_or_default() {
+            calls.insert(question.id, call.clone());
+        }
+    }
+
+    pub(super) fn take(&self, question: &str) -> Option<Arc<ClaimedCall>> {
+        lock(&self.by_question).remove(question)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        lock(&self.by_question).is_empty()
+    }
+
+    /// The replicas that asked the questions.
+    pub(super) fn askers(&self) -> Vec<String> {
+        let mut askers: Vec<_> =
+            lock(&self.by_question).keys().filter_map(|id| asking_replica(&Id::from(id.clone()))).collect();
+        askers.sort();
+        askers.dedup();
+        askers
+    }
+}
