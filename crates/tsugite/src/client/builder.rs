@@ -278,6 +278,12 @@ impl ClientBuilder {
         self
     }
 
+    /// Logs in where the server requires it. `Login` of the crate `tsugite-auth` is an authorizer that does so with OAuth.
+    #[doc(alias("OAuth", "auth"))]
+    pub fn login(self, login: impl Authorizer) -> Self {
+        self.authorizer(login)
+    }
+
     /// Sets the principal that a server in this process sees as authenticated, in handlers and visibility rules.
     pub fn principal(mut self, principal: Principal) -> Self {
         match &mut self.target {
@@ -498,9 +504,17 @@ impl ClientBuilder {
         self.config_error.get_or_insert_with(error);
     }
 
-    async fn connect(self) -> Result<Client> {
+    /// Connects, as awaiting the builder does.
+    pub async fn connect(mut self) -> Result<Client> {
         if let Some(error) = self.config_error {
             return Err(error);
+        }
+        if let ConnectTarget::Http(config) = &self.target {
+            config.attach_authorizer()?;
+            let authorizer = config.authorizer.as_ref();
+            for (id, settings) in authorizer.into_iter().flat_map(|each| each.extensions(&config.url)) {
+                self.settings.announce_extension(id, settings);
+            }
         }
         let inner = ClientInner {
             shared: ClientState::new(self.settings),

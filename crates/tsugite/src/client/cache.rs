@@ -38,8 +38,8 @@ pub(super) enum CacheIdentity {
     /// The client acts for one identity only.
     #[default]
     Fixed,
-    /// The key that the authorizer returns.
-    Named(String),
+    /// The identity that the authorizer returns.
+    Named { subject: String, scopes: String },
     /// A digest of the credentials, with a key of this process.
     Digest(u64),
 }

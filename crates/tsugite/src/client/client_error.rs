@@ -7,6 +7,7 @@ use tsugite_core::jsonrpc::{ErrorObject, JsonError};
 use tsugite_core::protocol::tools::CallResult;
 use tsugite_core::revision::{Revision, RpcError, UnsupportedByRevisionError};
 
+use super::challenge::Challenge;
 use crate::shared::failure_causes::FailureCause;
 
 /// The result of a client operation.
@@ -43,6 +44,8 @@ pub enum ErrorKind {
     },
     /// The server rejected the credentials or requires some.
     Unauthorized(Challenge),
+    /// The credentials could not be obtained: a login failed, or an authorization server refused.
+    Authorization(String),
     /// The server responded with an HTTP status that is not a success.
     Status {
         /// The HTTP status.
@@ -138,18 +141,6 @@ pub enum ConnectStep {
     Handshake,
     /// Waiting for the first response of a child process.
     FirstResponse,
-}
-
-/// The response of a server that requires other credentials.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Challenge {
-    /// The HTTP status, 401 or 403.
-    pub status: u16,
-    /// The URL of the request.
-    pub url: String,
-    /// The values of all `WWW-Authenticate` headers.
-    pub www_authenticate: Vec<String>,
 }
 
 impl ClientError {
@@ -351,7 +342,7 @@ impl fmt::Display for ClientError {
 impl ErrorKind {
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ErrorKind::Config(message) => f.write_str(message),
+            ErrorKind::Config(message) | ErrorKind::Authorization(message) => f.write_str(message),
             ErrorKind::Connect { step, reason } => {
                 write!(f, "cannot reach the server: {step} failed: {reason}")
             }

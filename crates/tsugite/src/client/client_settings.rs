@@ -110,6 +110,15 @@ impl ClientSettings {
         capabilities
     }
 
+    /// Announces an extension of the authorizer, unless the application has declared it.
+    pub(super) fn announce_extension(&mut self, id: String, settings: serde_json::Value) {
+        let declared = match &mut self.declared_capabilities {
+            Some(capabilities) => &mut capabilities.extensions,
+            None => &mut self.extensions,
+        };
+        declared.get_or_insert_with(Object::new).entry(id).or_insert(settings);
+    }
+
     /// How long a stream that stays open may be silent before it is opened again: several pings, and several of the
     /// comments that servers send to keep a stream open (ours every 15 seconds). `None` without a `ping_interval`.
     pub(super) fn max_stream_silence(&self) -> Option<Duration> {

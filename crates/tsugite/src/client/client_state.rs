@@ -10,6 +10,7 @@ use super::cache::Cache;
 use super::client_error::{ClientError, truncate};
 use super::client_handler::{self, Change};
 use super::client_settings::{ClientSettings, Direction};
+use super::pausable_clock::PausableClock;
 use super::subscription_queue::SubscriptionQueue;
 use super::tool_metadata::ToolMetadataCache;
 use crate::lock::lock;
@@ -20,6 +21,8 @@ pub(super) struct ClientState {
     pub(super) settings: ClientSettings,
     pub(super) cache: Cache,
     pub(super) tools: ToolMetadataCache,
+    /// The clock of timeouts that do not belong to a call.
+    pub(super) clock: Arc<PausableClock>,
     subscription_queues: Mutex<Vec<Weak<SubscriptionQueue>>>,
     /// The number of received lines and bodies that were not messages.
     invalid_message_count: AtomicU64,
@@ -31,6 +34,7 @@ impl ClientState {
             settings,
             cache: Cache::default(),
             tools: ToolMetadataCache::default(),
+            clock: Arc::default(),
             subscription_queues: Mutex::default(),
             invalid_message_count: AtomicU64::new(0),
         })

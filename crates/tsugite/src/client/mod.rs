@@ -44,6 +44,7 @@ mod builder;
 mod cache;
 mod call;
 mod call_error;
+mod challenge;
 mod change_filter;
 mod client_error;
 mod client_handler;
@@ -75,6 +76,7 @@ mod outgoing;
 mod output_validation;
 mod oversized_line;
 mod paginator;
+mod pausable_clock;
 mod pending_calls;
 mod repeat;
 pub(crate) mod request_id_observer;
@@ -107,12 +109,15 @@ pub use crate::transport::child::{Command, Stderr};
 pub use builder::ClientBuilder;
 pub use cache::Caching;
 pub use call::{Call, ClientMethod};
+pub use challenge::{AuthScheme, Challenge, ChallengeKind};
 pub use change_filter::ChangeFilter;
-pub use client_error::{Challenge, ClientError, ConnectStep, ErrorKind, Result, TimeoutKind};
+pub use client_error::{ClientError, ConnectStep, ErrorKind, Result, TimeoutKind};
 pub use client_handler::{Change, ClientHandler, FormResponse, HandlerCapabilities, UrlResponse};
 pub use client_settings::Direction;
 pub use host::{Host, Permissions};
-pub use http::Authorizer;
+#[cfg(feature = "http")]
+pub use http::{AddressFilter, FetchRequest, FetchResponse, Resolver, SystemResolver};
+pub use http::{Authorizer, AuthorizerFuture, Credentials, Fetcher, Identity, RequestInfo, ResponseInfo};
 pub use paginator::{ListPage, Paginated, Paginator};
 pub use subscription::Subscription;
 pub(crate) use subscription::SubscriptionSource;
@@ -186,6 +191,12 @@ impl Client {
     #[doc(alias("StreamableHttpClientTransport", "streamablehttp_client"))]
     pub fn connect(url: impl Into<String>) -> ClientBuilder {
         ClientBuilder::new(ConnectTarget::Http(Box::new(HttpConfig::new(url.into()))))
+    }
+
+    /// Returns the builder that [`connect`](Self::connect) returns. With [`ClientBuilder::connect`], it reads as
+    /// `Client::builder(url).login(login).connect().await`.
+    pub fn builder(url: impl Into<String>) -> ClientBuilder {
+        Self::connect(url)
     }
 
     /// Starts a child process and connects over its standard input and output. Ending the client ends the child and all
@@ -324,7 +335,7 @@ impl Client {
             return Ok(connection);
         }
         let limit = options.timeouts(&self.inner.shared.settings).idle_timeout;
-        match tokio::time::timeout(limit, self.connection()).await {
+        match self.inner.shared.clock.timeout(limit, self.connection()).await {
             Ok(connection) => connection,
             Err(_) => {
                 let error = ClientError::from(ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle });
@@ -464,18 +475,20 @@ impl Client {
     /// no credentials to identify it.
     async fn select_cache_identity(&self) -> Option<CacheIdentity> {
         let shared = &self.inner.shared;
-        let identity = match &self.inner.target {
-            ConnectTarget::Http(config) => match &config.authorizer {
-                Some(authorizer) => match authorizer.identity() {
-                    Some(identity) => CacheIdentity::Named(identity),
-                    None => {
-                        let credentials = authorizer.authorization().await.ok()?;
-                        shared.cache.identity_of_credentials(credentials.as_deref())
-                    }
-                },
-                None => return Some(CacheIdentity::Fixed),
-            },
-            _ => return Some(CacheIdentity::Fixed),
+        let authorized = match &self.inner.target {
+            ConnectTarget::Http(config) => {
+                config.authorizer.as_ref().map(|authorizer| (authorizer, &config.url))
+            }
+            _ => None,
+        };
+        let Some((authorizer, server)) = authorized else { return Some(CacheIdentity::Fixed) };
+        let identity = match authorizer.identity(server) {
+            Some(Identity { subject, scopes }) => CacheIdentity::Named { subject, scopes },
+            None => {
+                let request = RequestInfo::new(server, "POST", server);
+                let credentials = authorizer.authorize(request).await.ok()?;
+                shared.cache.identity_of_credentials(credentials.get("authorization"))
+            }
         };
         if shared.cache.set_identity(&identity) {
             shared.tools.invalidate();

@@ -1,30 +1,18 @@
 //! Stands in for `http` without the cargo feature `http`: settings that no connection uses.
 
 use std::convert::Infallible;
-use std::future::Future;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::client_error::{Challenge, Result};
+#[path = "http/authorizer.rs"]
+mod authorizer;
 
-/// The source of credentials for HTTP requests, which this build does not support.
-pub trait Authorizer: Send + Sync + 'static {
-    /// Returns the `Authorization` header of the next request, if there is one.
-    fn authorization(&self) -> Pin<Box<dyn Future<Output = Result<Option<String>>> + Send + '_>>;
+pub use authorizer::{Authorizer, AuthorizerFuture, Credentials, Identity, RequestInfo, ResponseInfo};
 
-    /// Handles a rejection. Returns true to send the request again.
-    fn handle_challenge(
-        &self,
-        challenge: Challenge,
-    ) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>>;
-
-    /// Returns a key of the identity and the scopes of the credentials, without a secret.
-    fn identity(&self) -> Option<String> {
-        None
-    }
-}
+/// An HTTP client, which this build does not support.
+#[derive(Debug, Clone)]
+pub struct Fetcher(Infallible);
 
 /// The settings of an HTTP connection, which cannot be opened.
 #[derive(Clone)]
@@ -55,6 +43,11 @@ impl HttpConfig {
             sse_only: false,
             streamable_only: false,
         }
+    }
+
+    /// Does nothing: no server can be reached.
+    pub(super) fn attach_authorizer(&self) -> Result<(), super::client_error::ClientError> {
+        Ok(())
     }
 }
 

@@ -157,7 +157,7 @@ impl ClientConnection {
             Ok(())
         };
         let limit = self.shared.settings.timeouts.idle_timeout;
-        match tokio::time::timeout(limit, sending).await {
+        match self.shared.clock.timeout(limit, sending).await {
             Ok(result) => result,
             Err(_) => Err(ErrorKind::TimedOut { limit, kind: TimeoutKind::Idle }.into()),
         }

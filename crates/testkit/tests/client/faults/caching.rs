@@ -1,11 +1,9 @@
 //! The cache of a client whose authorizer acts for several users, one after the other.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
-use tsugite::client::{Authorizer, Challenge, Client, Result};
+use tsugite::client::{Authorizer, AuthorizerFuture, Challenge, Client, Credentials, Identity, RequestInfo};
 
 use super::raw::{AfterResponse, Raw, ReceivedRequest};
 use super::within;
@@ -18,19 +16,25 @@ struct Login {
 }
 
 impl Authorizer for Login {
-    fn authorization(&self) -> Pin<Box<dyn Future<Output = Result<Option<String>>> + Send + '_>> {
+    fn authorize<'a>(&'a self, _: RequestInfo<'a>) -> AuthorizerFuture<'a, Credentials> {
         let user = self.user.lock().unwrap().clone();
-        Box::pin(async move { Ok(Some(format!("Bearer {user}"))) })
+        Box::pin(async move { Ok(Credentials::bearer(user)) })
     }
 
-    fn handle_challenge(&self, _: Challenge) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>> {
+    fn handle_challenge<'a>(
+        &'a self,
+        _: RequestInfo<'a>,
+        _: &'a Credentials,
+        _: &'a Challenge,
+    ) -> AuthorizerFuture<'a, bool> {
         Box::pin(async { Ok(false) })
     }
 
-    fn identity(&self) -> Option<String> {
+    fn identity(&self, _: &str) -> Option<Identity> {
         // The token is renewed, the user stays.
         let user = self.user.lock().unwrap();
-        self.identifies.then(|| user.split('.').next().unwrap_or_default().to_owned())
+        let subject = user.split('.').next().unwrap_or_default().to_owned();
+        self.identifies.then(|| Identity { subject, scopes: String::new() })
     }
 }
 

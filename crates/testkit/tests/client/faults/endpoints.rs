@@ -1,12 +1,10 @@
 //! Servers that redirect their clients or require credentials.
 
-use std::future::Future;
-use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use serde_json::json;
-use tsugite::client::{Authorizer, Challenge, Client, ClientError, ConnectStep, ErrorKind, Result};
+use tsugite::client::{Client, ClientError, ConnectStep, ErrorKind};
 
 use super::raw::{AfterResponse, Raw, ReceivedRequest, answer_handshake};
 use super::{call, kind, until, within};
@@ -264,64 +262,6 @@ async fn unauthorized_without_an_authorizer_reports_the_challenge() {
             }
         }
         assert_eq!(raw.requests().len(), 3, "an authorization error does not decide the era");
-    }
-}
-
-/// Accepts every challenge with a new token.
-struct Willing(Arc<Mutex<Vec<Challenge>>>);
-
-impl Authorizer for Willing {
-    fn authorization(&self) -> Pin<Box<dyn Future<Output = Result<Option<String>>> + Send + '_>> {
-        let number = self.0.lock().unwrap().len();
-        Box::pin(async move { Ok(Some(format!("Bearer {SECRET}-{number}"))) })
-    }
-
-    fn handle_challenge(
-        &self,
-        challenge: Challenge,
-    ) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>> {
-        self.0.lock().unwrap().push(challenge);
-        Box::pin(async { Ok(true) })
-    }
-}
-
-#[tokio::test]
-async fn authorizer_is_called_and_its_token_is_sent() {
-    let raw = Raw::after_handshake(|request, writer| {
-        match request.header("authorization") {
-            Some(token) if token == format!("Bearer {SECRET}-1") => writer.json(&request.answer("in")),
-            _ => writer.status(401, "www-authenticate: Bearer scope=\"a\"\r\n", ""),
-        }
-        AfterResponse::Keep
-    });
-    let challenges = Arc::default();
-    let client = within(raw.client().authorizer(Willing(Arc::clone(&challenges)))).await.unwrap();
-    assert_eq!(call(&client, "t").await.unwrap(), "in");
-    assert_eq!(call(&client, "t").await.unwrap(), "in");
-    let challenges = challenges.lock().unwrap();
-    assert_eq!(challenges.len(), 1);
-    assert_eq!(challenges[0].www_authenticate, ["Bearer scope=\"a\""]);
-    let all: Vec<_> = raw.requests().into_iter().filter(ReceivedRequest::is_call).collect();
-    assert_eq!(all.len(), 3);
-    assert_eq!(all[0].body, all[1].body, "the same message with other credentials");
-    // Credentials are sent with every request.
-    assert!(raw.requests().iter().all(|request| request.header("authorization").is_some()));
-}
-
-#[tokio::test]
-async fn authorizer_is_called_at_most_twice_per_request() {
-    // C-24
-    for status in [401, 403] {
-        let raw = Raw::after_handshake(move |_, writer| {
-            writer.status(status, "www-authenticate: Bearer\r\n", "");
-            AfterResponse::Keep
-        });
-        let challenges = Arc::default();
-        let client = within(raw.client().authorizer(Willing(Arc::clone(&challenges)))).await.unwrap();
-        let error = call(&client, "t").await.unwrap_err();
-        assert!(matches!(error.kind(), ErrorKind::Unauthorized(_)), "{error}");
-        hides_secret(&error);
-        assert_eq!((raw.calls(), challenges.lock().unwrap().len()), (3, 2));
     }
 }
 

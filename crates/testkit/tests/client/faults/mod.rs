@@ -3,6 +3,7 @@
 //!
 //! No test sleeps: timeouts that must expire are short, and the test waits for the effect.
 
+mod authorizers;
 mod broken_connections;
 mod caching;
 mod cancellation;

@@ -204,7 +204,7 @@ fn cases() -> Vec<Case> {
     cases.push(case(row, "404, error", &[Handshake, HttpSse], unknown, expected.clone(), expected));
     cases.push(case(row, "404 once", &[Handshake, HttpSse], first(status(404, "", "")), done(2), done(2)));
 
-    let row = "401, or 403 with `WWW-Authenticate`";
+    let row = "401, or 403 with `WWW-Authenticate`, whatever the body";
     for code in [401, 403] {
         let challenge = status(code, "www-authenticate: Bearer\r\n", "");
         let expected = did_not_run(1, Unauthorized(code));

@@ -1,12 +1,13 @@
 //! When a request is sent again, where that depends on more than what arrived (see `repeat_table`).
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tsugite::client::{Authorizer, Challenge, Client, ClientBuilder, ErrorKind, Result};
+use tsugite::client::{
+    Authorizer, AuthorizerFuture, Challenge, Client, ClientBuilder, Credentials, ErrorKind, RequestInfo,
+    Result,
+};
 
 use super::raw::{AfterResponse, Raw, ReceivedRequest, ResponseWriter, answer_handshake};
 use super::{kind, within};
@@ -117,11 +118,16 @@ async fn permanent_redirect_is_remembered() {
 struct Renewing;
 
 impl Authorizer for Renewing {
-    fn authorization(&self) -> Pin<Box<dyn Future<Output = Result<Option<String>>> + Send + '_>> {
-        Box::pin(async { Ok(Some("Bearer t".to_owned())) })
+    fn authorize<'a>(&'a self, _: RequestInfo<'a>) -> AuthorizerFuture<'a, Credentials> {
+        Box::pin(async { Ok(Credentials::bearer("t")) })
     }
 
-    fn handle_challenge(&self, _: Challenge) -> Pin<Box<dyn Future<Output = Result<bool>> + Send + '_>> {
+    fn handle_challenge<'a>(
+        &'a self,
+        _: RequestInfo<'a>,
+        _: &'a Credentials,
+        _: &'a Challenge,
+    ) -> AuthorizerFuture<'a, bool> {
         Box::pin(async { Ok(true) })
     }
 }

@@ -1,20 +1,23 @@
 //! Opens connections to one server, in steps, so that an error names the step that failed.
 
 use std::io;
+use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::Request;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::address::ServerOrigin;
 use super::full_body::FullBody;
 use super::proxy::Proxy;
+use super::resolver::{AddressFilter, Resolver};
 use super::tls::Tls;
 use super::unix_socket;
 use crate::client::client_error::{ClientError, ConnectStep};
@@ -26,6 +29,9 @@ pub(super) struct Connector {
     pub(super) tls: Option<Tls>,
     /// The timeout of each step.
     pub(super) timeout: Duration,
+    pub(super) resolver: Arc<dyn Resolver>,
+    /// Decides which addresses of the server may be connected to.
+    pub(super) filter: Option<Arc<dyn AddressFilter>>,
 }
 
 /// The way to a server.
@@ -42,6 +48,8 @@ pub(super) enum Route {
 pub(super) struct NewConnection {
     pub(super) sender: SendRequest<FullBody>,
     pub(super) task: AbortHandle,
+    /// The address of the server, unless a proxy or a Unix socket is between.
+    pub(super) remote_address: Option<IpAddr>,
 }
 
 impl Connector {
@@ -49,8 +57,11 @@ impl Connector {
     pub(super) async fn connect(&self) -> Result<NewConnection, ClientError> {
         match &self.route {
             Route::Direct => {
-                let socket = self.connect_tcp(&self.origin.host, self.origin.port).await?;
-                self.start_http(socket).await
+                let socket =
+                    self.connect_tcp(&self.origin.host, self.origin.port, self.filter.as_deref()).await?;
+                let remote_address = socket.peer_addr().ok().map(|address| address.ip());
+                let connection = self.start_http(socket).await?;
+                Ok(NewConnection { remote_address, ..connection })
             }
             Route::Unix(path) => {
                 let socket = self.limit(ConnectStep::Tcp, unix_socket::connect(path)).await?;
@@ -60,7 +71,11 @@ impl Connector {
                 http_handshake(socket).await
             }
             Route::Proxy(proxy) => {
-                let mut socket = self.connect_tcp(&proxy.host, proxy.port).await?;
+                if let Some(filter) = &self.filter {
+                    let host = &self.origin.host;
+                    filter.check_proxied_host(host).map_err(|reason| refused(host, &reason))?;
+                }
+                let mut socket = self.connect_tcp(&proxy.host, proxy.port, None).await?;
                 if self.origin.secure {
                     let tunnel = proxy.open_tunnel(&mut socket, &self.origin);
                     self.limit(ConnectStep::Proxy, tunnel)
@@ -81,16 +96,26 @@ impl Connector {
         }
     }
 
-    /// Resolves a host and connects to the first of its addresses that accepts a connection.
-    async fn connect_tcp(&self, host: &str, port: u16) -> Result<TcpStream, ClientError> {
+    /// Resolves a host and connects to the first of its addresses that accepts a connection. All of them must pass the
+    /// filter: a name with an address that is refused is not to be trusted.
+    async fn connect_tcp(
+        &self,
+        host: &str,
+        port: u16,
+        filter: Option<&dyn AddressFilter>,
+    ) -> Result<TcpStream, ClientError> {
         let dns_error = |reason: &dyn std::fmt::Display| {
             ClientError::connect(ConnectStep::Dns, format!("{host}: {reason}"))
         };
-        let addresses: Vec<_> = self
-            .limit(ConnectStep::Dns, lookup_host((host, port)))
+        let addresses = self
+            .limit(ConnectStep::Dns, self.resolver.resolve(host, port))
             .await?
-            .map_err(|error| dns_error(&error))?
-            .collect();
+            .map_err(|error| dns_error(&error))?;
+        if let Some(filter) = filter {
+            for address in &addresses {
+                filter.check_address(host, address.ip()).map_err(|reason| refused(host, &reason))?;
+            }
+        }
         let mut last_error = dns_error(&"no address found");
         for address in addresses {
             match self.limit(ConnectStep::Tcp, TcpStream::connect(address)).await {
@@ -145,7 +170,11 @@ async fn http_handshake<T: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
             tracing::debug!(%error, "an HTTP connection has failed");
         }
     });
-    Ok(NewConnection { sender, task: task.abort_handle() })
+    Ok(NewConnection { sender, task: task.abort_handle(), remote_address: None })
+}
+
+fn refused(host: &str, reason: &str) -> ClientError {
+    ClientError::connect(ConnectStep::Dns, format!("{host}: {reason}"))
 }
 
 /// The read buffer in bytes, which also limits the head of a response.

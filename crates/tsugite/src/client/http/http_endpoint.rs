@@ -3,23 +3,24 @@
 use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION, RETRY_AFTER,
-    WWW_AUTHENTICATE,
+    ACCEPT, CONTENT_TYPE, HOST, HeaderName, HeaderValue, LOCATION, RETRY_AFTER, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, Method, Request, Response, StatusCode, Uri};
 use http_body::Body;
 use hyper::body::Incoming;
 
+use super::MAX_ERROR_BODY_BYTES;
 use super::address::Address;
+use super::authorization::{Authorization, ChallengeCounts, challenge};
+use super::authorizer::Credentials;
 use super::pool::{ConnectionPool, PooledConnection, RequestKind};
-use super::{Authorizer, MAX_ERROR_BODY_BYTES};
 use crate::client::call_error::CallError;
-use crate::client::client_error::{Challenge, ClientError, ConnectStep, ErrorKind};
+use crate::client::client_error::{ClientError, ConnectStep, ErrorKind};
 
 /// The HTTP endpoint of one server.
 pub(in crate::client) struct HttpEndpoint {
@@ -30,7 +31,7 @@ pub(in crate::client) struct HttpEndpoint {
     host: HeaderValue,
     /// Headers of every request.
     headers: HeaderMap,
-    authorizer: Option<Arc<dyn Authorizer>>,
+    pub(in crate::client) authorization: Option<Authorization>,
     /// The idle timeout of a call.
     idle_timeout: Duration,
     /// Where a permanent redirect has led requests for `uri`.
@@ -48,6 +49,9 @@ pub(in crate::client) struct ResponseReader {
     pub(in crate::client) may_have_run_before: bool,
     connection: Option<PooledConnection>,
 }
+
+/// Builds the headers of one attempt to send a request.
+pub(in crate::client) type HeadersFn<'a> = &'a (dyn Fn() -> Result<HeaderMap, CallError> + Sync);
 
 /// Whether a request may be sent again when the server is busy or redirects it without saying that it did not process it.
 #[derive(Clone, Copy)]
@@ -68,13 +72,13 @@ impl HttpEndpoint {
         address: Address,
         pool: ConnectionPool,
         headers: HeaderMap,
-        authorizer: Option<Arc<dyn Authorizer>>,
+        authorization: Option<Authorization>,
         idle_timeout: Duration,
     ) -> Result<Self, ClientError> {
         let host = HeaderValue::try_from(address.origin.authority())
             .map_err(|_| ClientError::config("the host of the URL is not a valid header value"))?;
         let uri = address.path.parse().map_err(|_| ClientError::config("the path of the URL is invalid"))?;
-        Ok(Self { address, uri, pool, host, headers, authorizer, idle_timeout, moved_to: OnceLock::new() })
+        Ok(Self { address, uri, pool, host, headers, authorization, idle_timeout, moved_to: OnceLock::new() })
     }
 
     pub(super) fn close(&self) {
@@ -88,7 +92,7 @@ impl HttpEndpoint {
         &self,
         kind: RequestKind<'_>,
         uri: &Uri,
-        headers: &(dyn Fn() -> Result<HeaderMap, ClientError> + Sync),
+        headers: HeadersFn<'_>,
         body: Bytes,
         repeat: Repeat<'_>,
     ) -> Result<ResponseReader, CallError> {
@@ -108,7 +112,7 @@ impl HttpEndpoint {
         &self,
         kind: RequestKind<'_>,
         uri: &Uri,
-        headers: &(dyn Fn() -> Result<HeaderMap, ClientError> + Sync),
+        headers: HeadersFn<'_>,
         body: Bytes,
         repeat: Repeat<'_>,
         may_have_run: &mut bool,
@@ -117,9 +121,9 @@ impl HttpEndpoint {
             Some(moved_to) if *uri == self.uri => moved_to.clone(),
             _ => uri.clone(),
         };
-        let (mut redirects, mut challenges, mut retries) = (0, 0, 0);
+        let (mut redirects, mut challenges, mut retries) = (0, ChallengeCounts::default(), 0);
         loop {
-            let mut response = self.send_once(kind, &uri, headers()?, body.clone()).await?;
+            let (mut response, credentials) = self.send_once(kind, &uri, headers()?, body.clone()).await?;
             let path = || uri.path_and_query().map_or("/", |path| path.as_str());
             match response.status.as_u16() {
                 status @ (301 | 302 | 307 | 308)
@@ -138,14 +142,20 @@ impl HttpEndpoint {
                 // The server did not process the request (RFC 9110, 15.5.20; RFC 8470, 5.2).
                 421 | 425 if retries < MAX_BUSY_RETRIES => retries += 1,
                 403 if !response.headers.contains_key(WWW_AUTHENTICATE) => return Ok(response),
+                // Whatever the body says: a proxy in front of the server may have written it.
                 status @ (401 | 403) => {
-                    let challenge = self.challenge(status, &response, path());
-                    challenges += 1;
-                    let retry = match &self.authorizer {
-                        Some(authorizer) if challenges <= MAX_CHALLENGES => {
-                            authorizer.handle_challenge(challenge.clone()).await?
+                    let mut challenge = challenge(status, self.shown_url(path()), &response.headers);
+                    challenge.remote_address =
+                        response.connection.as_ref().and_then(|connection| connection.remote_address);
+                    let (url, verb) = (self.request_url(path()), verb(kind));
+                    let retry = match &self.authorization {
+                        Some(authorization) => {
+                            let info = authorization.request_info(kind, verb.as_str(), &url);
+                            authorization
+                                .handle_challenge(kind, info, &credentials, &challenge, &mut challenges)
+                                .await?
                         }
-                        _ => false,
+                        None => false,
                     };
                     if !retry {
                         return Err(ErrorKind::Unauthorized(challenge).into());
@@ -177,13 +187,9 @@ impl HttpEndpoint {
         uri: &Uri,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<ResponseReader, CallError> {
+    ) -> Result<(ResponseReader, Credentials), CallError> {
         let mut request = Request::new(body.into());
-        *request.method_mut() = match kind {
-            RequestKind::Call(_) | RequestKind::Unlimited(_) | RequestKind::Message => Method::POST,
-            RequestKind::Stream => Method::GET,
-            RequestKind::EndSession => Method::DELETE,
-        };
+        *request.method_mut() = verb(kind);
         *request.uri_mut() = uri.clone();
         let all = request.headers_mut();
         *all = headers;
@@ -194,17 +200,28 @@ impl HttpEndpoint {
                 all.insert(name, value.clone());
             }
         }
-        if let Some(authorizer) = &self.authorizer
-            && let Some(authorization) = authorizer.authorization().await?
-        {
-            let mut value = HeaderValue::try_from(authorization).map_err(|_| {
-                ClientError::config("the authorizer returned an invalid `Authorization` value")
-            })?;
-            value.set_sensitive(true);
-            all.insert(AUTHORIZATION, value);
-        }
+        let Some(authorization) = &self.authorization else {
+            let (response, connection) = self.pool.send(request, kind).await?;
+            return Ok((ResponseReader::new(response, connection), Credentials::none()));
+        };
+        let verb = verb(kind);
+        let url = self.request_url(uri.path_and_query().map_or("/", |path| path.as_str()));
+        let info = authorization.request_info(kind, verb.as_str(), &url);
+        let credentials = authorization.authorize(kind, info, all).await?;
         let (response, connection) = self.pool.send(request, kind).await?;
-        Ok(ResponseReader::new(response, connection))
+        authorization.observe(info, response.status().as_u16(), response.headers());
+        Ok((ResponseReader::new(response, connection), credentials))
+    }
+
+    /// The URL of a request.
+    fn request_url(&self, path: &str) -> String {
+        let scheme = if self.address.origin.secure { "https" } else { "http" };
+        format!("{scheme}://{}{path}", self.address.origin.authority())
+    }
+
+    /// The URL of a request without its query, which may contain a secret.
+    fn shown_url(&self, path: &str) -> String {
+        Address { origin: self.address.origin.clone(), path: path.to_owned() }.to_string()
     }
 
     /// The target of a redirect, which must be on the same server because the request may contain credentials.
@@ -218,12 +235,14 @@ impl HttpEndpoint {
             ClientError::connect(ConnectStep::Http, reason)
         })
     }
+}
 
-    fn challenge(&self, status: u16, response: &ResponseReader, path: &str) -> Challenge {
-        let all = response.headers.get_all(WWW_AUTHENTICATE).iter();
-        let www_authenticate = all.filter_map(|value| value.to_str().ok()).map(str::to_owned).collect();
-        let url = Address { origin: self.address.origin.clone(), path: path.to_owned() }.to_string();
-        Challenge { status, url, www_authenticate }
+/// The HTTP method of a request.
+fn verb(kind: RequestKind<'_>) -> Method {
+    match kind {
+        RequestKind::Call(_) | RequestKind::Unlimited(_) | RequestKind::Message => Method::POST,
+        RequestKind::Stream => Method::GET,
+        RequestKind::EndSession => Method::DELETE,
     }
 }
 
@@ -406,7 +425,6 @@ pub(in crate::client) fn user_header(
 }
 
 const MAX_REDIRECTS: u32 = 3;
-const MAX_CHALLENGES: u32 = 2;
 const MAX_BUSY_RETRIES: u32 = 3;
 /// A longer `Retry-After` is reported as an error at once.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(20);

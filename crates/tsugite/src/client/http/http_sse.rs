@@ -2,12 +2,11 @@
 
 use std::sync::Mutex;
 
-use http::{HeaderMap, Uri};
+use http::Uri;
 
-use super::http_endpoint::{HttpEndpoint, Repeat, ResponseReader};
+use super::http_endpoint::{HeadersFn, HttpEndpoint, Repeat, ResponseReader};
 use super::pool::RequestKind;
 use crate::client::call_error::CallError;
-use crate::client::client_error::ClientError;
 use crate::lock::lock;
 
 /// An HTTP+SSE connection.
@@ -35,7 +34,7 @@ impl HttpSse {
     pub(in crate::client) async fn post(
         &self,
         kind: RequestKind<'_>,
-        headers: &(dyn Fn() -> Result<HeaderMap, ClientError> + Sync),
+        headers: HeadersFn<'_>,
         bytes: Vec<u8>,
         repeat: Repeat<'_>,
     ) -> Result<ResponseReader, CallError> {

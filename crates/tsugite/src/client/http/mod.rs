@@ -3,17 +3,23 @@
 //!
 //! - `address`, `connector`, `proxy`, `unix_socket`, `tls`, `pool`: the URL of a server, and connections to it that are
 //!   reused.
-//! - `http_endpoint`: one request and the head of its response, with credentials, redirects and busy servers.
+//! - `http_endpoint`: one request and the head of its response, with redirects and busy servers. `authorizer`,
+//!   `authorization`: its credentials.
+//! - `fetcher`, `resolver`: single requests to other addresses.
 //! - `http_sse`: how HTTP+SSE sends messages.
 
 mod address;
+mod authorization;
 mod authorizer;
 mod connector;
+mod fetcher;
 mod full_body;
 mod http_endpoint;
 mod http_sse;
 mod pool;
 mod proxy;
+mod resolver;
+mod response_body;
 #[cfg(feature = "tls")]
 #[path = "tls_with.rs"]
 mod tls;
@@ -33,18 +39,23 @@ use std::time::Duration;
 use http::HeaderMap;
 use http::header::{HeaderValue, USER_AGENT};
 
-pub use authorizer::Authorizer;
+pub use authorizer::{Authorizer, AuthorizerFuture, Credentials, Identity, RequestInfo, ResponseInfo};
+pub use fetcher::{FetchRequest, FetchResponse, Fetcher};
 pub(super) use http_endpoint::{
     HttpEndpoint, Repeat, ResponseReader, message_headers, stream_headers, user_header,
 };
 pub(super) use http_sse::HttpSse;
-pub(super) use pool::RequestKind;
+pub(super) use pool::{CallInfo, RequestKind};
 pub(super) use proxy::ProxySetting;
+pub use resolver::{AddressFilter, Resolver, SystemResolver};
 pub(super) use tls::Tls;
 
 use super::client_error::{ClientError, truncate};
+use super::pausable_clock::PausableClock;
 use address::Address;
+use authorization::Authorization;
 use connector::{Connector, Route};
+use fetcher::shared_tls;
 use pool::ConnectionPool;
 
 /// The settings of an HTTP connection.
@@ -85,19 +96,22 @@ impl HttpConfig {
         }
     }
 
-    fn tls(&self) -> Result<Tls, ClientError> {
-        match self.tls.get() {
-            Some(tls) => Ok(tls.clone()),
-            None => {
-                let tls = Tls::new(&self.root_certificates)
-                    .map_err(|error| ClientError::config(error.to_string()))?;
-                Ok(self.tls.get_or_init(|| tls).clone())
-            }
-        }
+    /// Announces the server to the authorizer.
+    pub(super) fn attach_authorizer(&self) -> Result<(), ClientError> {
+        let Some(authorizer) = &self.authorizer else { return Ok(()) };
+        Address::parse(&self.url)?;
+        let (tls, certificates) = (Arc::clone(&self.tls), self.root_certificates.clone());
+        let fetcher = Fetcher::with_settings(self.proxy.clone(), certificates, tls, self.connect_timeout);
+        authorizer.attach(&self.url, &fetcher);
+        Ok(())
     }
 
     /// The endpoint at the URL.
-    pub(super) fn endpoint(&self, idle_timeout: Duration) -> Result<HttpEndpoint, ClientError> {
+    pub(super) fn endpoint(
+        &self,
+        idle_timeout: Duration,
+        clock: Arc<PausableClock>,
+    ) -> Result<HttpEndpoint, ClientError> {
         let address = Address::parse(&self.url)?;
         let mut headers = HeaderMap::new();
         headers.insert(USER_AGENT, HeaderValue::from_static(concat!("tsugite/", env!("CARGO_PKG_VERSION"))));
@@ -106,17 +120,25 @@ impl HttpConfig {
             headers.insert(name, value);
         }
         let tls = match address.origin.secure {
-            true => Some(self.tls()?),
+            true => Some(shared_tls(&self.tls, &self.root_certificates)?),
             false => None,
         };
         let route = match &address.origin.unix_socket {
             Some(path) => Route::Unix(path.clone()),
             None => self.proxy.proxy_for(&address.origin)?.map_or(Route::Direct, Route::Proxy),
         };
-        let connector =
-            Connector { origin: address.origin.clone(), route, tls, timeout: self.connect_timeout };
+        let connector = Connector {
+            origin: address.origin.clone(),
+            route,
+            tls,
+            timeout: self.connect_timeout,
+            resolver: Arc::new(SystemResolver),
+            filter: None,
+        };
         let pool = ConnectionPool::new(connector, self.max_connections);
-        HttpEndpoint::new(address, pool, headers, self.authorizer.clone(), idle_timeout)
+        let authorizer = self.authorizer.clone();
+        let authorization = authorizer.map(|authorizer| Authorization::new(authorizer, &self.url, clock));
+        HttpEndpoint::new(address, pool, headers, authorization, idle_timeout)
     }
 }
 
@@ -125,11 +147,18 @@ pub(super) struct StreamableHttp {
     pub(super) endpoint: HttpEndpoint,
     /// The session id from the response to `initialize`, up to 2025-11-25.
     pub(super) session_id: Mutex<Option<HeaderValue>>,
+    /// The user or application that the session belongs to.
+    pub(super) session_subject: Mutex<Option<String>>,
 }
 
 impl StreamableHttp {
-    pub(super) fn new(config: &HttpConfig, idle_timeout: Duration) -> Result<Self, ClientError> {
-        Ok(Self { endpoint: config.endpoint(idle_timeout)?, session_id: Mutex::default() })
+    pub(super) fn new(
+        config: &HttpConfig,
+        idle_timeout: Duration,
+        clock: Arc<PausableClock>,
+    ) -> Result<Self, ClientError> {
+        let endpoint = config.endpoint(idle_timeout, clock)?;
+        Ok(Self { endpoint, session_id: Mutex::default(), session_subject: Mutex::default() })
     }
 
     pub(super) fn kill(&self) {

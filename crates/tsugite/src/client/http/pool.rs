@@ -3,6 +3,7 @@
 //! Reuse gains a factor of 4.4: with a new connection for each call, an `echo` over loopback, without TLS, takes 4.4 times
 //! the CPU of the client.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use tokio::time::Instant;
 use super::connector::{Connector, NewConnection};
 use super::full_body::FullBody;
 use crate::client::call_error::CallError;
+use crate::client::pending_calls::PendingCall;
 use crate::client::sent_flag::SentFlag;
 use crate::lock::lock;
 
@@ -32,17 +34,18 @@ pub(super) struct ConnectionPool {
 struct IdleConnection {
     sender: SendRequest<FullBody>,
     task: AbortHandle,
+    remote_address: Option<IpAddr>,
     since: Instant,
 }
 
 /// The purpose of a request, which decides how many there may be at a time.
 #[derive(Clone, Copy)]
 pub(in crate::client) enum RequestKind<'a> {
-    /// A POST with a request. The flag is set while it is sent.
-    Call(&'a SentFlag),
+    /// A POST with a request.
+    Call(CallInfo<'a>),
     /// A POST with a request that waits for no other: a subscription, which stays open, or a check whether the server
     /// responds, which must not fail because all connections are in use.
-    Unlimited(&'a SentFlag),
+    Unlimited(CallInfo<'a>),
     /// A POST with a notification or a response.
     Message,
     /// A GET that opens a stream. The client opens at most one for each call, and one more.
@@ -51,10 +54,31 @@ pub(in crate::client) enum RequestKind<'a> {
     EndSession,
 }
 
+/// The call that a request belongs to.
+#[derive(Clone, Copy)]
+pub(in crate::client) struct CallInfo<'a> {
+    /// Its flag is set while the request is sent, and its timer stands while it waits for credentials.
+    pub(in crate::client) call: &'a Arc<PendingCall>,
+    pub(in crate::client) method: &'a str,
+    pub(in crate::client) name: Option<&'a str>,
+}
+
+impl<'a> RequestKind<'a> {
+    /// The call, if the request has one.
+    pub(super) fn call(&self) -> Option<CallInfo<'a>> {
+        match self {
+            RequestKind::Call(info) | RequestKind::Unlimited(info) => Some(*info),
+            RequestKind::Message | RequestKind::Stream | RequestKind::EndSession => None,
+        }
+    }
+}
+
 /// A connection in use. Dropping it closes the connection, which on 2026-07-28 is how a call is cancelled.
 pub(super) struct PooledConnection {
     sender: Option<SendRequest<FullBody>>,
     task: AbortHandle,
+    /// The address of the server, unless a proxy or a Unix socket is between.
+    pub(super) remote_address: Option<IpAddr>,
     idle: Arc<Mutex<Vec<IdleConnection>>>,
     /// Released when the connection is.
     permit: Option<OwnedSemaphorePermit>,
@@ -75,8 +99,8 @@ impl ConnectionPool {
         kind: RequestKind<'_>,
     ) -> Result<(Response<Incoming>, PooledConnection), CallError> {
         let (limit, sent) = match kind {
-            RequestKind::Call(sent) => (Some(&self.calls), Some(sent)),
-            RequestKind::Unlimited(sent) => (None, Some(sent)),
+            RequestKind::Call(info) => (Some(&self.calls), Some(&info.call.sent)),
+            RequestKind::Unlimited(info) => (None, Some(&info.call.sent)),
             RequestKind::Message => (Some(&self.messages), None),
             RequestKind::Stream | RequestKind::EndSession => (None, None),
         };
@@ -101,9 +125,9 @@ impl ConnectionPool {
                 Err(RequestSendError::MaybeSent(error)) => return Err(connection_lost(&error)),
             }
         }
-        let NewConnection { sender, task } = Box::pin(self.connector.connect()).await?;
+        let NewConnection { sender, task, remote_address } = Box::pin(self.connector.connect()).await?;
         let idle = Arc::clone(&self.idle);
-        let mut connection = PooledConnection { sender: Some(sender), task, idle, permit };
+        let mut connection = PooledConnection { sender: Some(sender), task, remote_address, idle, permit };
         mark_sent(true);
         match connection.send(request).await {
             Ok(response) => Ok((response, connection)),
@@ -126,6 +150,7 @@ impl ConnectionPool {
                 let connection = PooledConnection {
                     sender: Some(idle.sender),
                     task: idle.task,
+                    remote_address: idle.remote_address,
                     idle: Arc::clone(&self.idle),
                     permit: None,
                 };
@@ -161,7 +186,8 @@ impl PooledConnection {
         let Some(sender) = self.sender.take() else { return };
         let mut idle = lock(&self.idle);
         if idle.len() < MAX_IDLE && !sender.is_closed() {
-            idle.push(IdleConnection { sender, task: self.task.clone(), since: Instant::now() });
+            let (task, remote_address) = (self.task.clone(), self.remote_address);
+            idle.push(IdleConnection { sender, task, remote_address, since: Instant::now() });
         } else {
             self.task.abort();
         }

@@ -22,9 +22,9 @@ impl HttpSse {
         shared: &Arc<ClientState>,
         config: &HttpConfig,
     ) -> Result<Arc<ClientConnection>, ClientError> {
-        let endpoint = config.endpoint(shared.settings.timeouts.idle_timeout)?;
         let limit = shared.settings.timeouts.idle_timeout;
-        let opened = tokio::time::timeout(
+        let endpoint = config.endpoint(limit, Arc::clone(&shared.clock))?;
+        let opened = shared.clock.timeout(
             limit,
             endpoint.send(
                 RequestKind::Stream,

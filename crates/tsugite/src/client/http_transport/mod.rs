@@ -30,8 +30,8 @@ use super::connection::ClientConnection;
 use super::encoded_request::EncodedRequest;
 use super::era::Era;
 use super::http::{
-    MAX_ERROR_BODY_BYTES, Repeat, RequestKind, ResponseReader, StreamableHttp, excerpt, message_headers,
-    user_header,
+    CallInfo, MAX_ERROR_BODY_BYTES, Repeat, RequestKind, ResponseReader, StreamableHttp, excerpt,
+    message_headers, user_header,
 };
 use super::pending_calls::PendingCall;
 use super::transport::{self, ServerReply};
@@ -54,7 +54,7 @@ impl StreamableHttp {
         let had_session = lock(&self.session_id).is_some();
         let (revision, mut outgoing) = (connection.revision(), outgoing);
         let body = std::mem::take(&mut outgoing.bytes).into();
-        let headers = || self.request_headers(revision, &outgoing);
+        let headers = || self.request_headers(connection, revision, &outgoing);
         let is_outcome = |body: &[u8]| parse_response(body, connection, call).is_some();
         let repeat = if outgoing.harmless { Repeat::Unless(&is_outcome) } else { Repeat::Never };
         let kind = request_kind(&outgoing, call);
@@ -98,7 +98,7 @@ impl StreamableHttp {
         let body = std::mem::take(&mut outgoing.bytes).into();
         let headers = || match is_initialize {
             true => Ok(message_headers()),
-            false => self.request_headers(revision, &outgoing),
+            false => self.request_headers(connection, revision, &outgoing),
         };
         let is_outcome = |body: &[u8]| parse_response(body, connection, call).is_some();
         let repeat = Repeat::Unless(&is_outcome);
@@ -109,6 +109,7 @@ impl StreamableHttp {
             let session_id = response.headers.get(MCP_SESSION_ID);
             session_id.map_or(Ok(()), check_session_id)?;
             *lock(&self.session_id) = session_id.cloned();
+            *lock(&self.session_subject) = self.current_subject();
         }
         if response.status == StatusCode::OK && response.is_stream() {
             let body = self.first_response(connection, call, &mut response).await?;
@@ -129,7 +130,7 @@ impl StreamableHttp {
     ) -> Result<(), CallError> {
         let headers = || {
             let mut headers = message_headers();
-            self.insert_session_headers(&mut headers, connection.revision());
+            self.insert_session_headers(&mut headers, connection, connection.revision())?;
             Ok(headers)
         };
         let response = self
@@ -157,7 +158,7 @@ impl StreamableHttp {
         }
         let headers = || {
             let mut headers = HeaderMap::new();
-            self.insert_session_headers(&mut headers, connection.revision());
+            self.insert_session_headers(&mut headers, connection, connection.revision())?;
             Ok(headers)
         };
         let request = self.endpoint.send(
@@ -175,11 +176,12 @@ impl StreamableHttp {
 
     fn request_headers(
         &self,
+        connection: &ClientConnection,
         revision: Revision,
         outgoing: &EncodedRequest<'_>,
-    ) -> Result<HeaderMap, ClientError> {
+    ) -> Result<HeaderMap, CallError> {
         let mut headers = message_headers();
-        self.insert_session_headers(&mut headers, revision);
+        self.insert_session_headers(&mut headers, connection, revision)?;
         for (name, value) in Era::from(revision).routing_headers(outgoing.method, outgoing.name) {
             headers.insert(HeaderName::from_static(name), header_value(&value)?);
         }
@@ -195,14 +197,37 @@ impl StreamableHttp {
         Ok(headers)
     }
 
-    /// Adds the headers of the revision and the session.
-    fn insert_session_headers(&self, headers: &mut HeaderMap, revision: Revision) {
+    /// Adds the headers of the revision and the session. Fails, and ends the connection, if the session belongs to another
+    /// identity than the next request.
+    fn insert_session_headers(
+        &self,
+        headers: &mut HeaderMap,
+        connection: &ClientConnection,
+        revision: Revision,
+    ) -> Result<(), CallError> {
         headers.insert(MCP_PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
         if Era::from(revision).has_sessions()
             && let Some(session) = &*lock(&self.session_id)
         {
+            let current = self.current_subject();
+            let mut known = lock(&self.session_subject);
+            // The first login may come after the handshake.
+            if known.is_none() {
+                known.clone_from(&current);
+            }
+            if *known != current {
+                drop(known);
+                connection.mark_disconnected(IDENTITY_CHANGED);
+                return Err(CallError::not_sent(IDENTITY_CHANGED));
+            }
             headers.insert(MCP_SESSION_ID, session.clone());
         }
+        Ok(())
+    }
+
+    /// The identity of the next request, if the authorizer knows it.
+    fn current_subject(&self) -> Option<String> {
+        self.endpoint.authorization.as_ref()?.subject()
     }
 
     /// Reads the response from a JSON body. Other messages in the body are dispatched.
@@ -285,10 +310,11 @@ fn outcome_in_error_body(
 }
 
 /// The kind of a request, which decides whether it waits while all connections are in use.
-fn request_kind<'a>(outgoing: &EncodedRequest<'_>, call: &'a PendingCall) -> RequestKind<'a> {
+fn request_kind<'a>(outgoing: &EncodedRequest<'a>, call: &'a Arc<PendingCall>) -> RequestKind<'a> {
+    let info = CallInfo { call, method: outgoing.method, name: outgoing.name };
     match outgoing.checks_liveness || outgoing.method == Listen::NAME {
-        true => RequestKind::Unlimited(&call.sent),
-        false => RequestKind::Call(&call.sent),
+        true => RequestKind::Unlimited(info),
+        false => RequestKind::Call(info),
     }
 }
 
@@ -349,6 +375,7 @@ fn header_value(value: &str) -> Result<HeaderValue, ClientError> {
 
 const MCP_SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const MCP_PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+const IDENTITY_CHANGED: &str = "the session belongs to another identity";
 const SESSION_EXPIRED: &str = "the session has expired";
 /// The size limit of a session id.
 const MAX_SESSION_ID_BYTES: usize = 1 << 10;

@@ -110,7 +110,7 @@ impl StreamableHttp {
         })?;
         let headers = || {
             let mut headers = stream_headers();
-            self.insert_session_headers(&mut headers, connection.revision());
+            self.insert_session_headers(&mut headers, connection, connection.revision())?;
             if let Some(last_event_id) = &last_event_id {
                 headers.insert(LAST_EVENT_ID, last_event_id.clone());
             }

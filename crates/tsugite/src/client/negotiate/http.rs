@@ -114,6 +114,7 @@ fn streamable_http(shared: &Arc<ClientState>, config: &HttpConfig) -> Result<Arc
         Transport::StreamableHttp(Box::new(StreamableHttp::new(
             config,
             shared.settings.timeouts.idle_timeout,
+            Arc::clone(&shared.clock),
         )?)),
     ))
 }
