@@ -1,0 +1,11 @@
+//! URLs, the guard over those that a server names, and requests to them.
+
+mod guard;
+mod http;
+mod url;
+
+pub use guard::AddressClass;
+
+pub(crate) use guard::Trust;
+pub(crate) use http::GuardedHttp;
+pub(crate) use url::{Url, decode_form, encode, encode_form};

@@ -1,0 +1,140 @@
+//! [`FileStore`]: credentials in a file that only its owner can read.
+//!
+//! The file is replaced as a whole: a new one is written beside it and renamed. The lock is a file of its own, because a
+//! lock on a file that is replaced would not exclude a process that opens the new one.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::{LockedStore, Store, StoreFuture, Vault};
+use crate::error::{AuthError, Result};
+use crate::jose::random_text;
+
+/// Keeps credentials in a file of mode 0600. Several processes may share it.
+#[derive(Debug, Clone)]
+pub struct FileStore {
+    path: PathBuf,
+}
+
+impl FileStore {
+    /// Keeps the credentials at a path. The file and its folder are created when something is kept.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Keeps the credentials where programs of this user keep their state: `tsugite/credentials.json` in
+    /// `$XDG_STATE_HOME`, or else in `~/.local/state`.
+    pub fn in_home() -> Result<Self> {
+        let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let folder = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
+        let folder = folder.ok_or_else(|| {
+            AuthError::store("neither XDG_STATE_HOME nor HOME names a folder for credentials")
+        })?;
+        Ok(Self::new(folder.join("tsugite/credentials.json")))
+    }
+
+    /// The path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn beside(&self, suffix: &str) -> PathBuf {
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(suffix);
+        name.into()
+    }
+
+    fn error(&self, error: impl std::fmt::Display) -> AuthError {
+        AuthError::store(format!("{}: {error}", self.path.display()))
+    }
+
+    fn read_file(&self) -> Result<Vault> {
+        let file = match OpenOptions::new().read(true).custom_flags(NO_FOLLOW).open(&self.path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vault::default()),
+            Err(error) => return Err(self.error(error)),
+        };
+        let mode = file.metadata().map_err(|error| self.error(error))?.permissions().mode();
+        if mode & 0o077 != 0 {
+            let reason = format!("others can read it (mode {:o}); run: chmod 600", mode & 0o777);
+            return Err(self.error(reason));
+        }
+        // The error names a position, never a part of the text.
+        let malformed = |error: serde_json::Error| {
+            self.error(format!("malformed at line {}, column {}", error.line(), error.column()))
+        };
+        serde_json::from_reader(io::BufReader::new(file)).map_err(malformed)
+    }
+
+    fn write_file(&self, vault: &Vault) -> Result<()> {
+        let text = serde_json::to_vec_pretty(vault).map_err(|error| self.error(error))?;
+        let temporary = self.beside(&format!(".{}", random_text()?));
+        let written = (|| {
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&temporary, &self.path)
+        })();
+        written.map_err(|error: io::Error| {
+            let _ = fs::remove_file(&temporary);
+            self.error(error)
+        })
+    }
+
+    fn lock_file(&self) -> Result<File> {
+        if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+            created.map_err(|error| self.error(error))?;
+        }
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false).mode(0o600).custom_flags(NO_FOLLOW);
+        let file = options.open(self.beside(".lock")).map_err(|error| self.error(error))?;
+        flock(&file, FlockOperation::LockExclusive).map_err(|error| self.error(error))?;
+        Ok(file)
+    }
+}
+
+/// A link in place of the file is not followed.
+const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+
+impl Store for FileStore {
+    fn read(&self) -> StoreFuture<'_, Vault> {
+        let store = self.clone();
+        Box::pin(blocking(move || store.read_file()))
+    }
+
+    fn lock(&self) -> StoreFuture<'_, Box<dyn LockedStore>> {
+        Box::pin(async {
+            let store = self.clone();
+            let file = blocking(move || store.lock_file()).await?;
+            Ok(Box::new(LockedFile { store: self.clone(), _lock: file }) as Box<dyn LockedStore>)
+        })
+    }
+}
+
+struct LockedFile {
+    store: FileStore,
+    /// Closing it releases the lock.
+    _lock: File,
+}
+
+impl LockedStore for LockedFile {
+    fn read(&mut self) -> StoreFuture<'_, Vault> {
+        self.store.read()
+    }
+
+    fn write<'a>(&'a mut self, vault: &'a Vault) -> StoreFuture<'a, ()> {
+        let (store, vault) = (self.store.clone(), vault.clone());
+        Box::pin(blocking(move || store.write_file(&vault)))
+    }
+}
+
+/// Runs file operations, which may wait for a lock, on a thread for that.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| AuthError::store("the task that reads the credentials has ended"))?
+}

@@ -1,0 +1,110 @@
+//! [`Vault`]: the content of a store.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::secret::{Secret, stored, stored_option};
+
+/// Everything that a store keeps. `Debug` shows no secret.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Vault {
+    /// The registrations of this application, by the issuer that made them.
+    #[serde(default)]
+    pub registrations: BTreeMap<String, Registration>,
+    /// The issuer that a client id of the application was first used at, by the client id. It is used at no other.
+    #[serde(default)]
+    pub client_issuers: BTreeMap<String, String>,
+    /// The tokens, one for each issuer, resource and client id.
+    #[serde(default)]
+    pub tokens: Vec<StoredToken>,
+}
+
+/// A client that was registered dynamically.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Registration {
+    /// The client id.
+    pub client_id: String,
+    /// The client secret, if the authorization server has issued one.
+    #[serde(with = "stored_option", default)]
+    pub client_secret: Option<Secret>,
+    /// The method of authentication at the token endpoint.
+    pub auth_method: String,
+    /// The redirect URI that was registered.
+    pub redirect_uri: String,
+    /// When the secret expires, in seconds since 1970.
+    #[serde(default)]
+    pub expires_at: Option<u64>,
+}
+
+/// A token with all that is needed to renew it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct StoredToken {
+    /// The server that the token is sent to, as the application named it.
+    pub server: String,
+    /// The authorization server that issued it.
+    pub issuer: String,
+    /// The resource it was issued for.
+    pub resource: String,
+    /// The client it was issued to.
+    pub client_id: String,
+    /// The token endpoint.
+    pub token_endpoint: String,
+    /// The method of authentication at the token endpoint.
+    pub auth_method: String,
+    /// The access token.
+    #[serde(with = "stored")]
+    pub access_token: Secret,
+    /// The refresh token.
+    #[serde(with = "stored_option", default)]
+    pub refresh_token: Option<Secret>,
+    /// When the access token expires, in seconds since 1970.
+    #[serde(default)]
+    pub expires_at: Option<u64>,
+    /// The scopes that were asked for.
+    #[serde(default)]
+    pub requested_scopes: Vec<String>,
+    /// The scopes that were granted, if they differ.
+    #[serde(default)]
+    pub granted_scopes: Option<Vec<String>>,
+    /// The key that the token is bound to.
+    #[serde(with = "stored_option", default)]
+    pub dpop_key: Option<Secret>,
+    /// A random id of the login, which stays when the token is renewed.
+    pub login_id: String,
+}
+
+impl Vault {
+    /// The token for a server.
+    pub fn token(&self, server: &str) -> Option<&StoredToken> {
+        self.tokens.iter().find(|token| token.server == server)
+    }
+
+    /// Keeps a token, instead of another one for the same server.
+    pub fn put_token(&mut self, token: StoredToken) {
+        self.tokens.retain(|known| known.server != token.server);
+        self.tokens.push(token);
+    }
+
+    /// Removes the token for a server. Returns false if there was none.
+    pub fn remove_token(&mut self, server: &str) -> bool {
+        let before = self.tokens.len();
+        self.tokens.retain(|known| known.server != server);
+        self.tokens.len() < before
+    }
+}
+
+impl StoredToken {
+    /// Whether the access token has expired, or does so within some seconds.
+    pub(crate) fn expires_within(&self, seconds: u64, now: u64) -> bool {
+        self.expires_at.is_some_and(|at| at <= now.saturating_add(seconds))
+    }
+
+    /// The scopes of the token.
+    pub fn scopes(&self) -> &[String] {
+        self.granted_scopes.as_ref().unwrap_or(&self.requested_scopes)
+    }
+}
