@@ -1,6 +1,8 @@
 //! The client that the official conformance suite talks to: `conformance-client URL`, with the scenario in
 //! `MCP_CONFORMANCE_SCENARIO`. It uses only the public API.
 
+mod login;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -34,7 +36,11 @@ async fn main() -> ExitCode {
 }
 
 async fn run_scenario(scenario: &str, url: String) -> ScenarioResult {
-    let client = client_builder(url)?.await?;
+    let mut builder = client_builder(url)?;
+    if scenario.starts_with("auth/") {
+        builder = builder.login(login::login(scenario)?);
+    }
+    let client = builder.await?;
     let done = match scenario {
         "initialize" => list_tools(&client).await,
         "tools_call" => add_numbers(&client).await,
@@ -47,6 +53,7 @@ async fn run_scenario(scenario: &str, url: String) -> ScenarioResult {
         "http-invalid-tool-headers" => call_listed(&client).await,
         "json-schema-ref-no-deref" => list_tools(&client).await,
         "json-schema-2020-12-preservation" => echo_schema(&client).await,
+        login if login.starts_with("auth/") => use_twice(&client).await,
         // Skills, an unsupported extension: no request is sent, and the suite decides nothing.
         skills if skills.starts_with("sep-2640-client-") => Ok(()),
         other => Err(format!("unknown scenario {other:?}").into()),
@@ -79,6 +86,15 @@ fn client_builder(url: String) -> Result<ClientBuilder, Box<dyn std::error::Erro
 
 async fn list_tools(client: &Client) -> ScenarioResult {
     client.list_tools().await?;
+    Ok(())
+}
+
+/// Sends two requests, of which the second may need other credentials.
+async fn use_twice(client: &Client) -> ScenarioResult {
+    for tool in client.list_tools().await? {
+        client.call_raw(tool.name, json!({})).await?;
+    }
+    client.list_tools().caching(tsugite::client::Caching::Refresh).await?;
     Ok(())
 }
 
