@@ -18,19 +18,15 @@ pub(crate) struct Proof<'a> {
 impl Proof<'_> {
     /// Signs the proof. Each has an id of its own.
     pub(crate) fn sign(&self, key: &SigningKey) -> Result<String> {
-        let mut claims = json!({
-            "jti": random_text()?,
-            "htm": self.verb,
-            "htu": self.url.split(['?', '#']).next(),
-            "iat": now(),
-        });
-        if let Some(token) = self.token {
-            claims["ath"] = json!(sha256_text(token));
-        }
-        if let Some(nonce) = self.nonce {
-            claims["nonce"] = json!(nonce);
-        }
-        key.sign_jwt(&json!({"typ": "dpop+jwt", "jwk": key.public_jwk()?}), &claims)
+        let mut claims = vec![
+            ("jti", json!(random_text()?)),
+            ("htm", json!(self.verb)),
+            ("htu", json!(self.url.split(['?', '#']).next())),
+            ("iat", json!(now())),
+        ];
+        claims.extend(self.token.map(|token| ("ath", json!(sha256_text(token)))));
+        claims.extend(self.nonce.map(|nonce| ("nonce", json!(nonce))));
+        key.sign_jwt(&[("typ", json!("dpop+jwt")), ("jwk", key.public_jwk()?)], &claims)
     }
 }
 

@@ -132,8 +132,8 @@ pub(crate) async fn register(
         "response_types": ["code"],
         "token_endpoint_auth_method": method,
     });
-    if !scopes.is_empty() {
-        request["scope"] = json!(scopes.join(" "));
+    if let Some(members) = request.as_object_mut().filter(|_| !scopes.is_empty()) {
+        members.insert("scope".to_owned(), json!(scopes.join(" ")));
     }
     let url = Url::parse(endpoint)?;
     let response = http.post(&url, "application/json", request.to_string(), &[]).await?;

@@ -29,7 +29,7 @@ pub(crate) struct Attempt<'a> {
     challenge: Option<&'a Challenge>,
 }
 
-/// What an attempt leads to.
+/// The outcome of an attempt.
 pub(crate) enum Outcome {
     Token(Box<StoredToken>),
     /// The token is not valid any more.

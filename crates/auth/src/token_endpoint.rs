@@ -172,10 +172,15 @@ impl TokenEndpoint<'_> {
     /// The assertion of the client about itself (RFC 7523), for one request.
     fn assertion(&self, key: &SigningKey) -> Result<String> {
         let (id, issued) = (&self.client.client_id, now());
-        let claims = json!({
-            "iss": id, "sub": id, "aud": self.issuer, "jti": random_text()?, "iat": issued, "exp": issued + 60,
-        });
-        key.sign_jwt(&json!({"typ": "JWT"}), &claims)
+        let claims = [
+            ("iss", json!(id)),
+            ("sub", json!(id)),
+            ("aud", json!(self.issuer)),
+            ("jti", json!(random_text()?)),
+            ("iat", json!(issued)),
+            ("exp", json!(issued + 60)),
+        ];
+        key.sign_jwt(&[("typ", json!("JWT"))], &claims)
     }
 
     /// The code of an error response. A status other than 200 is an error, whatever the body says.

@@ -4,6 +4,8 @@
 //! for the whole process.
 
 mod sign;
+#[cfg(test)]
+mod tests;
 mod verify;
 
 pub use sign::{Algorithm, SigningKey};

@@ -11,8 +11,6 @@ use ring::signature::{
 use serde_json::{Value, json};
 use tsugite::base64;
 
-#[cfg(test)]
-use super::sha256_text;
 use crate::error::{AuthError, Result};
 use crate::secret::Secret;
 
@@ -142,25 +140,15 @@ impl SigningKey {
         jwk.ok_or_else(|| AuthError::config("the key has no public JWK"))
     }
 
-    /// The digest of the public key (RFC 7638), for an elliptic curve.
-    #[cfg(test)]
-    pub(crate) fn thumbprint(&self) -> Result<String> {
-        let jwk = self.public_jwk()?;
-        let members: std::collections::BTreeMap<String, Value> =
-            serde_json::from_value(jwk).map_err(|_| AuthError::config("the key has no public JWK"))?;
-        Ok(sha256_text(&serde_json::to_string(&members).unwrap_or_default()))
-    }
-
-    /// Signs claims as a compact JWT. `header` is merged into `alg` and `kid`.
-    pub(crate) fn sign_jwt(&self, header: &Value, claims: &Value) -> Result<String> {
-        let mut all = json!({"alg": self.algorithm.name()});
-        if let Some(id) = &self.key_id {
-            all["kid"] = json!(id);
-        }
-        for (name, value) in header.as_object().into_iter().flatten() {
-            all[name] = value.clone();
-        }
-        let part = |value: &Value| base64::encode_url(value.to_string().as_bytes());
+    /// Signs claims as a compact JWT. The header gets `alg` and `kid` in addition.
+    pub(crate) fn sign_jwt(&self, header: &[(&str, Value)], claims: &[(&str, Value)]) -> Result<String> {
+        let mut all = vec![("alg", json!(self.algorithm.name()))];
+        all.extend(self.key_id.as_ref().map(|id| ("kid", json!(id))));
+        all.extend(header.iter().cloned());
+        let part = |members: &[(&str, Value)]| {
+            let members = members.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+            base64::encode_url(Value::Object(members.collect()).to_string().as_bytes())
+        };
         let input = format!("{}.{}", part(&all), part(claims));
         let signature = self.sign(input.as_bytes())?;
         Ok(format!("{input}.{}", base64::encode_url(&signature)))

@@ -105,7 +105,8 @@ impl Trust {
         let literal = url.host.parse::<IpAddr>().ok();
         let is_loopback = is_localhost(&url.host)
             || literal.is_some_and(|ip| AddressClass::of(ip) == AddressClass::Loopback);
-        if !url.secure && !(is_loopback && self.loopback) {
+        let may_be_plain = is_loopback && self.loopback;
+        if !url.secure && !may_be_plain {
             return Err(refused(url, "it is not https"));
         }
         match literal {

@@ -80,6 +80,12 @@ impl Fetcher {
         self
     }
 
+    /// Sets the timeout of each step of a connection (DNS, TCP, TLS); 10 seconds by default.
+    pub fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.connect_timeout = limit;
+        self
+    }
+
     /// Sends a request and reads the whole response.
     pub async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse> {
         let limit = request.timeout;

@@ -1,0 +1,154 @@
+//! Logins of a person: what is requested, what is sent, and who waits for it.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::sync::Notify;
+use tsugite_auth::{Browser, Login, Prompt};
+
+use super::world::{Changes, Clicks, World, fetch};
+use super::{call, until, within};
+
+#[tokio::test]
+async fn client_logs_in_after_a_challenge() {
+    // ACL-004, ACL-008, ACL-031, ACL-035, ACL-036
+    let world = World::start(Changes::default()).await;
+    let clicks = Clicks::default();
+    let client = within(world.client(&clicks.login())).await.unwrap();
+    assert_eq!(call(&client).await.unwrap(), "in");
+    assert_eq!(call(&client).await.unwrap(), "in");
+    assert_eq!(clicks.pages().len(), 1);
+    let authorize = &world.at("/authorize")[0];
+    let token = &world.grants("authorization_code")[0];
+    assert_eq!(authorize.query["resource"], world.mcp);
+    assert_eq!(token.form("resource").unwrap(), world.mcp);
+    assert_eq!(token.form("redirect_uri").unwrap(), authorize.query["redirect_uri"]);
+    assert!(token.form("code_verifier").is_some() && authorize.query.contains_key("code_challenge"));
+    let messages = world.messages();
+    let sent: Vec<&str> = messages.iter().map(|message| message.header("authorization")).collect();
+    assert_eq!(sent, ["", "Bearer access-2", "Bearer access-2"]);
+    assert!(world.seen().iter().all(|seen| !seen.query.values().any(|value| value.contains("access-"))));
+}
+
+#[tokio::test]
+async fn all_callers_wait_for_one_login() {
+    let world = World::start(Changes::default()).await;
+    let gate = Arc::new(Notify::new());
+    let clicks = Clicks { gate: Some(Arc::clone(&gate)), ..Clicks::default() };
+    let client = within(world.client(&clicks.login())).await.unwrap();
+    let calls: Vec<_> = (0..5).map(|_| tokio::spawn(call(&client))).collect();
+    until(|| !clicks.pages().is_empty()).await;
+    // A call that is dropped does not end the login of the others.
+    calls[0].abort();
+    gate.notify_one();
+    for (number, call) in calls.into_iter().enumerate() {
+        match number {
+            0 => assert!(call.await.unwrap_err().is_cancelled()),
+            _ => assert_eq!(within(call).await.unwrap().unwrap(), "in"),
+        }
+    }
+    assert_eq!((clicks.pages().len(), world.grants("authorization_code").len()), (1, 1));
+}
+
+#[tokio::test]
+async fn login_goes_on_when_its_only_call_is_dropped() {
+    let world = World::start(Changes::default()).await;
+    let gate = Arc::new(Notify::new());
+    let clicks = Clicks { gate: Some(Arc::clone(&gate)), ..Clicks::default() };
+    let client = within(world.client(&clicks.login())).await.unwrap();
+    let dropped = tokio::spawn(call(&client));
+    until(|| !clicks.pages().is_empty()).await;
+    dropped.abort();
+    assert!(dropped.await.unwrap_err().is_cancelled());
+    gate.notify_one();
+    assert_eq!(call(&client).await.unwrap(), "in");
+    assert_eq!(clicks.pages().len(), 1);
+}
+
+#[tokio::test]
+async fn one_login_keeps_the_tokens_of_servers_apart() {
+    // ACL-015, ACL-037, C-20
+    let (one, two) = (World::start(Changes::default()).await, World::start(Changes::default()).await);
+    let login = Clicks::default().login();
+    // The second server issues other tokens than the first.
+    two.try_login(&Clicks::default().login()).await.unwrap();
+    for world in [&one, &two, &one] {
+        assert_eq!(world.try_login(&login).await.unwrap(), "in");
+    }
+    let sent = |world: &World| -> Vec<String> {
+        let all = world.messages().into_iter().map(|message| message.header("authorization").to_owned());
+        all.filter(|header| !header.is_empty()).collect()
+    };
+    assert_eq!(sent(&one), ["Bearer access-2", "Bearer access-2"]);
+    assert_eq!(sent(&two), ["Bearer access-2", "Bearer access-4"]);
+}
+
+#[tokio::test]
+async fn failed_login_does_not_open_one_page_after_another() {
+    let world = World::start(Changes {
+        answer: Box::new(|_, answer| answer[0] = ("error".to_owned(), "access_denied".to_owned())),
+        ..Changes::default()
+    })
+    .await;
+    let clicks = Clicks::default();
+    let login = clicks.login();
+    for _ in 0..2 {
+        let error = world.try_login(&login).await.unwrap_err();
+        assert!(error.contains("access_denied"), "{error}");
+    }
+    assert_eq!(clicks.pages().len(), 1);
+}
+
+#[tokio::test]
+async fn answer_may_be_pasted_without_a_browser() {
+    let world = World::start(Changes::default()).await;
+    let prompt = Prompt::new(|page| async move {
+        let (_, location) = fetch(&page.url).await;
+        Ok(Some(format!("  {location}\n")))
+    });
+    assert_eq!(world.try_login(&Login::with_agent("app", prompt)).await.unwrap(), "in");
+    let evil = Prompt::new(|page| async move {
+        let (_, location) = fetch(&page.url).await;
+        Ok(Some(location.replace("127.0.0.1", "evil.example.com")))
+    });
+    let error = world.try_login(&Login::with_agent("app", evil)).await.unwrap_err();
+    assert!(error.contains("no answer to this login"), "{error}");
+}
+
+#[tokio::test]
+async fn browser_gets_the_url_as_one_argument() {
+    // C-13
+    let world = World::start(Changes {
+        metadata: Box::new(|world, document| {
+            let endpoint = format!("{}/authorize?a=$(id)&b=';calc'&c=&&d=*", world.issuer);
+            document["authorization_endpoint"] = json!(endpoint);
+        }),
+        ..Changes::default()
+    })
+    .await;
+    let folder = std::env::temp_dir().join(format!("tsugite-browser-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let (program, written) = (folder.join("browser"), folder.join("url"));
+    let script =
+        format!("#!/bin/sh\nprintf '%s\\n' \"$@\" > '{0}.part'\nmv '{0}.part' '{0}'\n", written.display());
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    let login = Login::with_agent("app", Browser::program(&program));
+    let client = within(world.client(&login)).await.unwrap();
+    let calling = tokio::spawn(call(&client));
+    until(|| written.exists()).await;
+    let url = std::fs::read_to_string(&written).unwrap();
+    let start = format!("{}/authorize?a=$(id)&b=';calc'&c=&&d=*&response_type=code", world.issuer);
+    assert!(url.starts_with(&start) && url.lines().count() == 1, "{url}");
+    calling.abort();
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
+async fn login_has_a_time_limit() {
+    let world = World::start(Changes::default()).await;
+    let clicks = Clicks { gate: Some(Arc::new(Notify::new())), ..Clicks::default() };
+    let login = clicks.login().login_timeout(std::time::Duration::from_millis(50));
+    let error = world.try_login(&login).await.unwrap_err();
+    assert!(error.contains("no login within"), "{error}");
+}
