@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn urls_that_a_server_names_are_checked() {
-        // C-14
+        // ACL-061, C-14
         let check = |trust: Trust, url: &str| trust.check_url(&Url::parse(url).unwrap()).is_ok();
         let public = Trust::default();
         assert!(check(public, "https://as.example.com/token"));

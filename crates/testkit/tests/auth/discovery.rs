@@ -140,7 +140,7 @@ async fn login_without_pkce_is_refused() {
 
 #[tokio::test]
 async fn authorization_page_with_another_scheme_is_not_opened() {
-    // C-12
+    // C-12, SEC-023, SEC-025
     for endpoint in [
         "javascript:alert(1)",
         "data:text/html,x",

@@ -88,7 +88,7 @@ fn login_with(resolver: Scripted) -> Login {
 
 #[tokio::test]
 async fn literal_addresses_are_not_connected_to() {
-    // C-14
+    // C-14, SEC-011, SEC-012
     let trap = Trap::start().await;
     let port = trap.address.port();
     for host in
@@ -105,7 +105,7 @@ async fn literal_addresses_are_not_connected_to() {
 
 #[tokio::test]
 async fn name_of_a_private_address_is_not_connected_to() {
-    // C-14
+    // C-14, SEC-013
     let trap = Trap::start().await;
     let error = challenged(&login_with(Scripted::new(&[trap.address])), "https://as.example.com/x").await;
     assert!(error.contains("loopback"), "{error}");
@@ -121,7 +121,7 @@ async fn name_of_a_private_address_is_not_connected_to() {
 
 #[tokio::test]
 async fn rebound_name_is_connected_to_at_the_checked_address() {
-    // C-16
+    // C-16, SEC-013
     let trap = Trap::start().await;
     let resolver = Scripted::new(&[public(trap.address.port()), trap.address]);
     let login = login_with(resolver.clone());
@@ -149,7 +149,7 @@ async fn server_on_loopback_may_name_its_neighbours() {
 
 #[tokio::test]
 async fn redirect_to_a_forbidden_address_is_not_followed() {
-    // C-15
+    // C-15, SEC-014
     for location in [
         "http://169.254.169.254/latest",
         "https://169.254.169.254/",

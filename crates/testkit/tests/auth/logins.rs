@@ -117,7 +117,7 @@ async fn answer_may_be_pasted_without_a_browser() {
 
 #[tokio::test]
 async fn browser_gets_the_url_as_one_argument() {
-    // C-13
+    // C-13, SEC-024
     let world = World::start(Changes {
         metadata: Box::new(|world, document| {
             let endpoint = format!("{}/authorize?a=$(id)&b=';calc'&c=&&d=*", world.issuer);

@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tsugite::base64;
-use tsugite_auth::{Assertion, ClientCredentials, EnterpriseIdp, Jwk, Login, MemoryStore, Store};
+use tsugite_auth::{
+    Algorithm, Assertion, ClientCredentials, EnterpriseIdp, Jwk, Login, MemoryStore, SigningKey, Store,
+};
 
 use super::world::{Changes, Clicks, Reply, World};
 use super::{call, within};
@@ -26,6 +28,26 @@ async fn client_credentials_need_no_person() {
     let message = &world.messages()[0].json();
     let extensions = &message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"];
     assert_eq!(extensions, &json!({"io.modelcontextprotocol/oauth-client-credentials": {}}));
+}
+
+#[tokio::test]
+async fn client_may_sign_assertions_about_itself() {
+    // ACL-025, ACL-062
+    let pem = include_str!("../../../auth/tests/data/p256.pem");
+    let key = SigningKey::from_pem(pem, Algorithm::Es256).unwrap().key_id("k1");
+    let world = World::start(Changes::default()).await;
+    let login = Login::client_credentials(ClientCredentials::key("service", key));
+    assert_eq!(world.try_login(&login).await.unwrap(), "in");
+    let token = &world.grants("client_credentials")[0];
+    let assertion = token.form("client_assertion").unwrap();
+    let claims: Value =
+        serde_json::from_slice(&base64::decode_url(assertion.split('.').nth(1).unwrap()).unwrap()).unwrap();
+    assert_eq!((&claims["iss"], &claims["sub"]), (&json!("service"), &json!("service")));
+    assert_eq!(claims["aud"], json!(world.issuer));
+    assert!(claims["exp"].as_u64() > claims["iat"].as_u64() && claims["jti"].is_string());
+    let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+    assert_eq!(token.form("client_assertion_type").as_deref(), Some(kind));
+    assert_eq!((token.form("client_secret"), token.header("authorization")), (None, ""));
 }
 
 /// A world whose authorization server is also the identity provider of a company.

@@ -57,7 +57,7 @@ async fn step_ups_of_an_operation_are_limited() {
 
 #[tokio::test]
 async fn same_scopes_are_not_asked_for_twice() {
-    // ACL-056, C-18
+    // ACL-056, C-18, SEC-028
     let world = World::start(Changes {
         reply: Box::new(|_, seen| {
             let is_call = !seen.at_issuer && seen.path == "/mcp" && !seen.header("authorization").is_empty();

@@ -184,7 +184,7 @@ async fn extensions_of_the_authorizer_are_announced() {
 
 #[tokio::test]
 async fn session_ends_when_the_identity_changes() {
-    // ACL-037: the session of one user is not used with the token of another.
+    // The session of one user is not used with the token of another.
     let sessions = AtomicUsize::new(0);
     let raw = Raw::start(move |request, writer| {
         if request.method() == "initialize" {
