@@ -30,6 +30,10 @@ pub struct Resources;
 pub struct PromptsAndCompletion;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../../docs/authorization.md")]
+pub struct Authorization;
+
+#[cfg(doctest)]
 #[doc = include_str!("../../../docs/asking.md")]
 pub struct Asking;
 

@@ -7,7 +7,7 @@
 //! | serve it | [`stdio`], [`http`], [`hosts`], [`logging`], [`settings`] |
 //! | change, combine and protect it | [`changing`], [`composing`], [`security`] |
 //! | test it | [`testing`] |
-//! | use servers | [`client`], [`host`], [`bridge`], [`cli`] |
+//! | use servers | [`client`], [`authorization`], [`host`], [`bridge`], [`cli`] |
 //! | come from another library | [`from_rmcp`], [`from_fastmcp`] |
 //! | know the limits | [`rough_edges`] |
 //!
@@ -23,6 +23,9 @@
 
 #[doc = tsugite_macros::guide!("asking")]
 pub mod asking {}
+
+#[doc = tsugite_macros::guide!("authorization")]
+pub mod authorization {}
 
 #[doc = tsugite_macros::guide!("bridge")]
 pub mod bridge {}

@@ -60,7 +60,7 @@
 //! - Serve it: [stdio], [HTTP], [hosts such as Claude, Cursor and VS Code], [logging], [settings]
 //! - Change and combine: [live changes], [composing and layers], [security]
 //! - [Test it][testing]
-//! - Use servers: [client], [many servers], [bridge], [the binary]
+//! - Use servers: [client], [authorization], [many servers], [bridge], [the binary]
 //! - Come from another library: [rmcp], [FastMCP]
 //! - [Known limits][rough edges]
 //!
@@ -79,6 +79,7 @@
 //! [security]: guide::security
 //! [testing]: guide::testing
 //! [client]: guide::client
+//! [authorization]: guide::authorization
 //! [many servers]: guide::host
 //! [bridge]: guide::bridge
 //! [the binary]: guide::cli
