@@ -6,8 +6,11 @@ use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use tsugite::base64;
+
 use crate::error::{AuthError, Result};
 use crate::flow::UserAgent;
+use crate::jose::{random_text, sha256_text};
 use crate::net::{GuardedHttp, Url};
 use crate::registration::ClientCredentials;
 use crate::secret::Secret;
@@ -31,6 +34,28 @@ impl Grant {
             Grant::AuthorizationCode(_) | Grant::Workload(_) => None,
         }
     }
+}
+
+impl Grant {
+    /// The id of the login: the same for each token of one application, or of one user of a company.
+    pub(crate) async fn login_id(&self) -> Result<String> {
+        match self {
+            Grant::AuthorizationCode(_) => random_text(),
+            Grant::ClientCredentials | Grant::Workload(_) => Ok("application".to_owned()),
+            Grant::Enterprise(idp) => match subject_of(&idp.id_token.get().await?) {
+                Some(subject) => Ok(sha256_text(&subject)),
+                None => random_text(),
+            },
+        }
+    }
+}
+
+/// The issuer and subject of an ID token. Its signature is not checked: the application has got it from its own identity
+/// provider, and nothing is decided by it but which cache and session are used.
+fn subject_of(token: &Secret) -> Option<String> {
+    let claims = token.expose().split('.').nth(1).and_then(base64::decode_url)?;
+    let claims: serde_json::Value = serde_json::from_slice(&claims).ok()?;
+    Some(format!("{} {}", claims.get("iss")?.as_str()?, claims.get("sub")?.as_str()?))
 }
 
 /// A signed statement of an identity provider about the user or the workload. `Debug` does not show it.

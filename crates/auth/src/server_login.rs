@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -37,6 +38,8 @@ pub(crate) struct ServerLogin {
     nonce: Nonce,
     /// The nonce of the authorization server.
     pub(crate) issuer_nonce: Nonce,
+    /// The address that the last challenge came from.
+    address: Mutex<Option<IpAddr>>,
 }
 
 type Renewal = watch::Receiver<Option<Result<()>>>;
@@ -59,6 +62,7 @@ impl ServerLogin {
             step_ups: Mutex::default(),
             nonce: Nonce::default(),
             issuer_nonce: Nonce::default(),
+            address: Mutex::default(),
         }
     }
 
@@ -121,6 +125,13 @@ impl ServerLogin {
         Ok(Credentials::none().header("authorization", format!("DPoP {access_token}")).header("dpop", proof))
     }
 
+    /// The address of the server, as far as it is known.
+    pub(crate) fn address(&self, challenge: Option<&Challenge>) -> Option<IpAddr> {
+        let mut known = lock(&self.address);
+        *known = challenge.and_then(|challenge| challenge.remote_address).or(*known);
+        *known
+    }
+
     pub(crate) fn set_nonce(&self, nonce: &str) {
         self.nonce.set(Some(nonce));
     }
@@ -155,7 +166,7 @@ impl ServerLogin {
         let refreshed =
             self.renew_once(async move { Attempt::new(&this, None)?.refresh(&token).await }).await;
         if let Err(error) = refreshed {
-            tracing::debug!(%error, server = self.server, "cannot refresh the token");
+            tracing::debug!(%error, "cannot refresh the token");
         }
     }
 

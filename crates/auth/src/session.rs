@@ -52,8 +52,7 @@ impl<'a> Attempt<'a> {
     pub(crate) fn new(login: &'a ServerLogin, challenge: Option<&'a Challenge>) -> Result<Self> {
         let settings = &*login.settings;
         let server = Url::parse(&login.server)?;
-        let address = challenge.and_then(|challenge| challenge.remote_address);
-        let trust = Trust::of_server(&server, address).allow_private(settings.allow_private);
+        let trust = Trust::of_server(&server, login.address(challenge)).allow_private(settings.allow_private);
         let http = GuardedHttp::new(login.fetcher(), trust);
         Ok(Self { login, settings, http, server, challenge })
     }
@@ -79,6 +78,11 @@ impl<'a> Attempt<'a> {
         let mut vault = store.read().await?;
         if let Some(other) = self.other_token(&vault, rejected) {
             return Ok(Outcome::Token(Box::new(other)));
+        }
+        if let Some(token) = self.token_of_resource(&vault, &discovered, rejected) {
+            vault.put_token(token.clone());
+            store.write(&vault).await?;
+            return Ok(Outcome::Token(Box::new(token)));
         }
         // The server may have moved to another authorization server, which must not see the old refresh token.
         let same_issuer = rejected.filter(|token| token.issuer == discovered.metadata.issuer);
@@ -133,6 +137,26 @@ impl<'a> Attempt<'a> {
         let stored = vault.token(&self.login.server).filter(|token| self.login.is_usable(token))?;
         let is_other = known.is_none_or(|known| known.access_token != stored.access_token);
         (is_other && !stored.expires_within(0, crate::dpop::now())).then(|| stored.clone())
+    }
+
+    /// The token of another server of the same resource.
+    fn token_of_resource(
+        &self,
+        vault: &Vault,
+        discovered: &Discovered,
+        rejected: Option<&StoredToken>,
+    ) -> Option<StoredToken> {
+        let (issuer, resource) = (&discovered.metadata.issuer, &discovered.resource);
+        let found = vault.tokens.iter().find(|token| {
+            token.issuer == *issuer
+                && token.resource == *resource
+                && self.login.is_usable(token)
+                && !token.expires_within(0, crate::dpop::now())
+                && rejected.is_none_or(|rejected| rejected.access_token != token.access_token)
+        })?;
+        let mut token = found.clone();
+        token.servers.insert(0, self.login.server.clone());
+        Some(token)
     }
 
     /// Refreshes a token and stores the new one. `None` if the refresh token is not valid any more; then the token is
@@ -233,6 +257,7 @@ impl<'a> Attempt<'a> {
         credentials.bind(&discovered.metadata.issuer, &mut vault)?;
         let client = credentials.client(discovered.metadata.token_endpoint_auth_methods_supported.as_deref());
         let response = self.request_without_user(&discovered, &client, &scopes, dpop.as_ref()).await?;
+        let login_id = Some(self.settings.grant.login_id().await?);
         let new =
             NewToken { discovered: &discovered, client: &client, requested_scopes: scopes, dpop, login_id };
         let token = self.keep(new, response, &mut vault, &mut *store).await?;
@@ -399,7 +424,7 @@ impl<'a> Attempt<'a> {
         check_type(&response, new.dpop.is_some())?;
         let Discovered { resource, metadata, .. } = new.discovered;
         let token = StoredToken {
-            server: self.login.server.clone(),
+            servers: vec![self.login.server.clone()],
             issuer: metadata.issuer.clone(),
             resource: resource.clone(),
             client_id: new.client.client_id.clone(),

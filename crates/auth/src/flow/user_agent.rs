@@ -92,14 +92,14 @@ impl Prompt {
             eprintln!("Log in to {} at this address:\n\n{}\n", page.server, page.url);
             eprintln!("If the browser is on another machine, it cannot open the last page.");
             eprintln!("Then copy the address of that page and paste it here:");
-            let line = tokio::task::spawn_blocking(|| {
+            // A thread of its own: the process may end while it reads, if the answer arrives in another way.
+            let (sender, line) = tokio::sync::oneshot::channel();
+            std::thread::spawn(move || {
                 let mut line = String::new();
-                std::io::stdin().read_line(&mut line).map(|_| line)
+                let read = std::io::stdin().read_line(&mut line);
+                let _ = sender.send(read.ok().map(|_| line));
             });
-            match line.await {
-                Ok(Ok(line)) if !line.trim().is_empty() => Ok(Some(line)),
-                _ => Ok(None),
-            }
+            Ok(line.await.ok().flatten().filter(|line| !line.trim().is_empty()))
         })
     }
 }

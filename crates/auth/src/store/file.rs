@@ -7,8 +7,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use tokio::time::Instant;
 
 use super::{LockedStore, Store, StoreFuture, Vault};
 use crate::error::{AuthError, Result};
@@ -85,7 +88,8 @@ impl FileStore {
         })
     }
 
-    fn lock_file(&self) -> Result<File> {
+    /// Opens the lock and takes it; `None` if another holder has it.
+    fn try_lock(&self) -> Result<Option<File>> {
         if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
             created.map_err(|error| self.error(error))?;
@@ -93,10 +97,17 @@ impl FileStore {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false).mode(0o600).custom_flags(NO_FOLLOW);
         let file = options.open(self.beside(".lock")).map_err(|error| self.error(error))?;
-        flock(&file, FlockOperation::LockExclusive).map_err(|error| self.error(error))?;
-        Ok(file)
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(file)),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(self.error(error)),
+        }
     }
 }
+
+/// Longer than two requests to an authorization server may take.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(90);
+const LOCK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A link in place of the file is not followed.
 const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
@@ -109,9 +120,21 @@ impl Store for FileStore {
 
     fn lock(&self) -> StoreFuture<'_, Box<dyn LockedStore>> {
         Box::pin(async {
-            let store = self.clone();
-            let file = blocking(move || store.lock_file()).await?;
-            Ok(Box::new(LockedFile { store: self.clone(), _lock: file }) as Box<dyn LockedStore>)
+            // Not a lock that blocks: a thread that waits for it would keep the process from ending.
+            let deadline = Instant::now() + LOCK_TIMEOUT;
+            loop {
+                let store = self.clone();
+                if let Some(lock) = blocking(move || store.try_lock()).await? {
+                    return Ok(
+                        Box::new(LockedFile { store: self.clone(), _lock: lock }) as Box<dyn LockedStore>
+                    );
+                }
+                if Instant::now() > deadline {
+                    let seconds = LOCK_TIMEOUT.as_secs();
+                    return Err(self.error(format!("another process has held the lock for {seconds} s")));
+                }
+                tokio::time::sleep(LOCK_INTERVAL).await;
+            }
         })
     }
 }

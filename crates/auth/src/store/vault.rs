@@ -43,8 +43,8 @@ pub struct Registration {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StoredToken {
-    /// The server that the token is sent to, as the application named it.
-    pub server: String,
+    /// The servers that the token is sent to, as the application named them. They belong to the same resource.
+    pub servers: Vec<String>,
     /// The authorization server that issued it.
     pub issuer: String,
     /// The resource it was issued for.
@@ -80,24 +80,46 @@ pub struct StoredToken {
 impl Vault {
     /// The token for a server.
     pub fn token(&self, server: &str) -> Option<&StoredToken> {
-        self.tokens.iter().find(|token| token.server == server)
+        self.tokens.iter().find(|token| token.is_for(server))
     }
 
-    /// Keeps a token, instead of another one for the same server.
-    pub fn put_token(&mut self, token: StoredToken) {
-        self.tokens.retain(|known| known.server != token.server);
-        self.tokens.push(token);
+    /// Keeps a token, instead of another one of the same issuer, resource and client id. Its servers have no other token.
+    pub fn put_token(&mut self, mut token: StoredToken) {
+        let servers: Vec<String> = std::mem::take(&mut token.servers);
+        for server in &servers {
+            self.forget_server(server);
+        }
+        let is_same = |known: &StoredToken| {
+            (&known.issuer, &known.resource, &known.client_id)
+                == (&token.issuer, &token.resource, &token.client_id)
+        };
+        let others =
+            self.tokens.iter().filter(|known| is_same(known)).flat_map(|known| known.servers.clone());
+        let servers: Vec<String> = servers.into_iter().chain(others).collect();
+        self.tokens.retain(|known| !is_same(known) && !known.servers.is_empty());
+        self.tokens.push(StoredToken { servers, ..token });
     }
 
     /// Removes the token for a server. Returns false if there was none.
     pub fn remove_token(&mut self, server: &str) -> bool {
         let before = self.tokens.len();
-        self.tokens.retain(|known| known.server != server);
+        self.tokens.retain(|known| !known.is_for(server));
         self.tokens.len() < before
+    }
+
+    fn forget_server(&mut self, server: &str) {
+        for token in &mut self.tokens {
+            token.servers.retain(|known| known != server);
+        }
     }
 }
 
 impl StoredToken {
+    /// Whether the token is sent to a server.
+    pub fn is_for(&self, server: &str) -> bool {
+        self.servers.iter().any(|known| known == server)
+    }
+
     /// Whether the access token has expired, or does so within some seconds.
     pub(crate) fn expires_within(&self, seconds: u64, now: u64) -> bool {
         self.expires_at.is_some_and(|at| at <= now.saturating_add(seconds))

@@ -132,6 +132,23 @@ async fn rebound_name_is_connected_to_at_the_checked_address() {
 }
 
 #[tokio::test]
+async fn names_and_literals_are_checked_before_a_proxy() {
+    // C-14
+    let proxy = Trap::start().await;
+    let login = || {
+        let fetcher = Fetcher::new().proxy(format!("http://{}", proxy.address));
+        Clicks::default().login().fetcher(fetcher.connect_timeout(Duration::from_millis(50)))
+    };
+    for host in ["10.0.0.1", "169.254.169.254", "2130706433", "0x7f.1", "127.1"] {
+        let error = challenged(&login(), &format!("https://{host}/x")).await;
+        assert!(error.contains("refused"), "{host}: {error}");
+    }
+    assert_eq!(proxy.connections(), 0);
+    challenged(&login(), "https://as.example.com/x").await;
+    assert_eq!(proxy.connections(), 1, "a name is left to the proxy");
+}
+
+#[tokio::test]
 async fn server_on_loopback_may_name_its_neighbours() {
     let world = World::start(Changes::default()).await;
     assert_eq!(world.try_login(&Clicks::default().login()).await.unwrap(), "in");

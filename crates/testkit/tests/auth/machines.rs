@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use tsugite::base64;
+use tsugite::client::Authorizer;
 use tsugite_auth::{
     Algorithm, Assertion, ClientCredentials, EnterpriseIdp, Jwk, Login, MemoryStore, SigningKey, Store,
 };
@@ -28,6 +29,25 @@ async fn client_credentials_need_no_person() {
     let message = &world.messages()[0].json();
     let extensions = &message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"]["extensions"];
     assert_eq!(extensions, &json!({"io.modelcontextprotocol/oauth-client-credentials": {}}));
+}
+
+#[tokio::test]
+async fn renewed_token_of_an_application_keeps_its_identity() {
+    let world = World::start(Changes { refresh: false, ..Changes::default() }).await;
+    let login = Login::client_credentials(ClientCredentials::secret("service", "secret"));
+    let identity = || login.identity(&world.mcp).unwrap();
+    world.try_login(&login).await.unwrap();
+    let before = identity();
+    world.expire_tokens();
+    world.try_login(&login).await.unwrap();
+    assert_eq!((identity(), world.grants("client_credentials").len()), (before, 2));
+    // Each login of a person is an identity of its own.
+    let clicks = Clicks::default().login();
+    world.try_login(&clicks).await.unwrap();
+    let before = clicks.identity(&world.mcp).unwrap().subject;
+    world.expire_tokens();
+    world.try_login(&clicks).await.unwrap();
+    assert_ne!(clicks.identity(&world.mcp).unwrap().subject, before);
 }
 
 #[tokio::test]

@@ -98,7 +98,7 @@ async fn processes_share_one_refresh() {
             "client_id": "registered", "auth_method": "none", "redirect_uri": "http://127.0.0.1:1/callback",
         }},
         "tokens": [{
-            "server": world.mcp, "issuer": world.issuer, "resource": world.mcp, "client_id": "registered",
+            "servers": [world.mcp], "issuer": world.issuer, "resource": world.mcp, "client_id": "registered",
             "token_endpoint": format!("{}/token", world.issuer), "auth_method": "none",
             "access_token": "expired", "refresh_token": "refresh-of-the-file", "expires_at": 1, "login_id": "x",
         }],

@@ -3,7 +3,9 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
-use tsugite_auth::{FileStore, Store};
+use tsugite::client::Client;
+use tsugite::prelude::Revision;
+use tsugite_auth::{FileStore, MemoryStore, Store};
 
 use super::world::{Changes, Clicks, World};
 use super::{call, within};
@@ -69,6 +71,31 @@ async fn stored_token_goes_with_the_first_request() {
     let sent: Vec<String> =
         world.messages().iter().map(|message| message.header("authorization").to_owned()).collect();
     assert_eq!(sent, ["", "Bearer access-2", "Bearer access-2"]);
+}
+
+#[tokio::test]
+async fn servers_of_one_resource_share_a_token() {
+    let world = World::start(Changes {
+        resource: Box::new(|world, document| document["resource"] = serde_json::json!(world.origin())),
+        ..Changes::default()
+    })
+    .await;
+    let (clicks, store) = (Clicks::default(), MemoryStore::new());
+    let login = clicks.login().store(store.clone());
+    assert_eq!(world.try_login(&login).await.unwrap(), "in");
+    let other = format!("{}?other", world.mcp);
+    let client = within(Client::connect(other.as_str()).revision(Revision::NEWEST).login(login.clone()))
+        .await
+        .unwrap();
+    assert_eq!(call(&client).await.unwrap(), "in");
+    assert_eq!(clicks.pages().len(), 1);
+    let tokens = store.read().await.unwrap().tokens;
+    assert_eq!((tokens.len(), tokens[0].servers.len()), (1, 2));
+    // Both use the token that replaces it.
+    world.expire_tokens();
+    assert_eq!(call(&client).await.unwrap(), "in");
+    assert_eq!(world.try_login(&clicks.login().store(store)).await.unwrap(), "in");
+    assert_eq!((world.grants("refresh_token").len(), world.reuses()), (1, 0));
 }
 
 #[tokio::test]

@@ -80,6 +80,12 @@ impl Fetcher {
         self
     }
 
+    /// Connects through an HTTP proxy, `http://[user:password@]host:port`, except to the loopback interface.
+    pub fn proxy(mut self, url: impl Into<String>) -> Self {
+        self.proxy = ProxySetting::Url(url.into());
+        self
+    }
+
     /// Sets the timeout of each step of a connection (DNS, TCP, TLS); 10 seconds by default.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connect_timeout = limit;
