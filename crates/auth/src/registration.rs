@@ -77,7 +77,7 @@ impl ClientCredentials {
                 AuthErrorKind::Registration,
                 format!(
                     "the client id {:?} belongs to the authorization server {known:?}, but the server now names {:?}; \
-                     register the client there",
+                     register the client there and set its issuer",
                     self.client_id,
                     shown(issuer)
                 ),

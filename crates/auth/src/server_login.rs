@@ -162,9 +162,12 @@ impl ServerLogin {
         if !token.expires_within(EXPIRY_MARGIN_SECONDS, now()) || token.refresh_token.is_none() {
             return;
         }
-        let this = Arc::clone(self);
+        let (this, expired) = (Arc::clone(self), token.access_token.clone());
         let refreshed =
-            self.renew_once(async move { Attempt::new(&this, None)?.refresh(&token).await }).await;
+            self.renew_once(Some(expired.expose()), async move {
+                Attempt::new(&this, None)?.refresh(&token).await
+            })
+            .await;
         if let Err(error) = refreshed {
             tracing::debug!(%error, "cannot refresh the token");
         }
@@ -182,10 +185,9 @@ impl ServerLogin {
         }
         self.check_last_failure(may_ask_user)?;
         let (this, challenge) = (Arc::clone(self), challenge.clone());
-        let token = self.stored_token();
-        self.renew_once(async move {
+        self.renew_once(rejected, async move {
             let attempt = Attempt::new(&this, Some(&challenge))?;
-            let outcome = attempt.renew(token.as_ref(), may_ask_user).await;
+            let outcome = attempt.renew(this.stored_token().as_ref(), may_ask_user).await;
             this.record_failure(outcome)
         })
         .await?;
@@ -212,7 +214,7 @@ impl ServerLogin {
         }
         self.check_last_failure(may_ask_user)?;
         let (this, challenge) = (Arc::clone(self), challenge.clone());
-        self.renew_once(async move {
+        self.renew_once(rejected, async move {
             let attempt = Attempt::new(&this, Some(&challenge))?;
             let outcome = attempt.step_up(&token, union, may_ask_user).await;
             this.record_failure(outcome)
@@ -254,9 +256,11 @@ impl ServerLogin {
         outcome
     }
 
-    /// Runs a renewal as a task of its own, or waits for the one that runs.
+    /// Runs a renewal as a task of its own, or waits for the one that runs. Does nothing if another one has just replaced
+    /// the rejected token.
     async fn renew_once(
         self: &Arc<Self>,
+        rejected: Option<&str>,
         work: impl Future<Output = Result<Outcome>> + Send + 'static,
     ) -> Result<()> {
         let mut receiver = {
@@ -266,6 +270,7 @@ impl ServerLogin {
                 slot.as_ref().filter(|running| running.borrow().is_none() && running.has_changed().is_ok());
             match running {
                 Some(running) => running.clone(),
+                None if self.has_other_token(rejected) => return Ok(()),
                 None => {
                     let (sender, receiver) = watch::channel(None);
                     let this = Arc::clone(self);
