@@ -71,5 +71,7 @@ pub use net::AddressClass;
 pub use registration::ClientCredentials;
 #[cfg(feature = "client")]
 pub use secret::Secret;
+#[cfg(feature = "keyring")]
+pub use store::KeyringStore;
 #[cfg(feature = "client")]
 pub use store::{FileStore, MemoryStore, Store};

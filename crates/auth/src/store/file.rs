@@ -88,6 +88,23 @@ impl FileStore {
         })
     }
 
+    /// Waits for the lock. It is released when the file is closed.
+    pub(super) async fn take_lock(&self) -> Result<File> {
+        // Not a lock that blocks: a thread that waits for it would keep the process from ending.
+        let deadline = Instant::now() + LOCK_TIMEOUT;
+        loop {
+            let store = self.clone();
+            if let Some(lock) = blocking(move || store.try_lock()).await? {
+                return Ok(lock);
+            }
+            if Instant::now() > deadline {
+                let seconds = LOCK_TIMEOUT.as_secs();
+                return Err(self.error(format!("another process has held the lock for {seconds} s")));
+            }
+            tokio::time::sleep(LOCK_INTERVAL).await;
+        }
+    }
+
     /// Opens the lock and takes it; `None` if another holder has it.
     fn try_lock(&self) -> Result<Option<File>> {
         if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
@@ -120,21 +137,8 @@ impl Store for FileStore {
 
     fn lock(&self) -> StoreFuture<'_, Box<dyn LockedStore>> {
         Box::pin(async {
-            // Not a lock that blocks: a thread that waits for it would keep the process from ending.
-            let deadline = Instant::now() + LOCK_TIMEOUT;
-            loop {
-                let store = self.clone();
-                if let Some(lock) = blocking(move || store.try_lock()).await? {
-                    return Ok(
-                        Box::new(LockedFile { store: self.clone(), _lock: lock }) as Box<dyn LockedStore>
-                    );
-                }
-                if Instant::now() > deadline {
-                    let seconds = LOCK_TIMEOUT.as_secs();
-                    return Err(self.error(format!("another process has held the lock for {seconds} s")));
-                }
-                tokio::time::sleep(LOCK_INTERVAL).await;
-            }
+            let lock = self.take_lock().await?;
+            Ok(Box::new(LockedFile { store: self.clone(), _lock: lock }) as Box<dyn LockedStore>)
         })
     }
 }
@@ -157,7 +161,9 @@ impl LockedStore for LockedFile {
 }
 
 /// Runs file operations, which may wait for a lock, on a thread for that.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|_| AuthError::store("the task that reads the credentials has ended"))?
 }

@@ -1,10 +1,15 @@
-//! Where registrations and tokens are kept: in memory, in a file, or in a store of the application.
+//! Where registrations and tokens are kept: in memory, in a file, in the keychain of the operating system (feature
+//! `keyring`), or in a store of the application.
 
 mod file;
+#[cfg(feature = "keyring")]
+mod keyring;
 mod memory;
 mod vault;
 
 pub use file::FileStore;
+#[cfg(feature = "keyring")]
+pub use keyring::KeyringStore;
 pub use memory::MemoryStore;
 pub use vault::{Registration, StoredToken, Vault};
 
