@@ -17,11 +17,13 @@
 //! Every URL that a server names passes a guard: no request goes to a private address unless the server is at one itself.
 //! Tokens are in no log, no error and no `Debug` output; [`FileStore`] keeps them for the next process.
 
-// - `login`: the settings. `authorizer`: the calls of the client. `server_login`: the state of one server, and what happens
-//   on a challenge. `session`: one attempt to get a token.
+// - `login`, `settings`: the settings. `authorizer`: the calls of the client. `server_login`: the state of one server, and
+//   what happens on a challenge. `attempt`: one attempt to get a token.
 // - `discovery`, `registration`, `flow`, `grants`, `token_endpoint`, `scopes`: the steps of an attempt.
 // - `net`: URLs, the guard, and requests. `jose`, `dpop`: signatures. `store`, `secret`: what is kept.
 
+#[cfg(feature = "client")]
+mod attempt;
 #[cfg(feature = "client")]
 mod authorizer;
 #[cfg(feature = "client")]
@@ -49,7 +51,7 @@ mod secret;
 #[cfg(feature = "client")]
 mod server_login;
 #[cfg(feature = "client")]
-mod session;
+mod settings;
 #[cfg(feature = "client")]
 pub mod store;
 #[cfg(feature = "client")]

@@ -12,6 +12,7 @@ use crate::flow::{Browser, RedirectTarget, UserAgent};
 use crate::grants::{Assertion, EnterpriseIdp, Grant};
 use crate::registration::ClientCredentials;
 use crate::server_login::ServerLogin;
+use crate::settings::Settings;
 use crate::store::{MemoryStore, Store};
 
 /// How a client gets its tokens. It is an [`Authorizer`](tsugite::client::Authorizer): pass it to
@@ -33,24 +34,6 @@ use crate::store::{MemoryStore, Store};
 pub struct Login {
     pub(crate) settings: Arc<Settings>,
     pub(crate) servers: Arc<Mutex<HashMap<String, Arc<ServerLogin>>>>,
-}
-
-/// The settings of a login.
-#[derive(Clone)]
-pub(crate) struct Settings {
-    pub(crate) client_name: String,
-    pub(crate) grant: Arc<Grant>,
-    pub(crate) client: Option<ClientCredentials>,
-    pub(crate) client_metadata_url: Option<String>,
-    pub(crate) redirect: Option<RedirectTarget>,
-    pub(crate) scopes: Option<Vec<String>>,
-    pub(crate) offline_access: bool,
-    pub(crate) dpop: bool,
-    pub(crate) assume_pkce: bool,
-    pub(crate) allow_private: bool,
-    pub(crate) login_timeout: Duration,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) fetcher: Option<Fetcher>,
 }
 
 impl Login {

@@ -11,20 +11,20 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OnceCell, watch};
 use tsugite::client::{Challenge, Credentials, Fetcher, Identity};
 
+use crate::attempt::{Attempt, Outcome};
 use crate::dpop::{Proof, now};
 use crate::error::{AuthError, Result};
-use crate::grants::Grant;
 use crate::jose::SigningKey;
-use crate::login::Settings;
+use crate::net::{GuardedHttp, Trust, Url};
 use crate::scopes;
-use crate::session::{Attempt, Outcome};
+use crate::settings::Settings;
 use crate::store::StoredToken;
 use crate::token_endpoint::Nonce;
 
 /// The login at one server.
 pub(crate) struct ServerLogin {
-    pub(crate) server: String,
-    pub(crate) settings: Arc<Settings>,
+    server: String,
+    settings: Arc<Settings>,
     fetcher: Mutex<Option<Fetcher>>,
     token: Mutex<Option<Arc<CurrentToken>>>,
     loaded: OnceCell<()>,
@@ -37,7 +37,7 @@ pub(crate) struct ServerLogin {
     /// The nonce of the server.
     nonce: Nonce,
     /// The nonce of the authorization server.
-    pub(crate) issuer_nonce: Nonce,
+    issuer_nonce: Nonce,
     /// The address that the last challenge came from.
     address: Mutex<Option<IpAddr>>,
 }
@@ -71,7 +71,7 @@ impl ServerLogin {
     }
 
     /// The HTTP client for requests to authorization servers.
-    pub(crate) fn fetcher(&self) -> Fetcher {
+    fn fetcher(&self) -> Fetcher {
         let own = self.settings.fetcher.clone();
         own.or_else(|| lock(&self.fetcher).clone()).unwrap_or_default()
     }
@@ -80,7 +80,7 @@ impl ServerLogin {
     pub(crate) async fn load(&self) -> Result<()> {
         let load = || async {
             let vault = self.settings.store.read().await?;
-            match vault.token(&self.server).filter(|token| self.is_usable(token)) {
+            match vault.token(&self.server).filter(|token| self.settings.is_usable(token)) {
                 Some(token) => self.set_token(Some(token.clone())),
                 None => Ok(()),
             }
@@ -88,12 +88,7 @@ impl ServerLogin {
         self.loaded.get_or_try_init(load).await.map(drop)
     }
 
-    /// Whether a stored token was issued to the client of these settings.
-    pub(crate) fn is_usable(&self, token: &StoredToken) -> bool {
-        self.settings.client.as_ref().is_none_or(|client| client.client_id == token.client_id)
-    }
-
-    pub(crate) fn set_token(&self, token: Option<StoredToken>) -> Result<()> {
+    fn set_token(&self, token: Option<StoredToken>) -> Result<()> {
         let token = match token {
             Some(stored) => {
                 let key = stored.dpop_key.as_ref().map(SigningKey::from_stored).transpose()?;
@@ -106,7 +101,7 @@ impl ServerLogin {
     }
 
     /// The current token.
-    pub(crate) fn stored_token(&self) -> Option<StoredToken> {
+    fn stored_token(&self) -> Option<StoredToken> {
         lock(&self.token).as_ref().map(|token| token.stored.clone())
     }
 
@@ -125,11 +120,17 @@ impl ServerLogin {
         Ok(Credentials::none().header("authorization", format!("DPoP {access_token}")).header("dpop", proof))
     }
 
-    /// The address of the server, as far as it is known.
-    pub(crate) fn address(&self, challenge: Option<&Challenge>) -> Option<IpAddr> {
-        let mut known = lock(&self.address);
-        *known = challenge.and_then(|challenge| challenge.remote_address).or(*known);
-        *known
+    /// An attempt to get a token. URLs that the server names are trusted as far as its address allows.
+    fn attempt<'a>(&'a self, challenge: Option<&'a Challenge>) -> Result<Attempt<'a>> {
+        let address = {
+            let mut known = lock(&self.address);
+            *known = challenge.and_then(|challenge| challenge.remote_address).or(*known);
+            *known
+        };
+        let (server, settings) = (&self.server, &*self.settings);
+        let trust = Trust::of_server(&Url::parse(server)?, address).allow_private(settings.allow_private);
+        let http = GuardedHttp::new(self.fetcher(), trust);
+        Ok(Attempt::new(server, settings, http, challenge, &self.issuer_nonce))
     }
 
     pub(crate) fn set_nonce(&self, nonce: &str) {
@@ -163,10 +164,8 @@ impl ServerLogin {
             return;
         }
         let (this, expired) = (Arc::clone(self), token.access_token.clone());
-        let refreshed =
-            self.renew_once(Some(expired.expose()), async move {
-                Attempt::new(&this, None)?.refresh(&token).await
-            })
+        let refreshed = self
+            .renew_once(Some(expired.expose()), async move { this.attempt(None)?.refresh(&token).await })
             .await;
         if let Err(error) = refreshed {
             tracing::debug!(%error, "cannot refresh the token");
@@ -186,7 +185,7 @@ impl ServerLogin {
         self.check_last_failure(may_ask_user)?;
         let (this, challenge) = (Arc::clone(self), challenge.clone());
         self.renew_once(rejected, async move {
-            let attempt = Attempt::new(&this, Some(&challenge))?;
+            let attempt = this.attempt(Some(&challenge))?;
             let outcome = attempt.renew(this.stored_token().as_ref(), may_ask_user).await;
             this.record_failure(outcome)
         })
@@ -215,7 +214,7 @@ impl ServerLogin {
         self.check_last_failure(may_ask_user)?;
         let (this, challenge) = (Arc::clone(self), challenge.clone());
         self.renew_once(rejected, async move {
-            let attempt = Attempt::new(&this, Some(&challenge))?;
+            let attempt = this.attempt(Some(&challenge))?;
             let outcome = attempt.step_up(&token, union, may_ask_user).await;
             this.record_failure(outcome)
         })
@@ -242,7 +241,7 @@ impl ServerLogin {
 
     /// Fails with the error of a login that has just failed, so that waiting requests do not start one after the other.
     fn check_last_failure(&self, may_ask_user: bool) -> Result<()> {
-        let is_interactive = matches!(*self.settings.grant, Grant::AuthorizationCode(_));
+        let is_interactive = self.settings.is_interactive();
         match &*lock(&self.last_failure) {
             Some((at, error)) if is_interactive && (!may_ask_user || at.elapsed() < FAILURE_PAUSE) => {
                 Err(error.clone())

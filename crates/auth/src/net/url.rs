@@ -235,6 +235,23 @@ mod tests {
         assert!(!covers("https://h/a", "https://h/a/../b"));
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_parsed_without_a_panic(text in "\\PC*", tail in "[ -~]{0,40}") {
+            let _ = (Url::parse(&text), decode_form(&text));
+            if let Ok(url) = Url::parse(&format!("https://h{tail}")) {
+                proptest::prop_assert_eq!(url.as_str(), format!("https://h{tail}"));
+                proptest::prop_assert!(url.as_str().starts_with(url.origin()) && url.covers(&url) || url.path().contains('.'));
+            }
+        }
+
+        #[test]
+        fn any_form_survives_encoding(name in "\\PC+", value in "\\PC*") {
+            let decoded = decode_form(&encode_form(&[(&name, &value)]));
+            proptest::prop_assert_eq!(decoded, Some(vec![(name, value)]));
+        }
+    }
+
     #[test]
     fn forms_are_encoded_and_decoded() {
         let url = Url::parse("https://h/authorize?a=1").unwrap();

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use serde_json::json;
+use tracing::Level;
 use tsugite_auth::{Assertion, ClientCredentials, EnterpriseIdp, Login, MemoryStore, Store};
+use tsugite_testkit::log::Warnings;
 
 use super::world::{Changes, Clicks, Reply, World};
 use super::{call, within};
@@ -56,6 +58,23 @@ async fn wire_trace_shows_no_token() {
     call(&client).await.unwrap();
     let lines = lines.lock().unwrap().clone();
     assert!(lines.contains("tools/call") && !lines.contains("access-"), "{lines}");
+}
+
+#[tokio::test]
+async fn log_shows_no_token_and_no_secret() {
+    let log = Warnings::capture_from(Level::TRACE);
+    let world = World::start(Changes::default()).await;
+    let login = Clicks::default().login().client(ClientCredentials::secret("id", SECRET));
+    let client = within(world.client(&login)).await.unwrap();
+    call(&client).await.unwrap();
+    world.expire_tokens();
+    world.revoke_refresh_tokens();
+    call(&client).await.unwrap();
+    let lines = log.take_with_fields().join("\n");
+    assert!(lines.contains("the refresh token is not valid any more"), "{lines}");
+    for secret in [SECRET, "access-", "refresh-", "code-", "state="] {
+        assert!(!lines.contains(secret), "{secret}: {lines}");
+    }
 }
 
 #[tokio::test]

@@ -181,6 +181,16 @@ mod tests {
         }
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_header_is_parsed_without_a_panic(header in "\\PC*", noise in "[ -~]{0,60}") {
+            AuthScheme::parse_all(&header);
+            let known = format!("Bearer scope=\"a b\", {noise}");
+            let all = AuthScheme::parse_all(&known);
+            proptest::prop_assert_eq!(all.first().and_then(|scheme| scheme.param("scope")), Some("a b"));
+        }
+    }
+
     #[test]
     fn kind_follows_from_status_and_error() {
         let kind = |status, header: &str| Challenge::new(status, "", vec![header.to_owned()]).kind;

@@ -1,32 +1,30 @@
-//! One attempt to get a token: refresh it, ask for one without a person, or let a person log in.
+//! One attempt to get a token: refresh it, ask for one without a person, or let a person log in (`log_in`).
 
-use std::sync::Arc;
+mod log_in;
 
 use tsugite::client::Challenge;
 
 use crate::discovery::{Discovered, ServerMetadata, discover};
 use crate::error::{AuthError, Result};
-use crate::flow::{
-    AuthorizationParams, AuthorizationRequest, LoginPage, RedirectListener, RedirectTarget, UserAgent,
-};
 use crate::grants::Grant;
 use crate::jose::{SigningKey, random_text};
-use crate::login::Settings;
-use crate::net::{GuardedHttp, Trust, Url};
-use crate::registration::{self, ClientCredentials};
+use crate::net::{GuardedHttp, Url};
+use crate::registration::ClientCredentials;
 use crate::scopes;
 use crate::secret::Secret;
-use crate::server_login::ServerLogin;
+use crate::settings::Settings;
 use crate::store::{LockedStore, StoredToken, Vault};
-use crate::token_endpoint::{OAuthClient, TokenAuth, TokenEndpoint, TokenError, TokenResponse};
+use crate::token_endpoint::{Nonce, OAuthClient, TokenAuth, TokenEndpoint, TokenError, TokenResponse};
 
 /// One attempt to get a token for a server.
 pub(crate) struct Attempt<'a> {
-    login: &'a ServerLogin,
+    /// The server, as the application named it.
+    server: &'a str,
     settings: &'a Settings,
     http: GuardedHttp,
-    server: Url,
     challenge: Option<&'a Challenge>,
+    /// The nonce of the authorization server.
+    nonce: &'a Nonce,
 }
 
 /// The outcome of an attempt.
@@ -49,12 +47,14 @@ struct NewToken<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    pub(crate) fn new(login: &'a ServerLogin, challenge: Option<&'a Challenge>) -> Result<Self> {
-        let settings = &*login.settings;
-        let server = Url::parse(&login.server)?;
-        let trust = Trust::of_server(&server, login.address(challenge)).allow_private(settings.allow_private);
-        let http = GuardedHttp::new(login.fetcher(), trust);
-        Ok(Self { login, settings, http, server, challenge })
+    pub(crate) fn new(
+        server: &'a str,
+        settings: &'a Settings,
+        http: GuardedHttp,
+        challenge: Option<&'a Challenge>,
+        nonce: &'a Nonce,
+    ) -> Self {
+        Self { server, settings, http, challenge, nonce }
     }
 
     /// Refreshes a token that is about to expire, unless another task or process has done so.
@@ -117,24 +117,23 @@ impl<'a> Attempt<'a> {
     async fn discover(&self, token: Option<&StoredToken>) -> Result<Discovered> {
         let client = self.settings.client.as_ref().and_then(|client| client.issuer.as_deref());
         let preferred = client.or(token.map(|token| token.issuer.as_str()));
-        discover(&self.http, &self.server, self.challenge, preferred).await
+        discover(&self.http, &Url::parse(self.server)?, self.challenge, preferred).await
     }
 
     fn first_scopes(&self, discovered: &Discovered) -> Vec<String> {
         let challenge = self.challenge.and_then(|challenge| challenge.param("scope"));
-        let is_interactive = matches!(*self.settings.grant, Grant::AuthorizationCode(_));
         scopes::select(
             self.settings.scopes.as_deref(),
             challenge.as_deref(),
             discovered.scopes_supported.as_deref(),
             discovered.metadata.scopes_supported.as_deref(),
-            self.settings.offline_access && is_interactive,
+            self.settings.offline_access && self.settings.is_interactive(),
         )
     }
 
     /// The token that another task or process has stored instead of this one.
     fn other_token(&self, vault: &Vault, known: Option<&StoredToken>) -> Option<StoredToken> {
-        let stored = vault.token(&self.login.server).filter(|token| self.login.is_usable(token))?;
+        let stored = vault.token(self.server).filter(|token| self.settings.is_usable(token))?;
         let is_other = known.is_none_or(|known| known.access_token != stored.access_token);
         (is_other && !stored.expires_within(0, crate::dpop::now())).then(|| stored.clone())
     }
@@ -150,12 +149,12 @@ impl<'a> Attempt<'a> {
         let found = vault.tokens.iter().find(|token| {
             token.issuer == *issuer
                 && token.resource == *resource
-                && self.login.is_usable(token)
+                && self.settings.is_usable(token)
                 && !token.expires_within(0, crate::dpop::now())
                 && rejected.is_none_or(|rejected| rejected.access_token != token.access_token)
         })?;
         let mut token = found.clone();
-        token.servers.insert(0, self.login.server.clone());
+        token.servers.insert(0, self.server.to_owned());
         Some(token)
     }
 
@@ -177,7 +176,7 @@ impl<'a> Attempt<'a> {
             issuer: &token.issuer,
             client: &client,
             dpop: key.as_ref(),
-            nonce: &self.login.issuer_nonce,
+            nonce: self.nonce,
         };
         let grant = [
             ("grant_type", "refresh_token"),
@@ -188,7 +187,7 @@ impl<'a> Attempt<'a> {
             Ok(response) => response,
             Err(TokenError::Refused { code, error }) if GONE.contains(&code.as_str()) => {
                 tracing::debug!(%error, "the refresh token is not valid any more");
-                vault.remove_token(&self.login.server);
+                vault.remove_token(self.server);
                 store.write(vault).await?;
                 return Ok(None);
             }
@@ -310,107 +309,8 @@ impl<'a> Attempt<'a> {
             issuer: &metadata.issuer,
             client,
             dpop: dpop.map(|(key, _)| key),
-            nonce: &self.login.issuer_nonce,
+            nonce: self.nonce,
         })
-    }
-
-    /// Lets a person log in.
-    async fn log_in(
-        &self,
-        agent: &dyn UserAgent,
-        discovered: &Discovered,
-        scopes: Vec<String>,
-        dpop: Option<(SigningKey, Secret)>,
-        login_id: Option<String>,
-    ) -> Result<StoredToken> {
-        let metadata = &discovered.metadata;
-        metadata.check_pkce(self.settings.assume_pkce)?;
-        metadata.token_endpoint()?;
-        let (listener, client) = self.identify(metadata, &scopes).await?;
-        let redirect_uri = listener.redirect_uri.clone();
-        let request = Arc::new(AuthorizationRequest::new(&AuthorizationParams {
-            metadata,
-            client_id: &client.client_id,
-            redirect_uri: &redirect_uri,
-            scopes: &scopes,
-            resource: &discovered.resource,
-            trust: self.http.trust,
-        })?);
-        let page = LoginPage {
-            url: request.url.clone(),
-            redirect_uri: redirect_uri.clone(),
-            server: self.login.server.clone(),
-            issuer: metadata.issuer.clone(),
-        };
-        let pasted = async {
-            match agent.open(page).await? {
-                Some(text) => request.check_pasted(&text, &redirect_uri).into_code(),
-                // The answer arrives at the listener.
-                None => std::future::pending().await,
-            }
-        };
-        let code = tokio::select! {
-            code = listener.answer(&request) => code?,
-            code = pasted => code?,
-        };
-        // A second answer finds nothing.
-        drop(listener);
-        let params = [
-            ("grant_type", "authorization_code"),
-            ("code", code.expose()),
-            ("redirect_uri", &redirect_uri),
-            ("code_verifier", request.verifier.expose()),
-            ("resource", &discovered.resource),
-        ];
-        let response = self.endpoint(metadata, &client, dpop.as_ref())?.request(&params).await?;
-        let mut store = self.settings.store.lock().await?;
-        let mut vault = store.read().await?;
-        let new = NewToken { discovered, client: &client, requested_scopes: scopes, dpop, login_id };
-        self.keep(new, response, &mut vault, &mut *store).await
-    }
-
-    /// Finds the client id to log in with: pre-registered, a metadata document, or registered now. The listener is bound
-    /// before, because its port is part of a registration.
-    async fn identify(
-        &self,
-        metadata: &ServerMetadata,
-        scopes: &[String],
-    ) -> Result<(RedirectListener, OAuthClient)> {
-        let settings = self.settings;
-        let redirect = |default: RedirectTarget| settings.redirect.clone().unwrap_or(default);
-        let mut store = settings.store.lock().await?;
-        let mut vault = store.read().await?;
-        if let Some(client) = &settings.client {
-            client.bind(&metadata.issuer, &mut vault)?;
-            store.write(&vault).await?;
-            let listener = RedirectListener::bind(&redirect(RedirectTarget::AnyPort)).await?;
-            return Ok((listener, client.client(metadata.token_endpoint_auth_methods_supported.as_deref())));
-        }
-        if let Some(url) =
-            settings.client_metadata_url.as_ref().filter(|_| metadata.client_id_metadata_document_supported)
-        {
-            let listener = RedirectListener::bind(&redirect(RedirectTarget::AnyPort)).await?;
-            return Ok((listener, OAuthClient { client_id: url.clone(), auth: TokenAuth::None }));
-        }
-        let known = vault.registrations.get(&metadata.issuer).filter(|known| !known.has_expired());
-        let known = known.filter(|known| match &settings.redirect {
-            Some(RedirectTarget::Fixed(uri)) => known.redirect_uri == *uri,
-            _ => true,
-        });
-        if let Some(known) = known {
-            // If another program has taken the port, the client registers with another one.
-            let target = RedirectTarget::Fixed(known.redirect_uri.clone());
-            if let Ok(listener) = RedirectListener::bind(&target).await {
-                return Ok((listener, known.client()));
-            }
-        }
-        let listener = RedirectListener::bind(&redirect(RedirectTarget::Random)).await?;
-        let (name, uri) = (&settings.client_name, &listener.redirect_uri);
-        let registered = registration::register(&self.http, metadata, name, uri, scopes).await?;
-        let client = registered.client();
-        vault.registrations.insert(metadata.issuer.clone(), registered);
-        store.write(&vault).await?;
-        Ok((listener, client))
     }
 
     /// Stores a new token.
@@ -424,7 +324,7 @@ impl<'a> Attempt<'a> {
         check_type(&response, new.dpop.is_some())?;
         let Discovered { resource, metadata, .. } = new.discovered;
         let token = StoredToken {
-            servers: vec![self.login.server.clone()],
+            servers: vec![self.server.to_owned()],
             issuer: metadata.issuer.clone(),
             resource: resource.clone(),
             client_id: new.client.client_id.clone(),
