@@ -50,7 +50,7 @@ impl Authorizer for Login {
         Box::pin(async move {
             let server = self.server(request.server);
             // Streams and notifications are repeated by the client, and must not open one browser after the other.
-            let may_ask_user = request.method.is_some();
+            let may_ask_user = request.method.is_some() && self.settings.ask_user;
             let rejected = rejected.get("authorization").and_then(|value| value.split_once(' '));
             let rejected = rejected.map(|(_, token)| token);
             Ok(match challenge.kind {

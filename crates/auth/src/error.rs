@@ -49,7 +49,8 @@ impl AuthError {
         Self::new(AuthErrorKind::Discovery, message)
     }
 
-    pub(crate) fn login(message: impl Into<String>) -> Self {
+    /// The error of a login, for a [`UserAgent`](crate::UserAgent) of the application. It must not contain a secret.
+    pub fn login(message: impl Into<String>) -> Self {
         Self::new(AuthErrorKind::Login, message)
     }
 
@@ -57,7 +58,8 @@ impl AuthError {
         Self::new(AuthErrorKind::Token, message)
     }
 
-    pub(crate) fn store(message: impl Into<String>) -> Self {
+    /// The error of a [`Store`](crate::Store) of the application. It must not contain a secret.
+    pub fn store(message: impl Into<String>) -> Self {
         Self::new(AuthErrorKind::Store, message)
     }
 

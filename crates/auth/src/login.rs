@@ -75,6 +75,7 @@ impl Login {
             dpop: false,
             assume_pkce: false,
             allow_private: false,
+            ask_user: true,
             login_timeout: Duration::from_secs(300),
             store: Arc::new(MemoryStore::new()),
             fetcher: None,
@@ -140,6 +141,12 @@ impl Login {
         self.change(|settings| settings.allow_private = true)
     }
 
+    /// Sets whether a person may be asked to log in; true by default. With false, stored tokens are used and refreshed, and
+    /// a call that needs a login fails with [`ErrorKind::Unauthorized`](tsugite::client::ErrorKind::Unauthorized).
+    pub fn ask_user(self, allowed: bool) -> Self {
+        self.change(|settings| settings.ask_user = allowed)
+    }
+
     /// Sets how long a person may take to log in; 5 minutes by default.
     pub fn login_timeout(self, limit: Duration) -> Self {
         self.change(|settings| settings.login_timeout = limit)
@@ -154,6 +161,12 @@ impl Login {
     /// the client that logs in.
     pub fn fetcher(self, fetcher: Fetcher) -> Self {
         self.change(|settings| settings.fetcher = Some(fetcher))
+    }
+
+    /// Logs in to a server now, also where a token is stored, for example as another user. Fails if the server cannot be
+    /// reached or its authorization server refuses.
+    pub async fn log_in(&self, server: &str) -> Result<()> {
+        self.server(server).log_in().await
     }
 
     /// Logs out of a server: forgets its token. Returns false if there was none.

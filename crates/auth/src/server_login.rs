@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{OnceCell, watch};
-use tsugite::client::{Challenge, Credentials, Fetcher, Identity};
+use tsugite::client::{Challenge, Credentials, FetchRequest, Fetcher, Identity};
 
 use crate::attempt::{Attempt, Outcome};
 use crate::dpop::{Proof, now};
@@ -222,6 +222,33 @@ impl ServerLogin {
         Ok(self.has_other_token(rejected))
     }
 
+    /// Gets a token without a challenge, whatever token there is.
+    pub(crate) async fn log_in(self: &Arc<Self>) -> Result<()> {
+        let challenge = self.ask_for_challenge().await;
+        let current = self.stored_token();
+        let current = current.as_ref().map(|token| token.access_token.expose());
+        let this = Arc::clone(self);
+        self.renew_once(current, async move {
+            let outcome = this.attempt(challenge.as_ref())?.log_in_again().await;
+            this.record_failure(outcome)
+        })
+        .await
+    }
+
+    /// The challenge to a request without credentials, if the server answers with one.
+    async fn ask_for_challenge(&self) -> Option<Challenge> {
+        let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        let request = FetchRequest::post(&self.server, "application/json", ping)
+            .header("accept", "application/json, text/event-stream")
+            .timeout(PING_TIMEOUT);
+        let response = self.fetcher().fetch(request).await.ok()?;
+        let headers = response.headers.iter().filter(|(name, _)| name == "www-authenticate");
+        let headers = headers.map(|(_, value)| value.clone()).collect();
+        let mut challenge = Challenge::new(response.status, &self.server, headers);
+        challenge.remote_address = response.remote_address;
+        Some(challenge)
+    }
+
     /// Whether another request has got a token meanwhile.
     fn has_other_token(&self, rejected: Option<&str>) -> bool {
         let current = lock(&self.token).clone();
@@ -304,5 +331,7 @@ const EXPIRY_MARGIN_SECONDS: u64 = 30;
 /// How often one operation may ask for more scopes.
 const MAX_STEP_UPS: u32 = 3;
 const MAX_OPERATIONS: usize = 1_000;
+/// How long a server may take to answer before a login that no call has asked for.
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long after a failed login no other one begins.
 const FAILURE_PAUSE: Duration = Duration::from_secs(10);

@@ -23,6 +23,7 @@ pub(crate) struct Settings {
     pub(crate) dpop: bool,
     pub(crate) assume_pkce: bool,
     pub(crate) allow_private: bool,
+    pub(crate) ask_user: bool,
     pub(crate) login_timeout: Duration,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) fetcher: Option<Fetcher>,

@@ -97,6 +97,14 @@ impl<'a> Attempt<'a> {
         self.authorize(discovered, scopes, None, store, may_ask_user).await
     }
 
+    /// Gets a token by the grant of the settings, whatever token there is.
+    pub(crate) async fn log_in_again(&self) -> Result<Outcome> {
+        let discovered = self.discover(None).await?;
+        let scopes = self.first_scopes(&discovered);
+        let store = self.settings.store.lock().await?;
+        self.authorize(discovered, scopes, None, store, true).await
+    }
+
     /// Gets a token with more scopes.
     pub(crate) async fn step_up(
         &self,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use tokio::sync::Notify;
-use tsugite_auth::{Browser, Login, Prompt};
+use tsugite_auth::{AuthError, Browser, Login, MemoryStore, Prompt, Store};
 
 use super::world::{Changes, Clicks, World, fetch};
 use super::{call, until, within};
@@ -142,6 +142,43 @@ async fn browser_gets_the_url_as_one_argument() {
     assert!(url.starts_with(&start) && url.lines().count() == 1, "{url}");
     calling.abort();
     std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[tokio::test]
+async fn login_can_come_before_any_call() {
+    let world = World::start(Changes { challenge_scope: Some("read"), ..Changes::default() }).await;
+    let (clicks, store) = (Clicks::default(), MemoryStore::new());
+    let login = clicks.login().store(store.clone());
+    login.log_in(&world.mcp).await.unwrap();
+    assert_eq!(world.try_login(&login).await.unwrap(), "in");
+    assert_eq!((clicks.pages().len(), world.at("/authorize")[0].query["scope"].as_str()), (1, "read"));
+    // Once more, for example as another user.
+    login.log_in(&world.mcp).await.unwrap();
+    assert_eq!(world.try_login(&login).await.unwrap(), "in");
+    assert_eq!((clicks.pages().len(), store.read().await.unwrap().tokens.len()), (2, 1));
+}
+
+#[tokio::test]
+async fn without_a_person_only_stored_tokens_are_used() {
+    let world = World::start(Changes::default()).await;
+    let (clicks, store) = (Clicks::default(), MemoryStore::new());
+    let quiet = clicks.login().store(store.clone()).ask_user(false);
+    let error = world.try_login(&quiet).await.unwrap_err();
+    assert!(error.contains("requires credentials (401"), "{error}");
+    assert!(world.at("/register").is_empty() && clicks.pages().is_empty());
+    Clicks::default().login().store(store).log_in(&world.mcp).await.unwrap();
+    assert_eq!(world.try_login(&quiet).await.unwrap(), "in");
+    world.expire_tokens();
+    assert_eq!(world.try_login(&quiet).await.unwrap(), "in");
+    assert_eq!((clicks.pages().len(), world.grants("refresh_token").len()), (0, 1));
+}
+
+#[tokio::test]
+async fn error_of_the_user_agent_reaches_the_caller() {
+    let world = World::start(Changes::default()).await;
+    let prompt = Prompt::new(|_| async { Err(AuthError::login("there is no display")) });
+    let error = world.try_login(&Login::with_agent("app", prompt)).await.unwrap_err();
+    assert_eq!(error, "there is no display");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 //! Each request opens its own connection: such requests are rare. Redirects are returned, not followed.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -86,6 +87,19 @@ impl Fetcher {
         self
     }
 
+    /// Connects through the HTTP proxy of the environment: `HTTP_PROXY`, `HTTPS_PROXY` and `NO_PROXY`.
+    pub fn proxy_from_env(mut self) -> Self {
+        self.proxy = ProxySetting::Environment;
+        self
+    }
+
+    /// Trusts the certificates of a PEM file, in addition to the certificates this machine trusts.
+    pub fn add_root_certificate(mut self, file: impl Into<PathBuf>) -> Self {
+        self.root_certificates.push(file.into());
+        self.tls = Arc::default();
+        self
+    }
+
     /// Sets the timeout of each step of a connection (DNS, TCP, TLS); 10 seconds by default.
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connect_timeout = limit;
@@ -121,7 +135,7 @@ impl Fetcher {
             headers.insert(name, value);
         }
         let connector = self.connector(address)?;
-        let NewConnection { mut sender, task, .. } = connector.connect().await?;
+        let NewConnection { mut sender, task, remote_address } = connector.connect().await?;
         connector.prepare(&mut http_request);
         let lost = |error: hyper::Error| ClientError::connect(ConnectStep::Http, error);
         let (head, mut body) = sender.send_request(http_request).await.map_err(lost)?.into_parts();
@@ -133,6 +147,7 @@ impl Fetcher {
         Ok(FetchResponse {
             status: head.status.as_u16(),
             headers: head.headers.iter().filter_map(text).collect(),
+            remote_address,
             body: body.map_err(lost)?.ok_or_else(|| {
                 ErrorKind::TooLarge(format!("the response is larger than {} bytes", request.max_bytes))
             })?,
@@ -233,6 +248,8 @@ pub struct FetchResponse {
     pub headers: Vec<(String, String)>,
     /// The body.
     pub body: Vec<u8>,
+    /// The address of the server, unless a proxy is between.
+    pub remote_address: Option<IpAddr>,
 }
 
 impl FetchResponse {
