@@ -159,6 +159,7 @@ pub(crate) async fn register(
         client_secret: registered.client_secret.map(Secret::new),
         auth_method,
         redirect_uri: redirect_uri.to_owned(),
+        scopes: scopes.to_vec(),
         expires_at: registered.client_secret_expires_at.filter(|at| *at > 0),
     })
 }
@@ -188,6 +189,11 @@ impl Registration {
     pub(crate) fn client(&self) -> OAuthClient {
         let auth = TokenAuth::with_secret(&self.auth_method, self.client_secret.clone());
         OAuthClient { client_id: self.client_id.clone(), auth }
+    }
+
+    /// Whether the client may ask for these scopes: some servers take the scopes of a registration for a limit.
+    pub(crate) fn allows(&self, scopes: &[String]) -> bool {
+        scopes.iter().all(|scope| self.scopes.contains(scope))
     }
 
     pub(crate) fn has_expired(&self) -> bool {

@@ -44,7 +44,8 @@ fn add(all: &mut Vec<String>, more: impl IntoIterator<Item = String>) {
     }
 }
 
-const OFFLINE_ACCESS: &str = "offline_access";
+/// The scope that a refresh token needs at some authorization servers.
+pub(crate) const OFFLINE_ACCESS: &str = "offline_access";
 
 #[cfg(test)]
 mod tests {

@@ -327,7 +327,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// A token is refreshed this long before it expires.
-const EXPIRY_MARGIN_SECONDS: u64 = 30;
+const EXPIRY_MARGIN_SECONDS: u64 = 10;
 /// How often one operation may ask for more scopes.
 const MAX_STEP_UPS: u32 = 3;
 const MAX_OPERATIONS: usize = 1_000;

@@ -139,13 +139,14 @@ impl TokenEndpoint<'_> {
     }
 
     async fn send(&self, grant: &[(&str, &str)]) -> Result<FetchResponse> {
-        let mut params = grant.to_vec();
-        let mut headers = Vec::new();
         let id = self.client.client_id.as_str();
+        // Also beside other authentication: the servers of the Python SDK look for it in the body.
+        let mut params = [grant, &[("client_id", id)]].concat();
+        let mut headers = Vec::new();
         let assertion;
         match &self.client.auth {
-            TokenAuth::None => params.push(("client_id", id)),
-            TokenAuth::Post(secret) => params.extend([("client_id", id), ("client_secret", secret.expose())]),
+            TokenAuth::None => {}
+            TokenAuth::Post(secret) => params.push(("client_secret", secret.expose())),
             TokenAuth::Basic(secret) => {
                 // RFC 6749, 2.3.1: both parts are form-encoded first.
                 let pair = format!("{}:{}", encode(id), encode(secret.expose()));
@@ -154,7 +155,6 @@ impl TokenEndpoint<'_> {
             TokenAuth::PrivateKeyJwt(key) => {
                 assertion = self.assertion(key)?;
                 params.extend([
-                    ("client_id", id),
                     ("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"),
                     ("client_assertion", &assertion),
                 ]);

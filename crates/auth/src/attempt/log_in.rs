@@ -10,6 +10,7 @@ use crate::flow::{
 };
 use crate::jose::SigningKey;
 use crate::registration;
+use crate::scopes;
 use crate::secret::Secret;
 use crate::store::StoredToken;
 use crate::token_endpoint::{OAuthClient, TokenAuth};
@@ -93,7 +94,9 @@ impl Attempt<'_> {
             let listener = RedirectListener::bind(&redirect(RedirectTarget::AnyPort)).await?;
             return Ok((listener, OAuthClient { client_id: url.clone(), auth: TokenAuth::None }));
         }
-        let known = vault.registrations.get(&metadata.issuer).filter(|known| !known.has_expired());
+        let known = vault.registrations.get(&metadata.issuer);
+        let registered_scopes = known.map(|known| known.scopes.clone()).unwrap_or_default();
+        let known = known.filter(|known| !known.has_expired() && known.allows(scopes));
         let known = known.filter(|known| match &settings.redirect {
             Some(RedirectTarget::Fixed(uri)) => known.redirect_uri == *uri,
             _ => true,
@@ -105,9 +108,10 @@ impl Attempt<'_> {
                 return Ok((listener, known.client()));
             }
         }
+        let scopes = scopes::union(&registered_scopes, scopes);
         let listener = RedirectListener::bind(&redirect(RedirectTarget::Random)).await?;
         let (name, uri) = (&settings.client_name, &listener.redirect_uri);
-        let registered = registration::register(&self.http, metadata, name, uri, scopes).await?;
+        let registered = registration::register(&self.http, metadata, name, uri, &scopes).await?;
         let client = registered.client();
         vault.registrations.insert(metadata.issuer.clone(), registered);
         store.write(&vault).await?;

@@ -4,6 +4,7 @@ use crate::discovery::ServerMetadata;
 use crate::error::{AuthError, Result, shown};
 use crate::jose::{random_text, sha256_text};
 use crate::net::{Trust, Url, decode_form};
+use crate::scopes::OFFLINE_ACCESS;
 use crate::secret::Secret;
 
 /// The values of an authorization request.
@@ -68,6 +69,10 @@ impl AuthorizationRequest {
         ];
         if !scope.is_empty() {
             query.push(("scope", &scope));
+        }
+        // OpenID Connect Core, 11: without consent a refresh token need not be issued.
+        if params.scopes.iter().any(|scope| scope == OFFLINE_ACCESS) {
+            query.push(("prompt", "consent"));
         }
         Ok(Self {
             url: endpoint.with_query(&query),

@@ -34,6 +34,9 @@ pub struct Registration {
     pub auth_method: String,
     /// The redirect URI that was registered.
     pub redirect_uri: String,
+    /// The scopes that were registered.
+    #[serde(default)]
+    pub scopes: Vec<String>,
     /// When the secret expires, in seconds since 1970.
     #[serde(default)]
     pub expires_at: Option<u64>,

@@ -42,6 +42,16 @@ async fn registration_is_made_once() {
 }
 
 #[tokio::test]
+async fn client_registers_again_for_more_scopes() {
+    // Some servers take the scopes of a registration for a limit, others require them.
+    let changes = Changes { challenge_scope: Some("read"), call_scope: Some("write"), ..Changes::default() };
+    let world = World::start(changes).await;
+    assert_eq!(world.try_login(&Clicks::default().login()).await.unwrap(), "in");
+    let scopes: Vec<Value> = world.at("/register").iter().map(|seen| seen.json()["scope"].clone()).collect();
+    assert_eq!(scopes, [json!("read"), json!("read write")]);
+}
+
+#[tokio::test]
 async fn pre_registered_client_comes_first() {
     // ACL-020, ACL-021, ACL-027
     let world =

@@ -118,7 +118,9 @@ async fn offline_access_is_asked_for_where_offered() {
         })
         .await;
         world.try_login(&Clicks::default().login()).await.unwrap();
-        assert_eq!(world.at("/authorize")[0].query["scope"], expected);
+        let authorize = &world.at("/authorize")[0];
+        assert_eq!(authorize.query["scope"], expected);
+        assert_eq!(authorize.query.get("prompt").map(String::as_str), offered.then_some("consent"));
         let refused = Clicks::default().login().offline_access(false).scopes(["mine"]);
         world.try_login(&refused).await.unwrap();
         assert_eq!(world.at("/authorize")[1].query["scope"], "mine");
