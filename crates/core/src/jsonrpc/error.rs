@@ -23,6 +23,8 @@ pub mod code {
     pub const INTERNAL_ERROR: i64 = -32603;
     /// The message exceeds one of the limits.
     pub const CONTENT_TOO_LARGE: i64 = -32801;
+    /// The server cannot answer now; the request can be repeated. Not of JSON-RPC; HTTP says 503.
+    pub const UNAVAILABLE: i64 = -32803;
     /// The caller cancelled the request. Never sent: a cancelled request gets no response.
     pub const REQUEST_CANCELLED: i64 = -32800;
 }

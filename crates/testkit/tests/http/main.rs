@@ -14,5 +14,6 @@ mod regressions;
 mod replicas;
 mod requirements;
 mod responses;
+mod shared_limits;
 mod surviving_questions;
 mod unix_sockets;

@@ -125,6 +125,7 @@ pub fn status_for_code(code: i64) -> u16 {
         }
         code::METHOD_NOT_FOUND => 404,
         code::CONTENT_TOO_LARGE => 413,
+        code::UNAVAILABLE => 503,
         // An error of the method itself: the HTTP exchange succeeded.
         _ => 200,
     }

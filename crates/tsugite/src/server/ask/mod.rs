@@ -10,6 +10,7 @@ mod form;
 pub mod form_settings;
 mod kept_driver;
 mod request_state;
+mod single_use;
 mod url_elicitation;
 
 use std::future::Future;

@@ -11,6 +11,7 @@ use tsugite_core::protocol::Method;
 use tsugite_core::protocol::mrtr::{self, InputRequests, InputRequired, REQUEST_STATE};
 use tsugite_core::revision::RpcError;
 
+use crate::replica::digest;
 use crate::server::Config;
 use crate::server::duplicate_names::{duplicate_name_text, find_duplicate_name};
 use crate::server::incoming_request::IncomingRequest;
@@ -111,6 +112,7 @@ pub(crate) fn resume_round(
     };
     let state = mrtr::read_request_state(state).map_err(invalid)?;
     let plain = unseal_state(config, principal, binding, &state)?;
+    let state_digest = digest(state.as_bytes());
     let state: RequestState = std::str::from_utf8(&plain)
         .ok()
         .and_then(|plain| serde_json::from_str(plain).ok())
@@ -121,6 +123,7 @@ pub(crate) fn resume_round(
         questions: state.questions,
         new_answers: HashSet::new(),
         once_results: state.once,
+        state_digest: Some(state_digest),
     };
     for (key, answer) in answers {
         if state.asked.contains(&key) {

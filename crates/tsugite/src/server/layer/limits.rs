@@ -15,8 +15,12 @@ use tsugite_core::jsonrpc::{ErrorObject, code};
 use tsugite_core::revision::RpcError;
 
 use super::{BoxError, LayerRequest, LayerResponse};
+use crate::error::Chain;
 use crate::lock::lock;
+use crate::replica::digest;
 use crate::server::principal::Principal;
+use crate::shared::log;
+use crate::store::SpendLimit;
 
 type LimitFuture = Pin<Box<dyn Future<Output = Result<LayerResponse, BoxError>> + Send>>;
 
@@ -51,6 +55,7 @@ pub struct RateLimit {
     requests: u32,
     period: Duration,
     per_principal: bool,
+    shared: bool,
     buckets: Arc<Mutex<Buckets>>,
 }
 
@@ -65,7 +70,13 @@ struct Buckets {
 impl RateLimit {
     /// Allows `requests` per `period`, over all callers.
     pub fn new(requests: u32, period: Duration) -> Self {
-        Self { requests: requests.max(1), period, per_principal: false, buckets: Arc::default() }
+        Self {
+            requests: requests.max(1),
+            period,
+            per_principal: false,
+            shared: false,
+            buckets: Arc::default(),
+        }
     }
 
     /// Limits each authenticated caller separately; unauthenticated callers share one limit.
@@ -73,6 +84,25 @@ impl RateLimit {
     pub fn per_principal(mut self) -> Self {
         self.per_principal = true;
         self
+    }
+
+    /// Counts in the [`Server::store`](crate::Server::store), so that replicas share the limit. Limits with the same rate
+    /// share one count. A store that fails makes requests fail, over HTTP with 503.
+    #[must_use]
+    pub fn shared(mut self) -> Self {
+        self.shared = true;
+        self
+    }
+
+    /// The rate limit in a store, and its key.
+    fn shared_limit(&self, principal: Option<&Principal>) -> (String, SpendLimit) {
+        let principal = principal.filter(|_| self.per_principal);
+        let caller = principal.map_or_else(String::new, |principal| {
+            digest(format!("{}\n{}", principal.issuer(), principal.subject()).as_bytes())
+        });
+        let key = format!("rate/{}/{}/{caller}", self.requests, self.period.as_nanos());
+        let per_second = f64::from(self.requests) / self.period.as_secs_f64().max(1e-9);
+        (key, SpendLimit { burst: self.requests, per_second })
     }
 
     /// Takes one request from the bucket. Fails with the time to wait.
@@ -210,11 +240,29 @@ where
 
 impl<S> RateLimited<S>
 where
-    S: Service<LayerRequest, Response = LayerResponse>,
+    S: Service<LayerRequest, Response = LayerResponse> + Clone + Send + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send + 'static,
 {
     fn call_limited(&mut self, request: LayerRequest) -> LimitFuture {
+        if self.limit.shared {
+            let (key, limit) = self.limit.shared_limit(request.principal());
+            let spent = request.parts.connection.config.store.spend(&key, 1, limit);
+            // The ready service moves into the request, so that it starts only if the limit allows it.
+            let next = self.inner.clone();
+            let mut inner = std::mem::replace(&mut self.inner, next);
+            return Box::pin(async move {
+                match spent.await {
+                    Ok(Ok(())) => inner.call(request).await.map_err(Into::into),
+                    Ok(Err(wait)) => Err(limit_error("Too many requests".to_owned(), Some(wait)).into()),
+                    Err(error) => {
+                        log::error!(error = %Chain(&*error), "a shared rate limit could not be read");
+                        let text = "Service unavailable: the rate limit cannot be read now; try again later";
+                        Err(RpcError::Other(ErrorObject::new(code::UNAVAILABLE, text)).into())
+                    }
+                }
+            });
+        }
         if let Err(wait) = self.limit.acquire(request.principal()) {
             let error = limit_error("Too many requests".to_owned(), Some(wait));
             return Box::pin(std::future::ready(Err(error.into())));

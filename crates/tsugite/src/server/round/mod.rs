@@ -42,6 +42,8 @@ pub(crate) struct RoundHistory {
     pub(crate) new_answers: HashSet<String>,
     /// The results of `once`, by key.
     pub(crate) once_results: HashMap<String, RawJson>,
+    /// A digest of the state that the client carried.
+    pub(crate) state_digest: Option<String>,
 }
 
 #[derive(Default)]
@@ -100,6 +102,11 @@ impl Round {
     /// Whether the handler has not used all stored answers.
     pub(crate) fn has_unused_answers(&self) -> bool {
         !self.lock().unused_answers.is_empty()
+    }
+
+    /// A digest of the state that the client carried, if this is not the first round.
+    pub(super) fn state_digest(&self) -> Option<String> {
+        self.lock().history.state_digest.clone()
     }
 
     /// The open questions of a call that can be kept, and how long an answer is waited for.

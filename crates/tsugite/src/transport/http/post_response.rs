@@ -4,6 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 
+use http::header::RETRY_AFTER;
 use http::{HeaderValue, Response, StatusCode};
 use tsugite_core::revision::Revision;
 use tsugite_core::session::http::status_for_code;
@@ -133,7 +134,7 @@ fn build_response(
             ResponseMode::NewSession(connection) if response.error_code.is_none() && state.http.sessions => {
                 open_session(state, connection, response.body)
             }
-            mode => json(mode.status(response.error_code), response.body),
+            mode => with_retry_after(json(mode.status(response.error_code), response.body)),
         },
         Outcome::Events(lines) => {
             let events = exchange.make_events(lines);
@@ -201,6 +202,14 @@ fn acquire_session(state: &HttpState, connection: &ServerConnection) -> Result<L
             StatusError::new(StatusCode::SERVICE_UNAVAILABLE, text)
         }
     })
+}
+
+/// Tells the client when to repeat a request that cannot be answered now.
+fn with_retry_after(mut response: Response<HttpBody>) -> Response<HttpBody> {
+    if response.status() == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    response
 }
 
 /// Tells the client the id of its session.
