@@ -1,0 +1,59 @@
+//! Questions to the client: an answer reaches the question it belongs to, whichever replica receives it.
+
+use serde_json::json;
+use tsugite_testkit::http::open_session;
+
+use super::*;
+
+#[tokio::test]
+async fn answers_reach_only_their_own_question() {
+    let cluster = Cluster::with_long_leases();
+    let replicas = cluster.start_three().await;
+    let session = open_session(&replicas[0].at, "2025-11-25", json!({"elicitation": {}})).await;
+    let mut asked = Vec::new();
+    for (id, replica) in replicas.iter().enumerate() {
+        let mut stream = replica.call_stream(&session, &call(id + 1, "greet")).await;
+        let question = next(&mut stream).await.unwrap();
+        asked.push((stream, question));
+    }
+    let mut ids: Vec<_> = asked.iter().map(|(_, question)| question["id"].to_string()).collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 3, "{ids:?}");
+    // Each answer arrives at the replica after the one that asked.
+    for (at, (stream, question)) in asked.iter_mut().enumerate() {
+        let name = format!("name {at}");
+        let other = &replicas[(at + 1) % 3];
+        assert_eq!(other.post(&session, &answer(question, &name)).await.status, 202);
+        assert_eq!(text(&next(stream).await.unwrap()), format!("Hello, {name}!"));
+    }
+}
+
+#[tokio::test]
+async fn answer_from_another_session_is_dropped() {
+    let cluster = Cluster::with_long_leases();
+    let [first, second, _] = cluster.start_three().await;
+    let session = open_session(&first.at, "2025-11-25", json!({"elicitation": {}})).await;
+    let stranger = open_session(&second.at, "2025-11-25", json!({"elicitation": {}})).await;
+    let mut stream = first.call_stream(&session, &call(1, "greet")).await;
+    let question = next(&mut stream).await.unwrap();
+    for replica in [&first, &second] {
+        assert_eq!(replica.post(&stranger, &answer(&question, "Mallory")).await.status, 202);
+    }
+    assert_eq!(second.post(&session, &answer(&question, "Ann")).await.status, 202);
+    assert_eq!(text(&next(&mut stream).await.unwrap()), "Hello, Ann!");
+}
+
+#[tokio::test]
+async fn answer_that_cannot_be_stored_is_not_accepted() {
+    let cluster = Cluster::with_long_leases();
+    let [first, second, _] = cluster.start_three().await;
+    let session = open_session(&first.at, "2025-11-25", json!({"elicitation": {}})).await;
+    let mut stream = first.call_stream(&session, &call(1, "greet")).await;
+    let question = next(&mut stream).await.unwrap();
+    second.faults.refuse(|operation| operation.sends());
+    assert_unavailable(&second.post(&session, &answer(&question, "Ann")).await);
+    second.faults.connect();
+    assert_eq!(second.post(&session, &answer(&question, "Ann")).await.status, 202);
+    assert_eq!(text(&next(&mut stream).await.unwrap()), "Hello, Ann!");
+}

@@ -1,0 +1,270 @@
+//! The store of one replica in a test: it counts operations, and fails, loses or stalls them.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+use tsugite::store::{
+    Committed, Conflict, Field, LogRead, MemoryStore, Position, Received, SpendLimit, Store, StoreFuture,
+    StoreResult, StoreScope, Write,
+};
+
+/// What a replica does with its store.
+pub(super) enum Operation<'a> {
+    Read,
+    List,
+    Commit(&'a [Write<'a>]),
+    ReadLog,
+    /// Messages, leases and the rest.
+    Other,
+}
+
+impl Operation<'_> {
+    pub(super) fn sends(&self) -> bool {
+        matches!(self, Operation::Commit(writes) if writes.iter().any(|write| matches!(write, Write::Send { .. })))
+    }
+
+    pub(super) fn appends(&self) -> bool {
+        matches!(self, Operation::Commit(writes) if writes.iter().any(|write| matches!(write, Write::Append(_))))
+    }
+
+    /// Sets or removes a field whose name begins like this.
+    pub(super) fn writes_field(&self, start: &str) -> bool {
+        let Operation::Commit(writes) = self else { return false };
+        writes.iter().any(|write| match write {
+            Write::Set { field, .. } | Write::Remove { field, .. } => field.starts_with(start),
+            _ => false,
+        })
+    }
+}
+
+type Predicate = Box<dyn Fn(&Operation<'_>) -> bool + Send + Sync>;
+
+/// The faults and the observations of a [`ReplicaStore`].
+pub(super) struct Faults {
+    cut_off: watch::Sender<bool>,
+    seen: watch::Sender<Seen>,
+    refused: Mutex<Option<Predicate>>,
+    unconfirmed: Mutex<Option<Predicate>>,
+    drops_messages: Mutex<bool>,
+    /// All keys, fields, values and messages that were written.
+    written: Mutex<Vec<Vec<u8>>>,
+    times_to_live: Mutex<Vec<Duration>>,
+}
+
+/// The number of operations so far, without messages and leases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Seen {
+    pub(super) reads: usize,
+    pub(super) lists: usize,
+    pub(super) commits: usize,
+    pub(super) log_reads: usize,
+    /// Operations that failed, of any kind.
+    pub(super) failures: usize,
+    pub(super) purges: usize,
+}
+
+impl Faults {
+    /// Fails every operation from now on, as if the replica were stopped or its network cut.
+    pub(super) fn cut_off(&self) {
+        self.cut_off.send_replace(true);
+    }
+
+    pub(super) fn connect(&self) {
+        self.cut_off.send_replace(false);
+        *self.refused.lock().unwrap() = None;
+    }
+
+    /// Fails the operations for which `predicate` holds; nothing happens then.
+    pub(super) fn refuse(&self, predicate: impl Fn(&Operation<'_>) -> bool + Send + Sync + 'static) {
+        *self.refused.lock().unwrap() = Some(Box::new(predicate));
+    }
+
+    /// Lets the next operation for which `predicate` holds happen, and reports a failure.
+    pub(super) fn lose_confirmation(
+        &self,
+        predicate: impl Fn(&Operation<'_>) -> bool + Send + Sync + 'static,
+    ) {
+        *self.unconfirmed.lock().unwrap() = Some(Box::new(predicate));
+    }
+
+    /// Loses the messages of this replica from now on.
+    pub(super) fn drop_messages(&self) {
+        *self.drops_messages.lock().unwrap() = true;
+    }
+
+    pub(super) fn seen(&self) -> Seen {
+        *self.seen.borrow()
+    }
+
+    pub(super) async fn wait_for(&self, condition: impl FnMut(&Seen) -> bool) {
+        self.seen.subscribe().wait_for(condition).await.unwrap();
+    }
+
+    pub(super) fn written(&self) -> Vec<Vec<u8>> {
+        self.written.lock().unwrap().clone()
+    }
+
+    pub(super) fn times_to_live(&self) -> Vec<Duration> {
+        self.times_to_live.lock().unwrap().clone()
+    }
+
+    fn check(&self, operation: &Operation<'_>) -> Result<(), &'static str> {
+        let refuses = |predicate: &Mutex<Option<Predicate>>| {
+            predicate.lock().unwrap().as_ref().is_some_and(|p| p(operation))
+        };
+        self.seen.send_modify(|seen| match operation {
+            Operation::Read => seen.reads += 1,
+            Operation::List => seen.lists += 1,
+            Operation::Commit(_) => seen.commits += 1,
+            Operation::ReadLog => seen.log_reads += 1,
+            Operation::Other => {}
+        });
+        if *self.cut_off.borrow() || refuses(&self.refused) {
+            self.seen.send_modify(|seen| seen.failures += 1);
+            return Err("the store is cut off");
+        }
+        Ok(())
+    }
+
+    fn confirms(&self, operation: &Operation<'_>) -> bool {
+        let mut unconfirmed = self.unconfirmed.lock().unwrap();
+        let is_lost = unconfirmed.as_ref().is_some_and(|predicate| predicate(operation));
+        if is_lost {
+            *unconfirmed = None;
+        }
+        !is_lost
+    }
+
+    fn note(&self, write: &Write<'_>) {
+        let mut written = self.written.lock().unwrap();
+        let mut times = self.times_to_live.lock().unwrap();
+        match write {
+            Write::Set { key, field, value, ttl, .. } => {
+                written.extend([key.as_bytes().to_vec(), field.as_bytes().to_vec(), value.to_vec()]);
+                times.push(*ttl);
+            }
+            Write::Append(append) => {
+                written.extend([append.log.as_bytes().to_vec(), append.data.to_vec()]);
+                times.push(append.limits.ttl);
+            }
+            Write::Send { message, ttl, .. } => {
+                written.push(message.to_vec());
+                times.push(*ttl);
+            }
+            Write::Touch { ttl, .. } => times.push(*ttl),
+            Write::Remove { .. } | Write::Delete { .. } | Write::DeleteLog { .. } => {}
+        }
+    }
+}
+
+/// A store in memory as one replica sees it.
+pub(super) struct ReplicaStore {
+    pub(super) store: Arc<MemoryStore>,
+    pub(super) scope: StoreScope,
+    pub(super) faults: Arc<Faults>,
+}
+
+impl ReplicaStore {
+    pub(super) fn new(store: &Arc<MemoryStore>, scope: StoreScope) -> Self {
+        let faults = Faults {
+            cut_off: watch::Sender::new(false),
+            seen: watch::Sender::default(),
+            refused: Mutex::default(),
+            unconfirmed: Mutex::default(),
+            drops_messages: Mutex::default(),
+            written: Mutex::default(),
+            times_to_live: Mutex::default(),
+        };
+        Self { store: store.clone(), scope, faults: Arc::new(faults) }
+    }
+
+    fn run<T: Send + 'static>(
+        &self,
+        operation: &Operation<'_>,
+        run: impl FnOnce() -> StoreResult<T>,
+    ) -> StoreResult<T> {
+        if let Err(refused) = self.faults.check(operation) {
+            return StoreFuture::Ready(Err(refused.into()));
+        }
+        let done = run();
+        match self.faults.confirms(operation) {
+            true => done,
+            false => StoreFuture::Ready(Err("the confirmation is lost".into())),
+        }
+    }
+}
+
+impl Store for ReplicaStore {
+    fn scope(&self) -> StoreScope {
+        self.scope
+    }
+
+    fn read(&self, key: &str, fields: &[&str]) -> StoreResult<Option<Vec<Option<Field>>>> {
+        self.run(&Operation::Read, || self.store.read(key, fields))
+    }
+
+    fn list(&self, key: &str, after: &str, max: usize) -> StoreResult<Vec<(String, Field)>> {
+        self.run(&Operation::List, || self.store.list(key, after, max))
+    }
+
+    fn commit(&self, writes: &[Write<'_>]) -> StoreResult<Result<Committed, Conflict>> {
+        self.run(&Operation::Commit(writes), || {
+            let mut writes = writes.to_vec();
+            if *self.faults.drops_messages.lock().unwrap() {
+                writes.retain(|write| !matches!(write, Write::Send { .. }));
+            }
+            writes.iter().for_each(|write| self.faults.note(write));
+            self.store.commit(&writes)
+        })
+    }
+
+    fn take(&self, key: &str) -> StoreResult<Option<Vec<(String, Bytes)>>> {
+        self.run(&Operation::Other, || self.store.take(key))
+    }
+
+    fn spend(&self, key: &str, cost: u32, limit: SpendLimit) -> StoreResult<Result<(), Duration>> {
+        self.run(&Operation::Other, || self.store.spend(key, cost, limit))
+    }
+
+    fn read_log(&self, log: &str, after: u64) -> StoreResult<Option<LogRead>> {
+        self.run(&Operation::ReadLog, || self.store.read_log(log, after))
+    }
+
+    fn receive(&self, replica: &str, position: &Position) -> StoreResult<Received> {
+        if let Err(refused) = self.faults.check(&Operation::Other) {
+            return StoreFuture::Ready(Err(refused.into()));
+        }
+        let (received, mut cut_off) =
+            (self.store.receive(replica, position), self.faults.cut_off.subscribe());
+        StoreFuture::pending(async move {
+            tokio::select! {
+                biased;
+                _ = cut_off.wait_for(|cut_off| *cut_off) => Err("the store is cut off".into()),
+                received = received => received,
+            }
+        })
+    }
+
+    fn inbox(&self, replica: &str) -> StoreResult<Vec<Bytes>> {
+        self.run(&Operation::Other, || self.store.inbox(replica))
+    }
+
+    fn renew_lease(&self, replica: &str, ttl: Duration, handled: &Position) -> StoreResult<()> {
+        self.run(&Operation::Other, || self.store.renew_lease(replica, ttl, handled))
+    }
+
+    fn has_lease(&self, replica: &str) -> StoreResult<bool> {
+        self.run(&Operation::Other, || self.store.has_lease(replica))
+    }
+
+    fn end_lease(&self, replica: &str) -> StoreResult<()> {
+        self.run(&Operation::Other, || self.store.end_lease(replica))
+    }
+
+    fn purge_expired(&self) {
+        self.store.purge_expired();
+        self.faults.seen.send_modify(|seen| seen.purges += 1);
+    }
+}
