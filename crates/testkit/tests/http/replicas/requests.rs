@@ -58,3 +58,22 @@ async fn id_in_flight_is_refused_at_other_replicas() {
     assert_eq!(text(&next(&mut stream).await.unwrap()), "done");
     assert_eq!(*cluster.stage.started.borrow(), 1);
 }
+
+#[tokio::test]
+async fn request_runs_although_the_last_record_was_not_removed() {
+    let cluster = Cluster::with_long_leases();
+    let first = cluster.start().await;
+    let session = open_session(&first.at, "2025-11-25", json!({})).await;
+    for _ in 0..2 {
+        let mut stream = first.call_stream(&session, &call(1, "slow")).await;
+        assert_eq!(next(&mut stream).await.unwrap()["method"], "notifications/progress");
+        // The record of the first request stays.
+        first.faults.refuse(|operation| operation.writes_field("request/"));
+        cluster.let_go(1);
+        assert_eq!(text(&next(&mut stream).await.unwrap()), "done");
+        assert_eq!(next(&mut stream).await, None);
+        let failures = first.faults.seen().failures;
+        within(first.faults.wait_for(|seen| seen.failures > failures.max(1) - 1)).await;
+        first.faults.connect();
+    }
+}

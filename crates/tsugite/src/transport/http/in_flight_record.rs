@@ -4,6 +4,7 @@
 //! request, and answer for a replica that has died.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tsugite_core::jsonrpc::Id;
 
@@ -68,10 +69,11 @@ impl InFlightRecord {
                         return Err(RegisterError::Cancelled);
                     }
                     Some(RequestRecord::Running { replica: owner, .. })
-                        if !replica.is_dead(&owner).await.unwrap_or(false) =>
+                        if owner != replica.name() && !replica.is_dead(&owner).await.unwrap_or(false) =>
                     {
                         return Err(RegisterError::DuplicateId);
                     }
+                    // A request that runs here was found before this one began, so a record of this replica is left over.
                     Some(RequestRecord::Running { .. }) | None => replaces = Some(current.version),
                 },
                 Err(error) => {
@@ -124,8 +126,14 @@ fn remove(replica: &Arc<Replica>, key: &str, field: &str, version: u64) {
     let (replica, key, field) = (replica.clone(), key.to_owned(), field.to_owned());
     runtime.spawn(async move {
         let precondition = Precondition::FieldVersion(version);
-        // What stays because of a failure ends with the session.
-        drop(replica.store.commit(&[Write::Remove { key: &key, field: &field, precondition }]).await);
+        // What stays because of a longer failure ends with the session.
+        for attempt in 0..REMOVE_ATTEMPTS {
+            let removal = Write::Remove { key: &key, field: &field, precondition };
+            if replica.store.commit(&[removal]).await.is_ok() {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100 << attempt)).await;
+        }
     });
 }
 
@@ -137,3 +145,5 @@ impl Drop for InFlightRecord {
         }
     }
 }
+
+const REMOVE_ATTEMPTS: u32 = 8;
