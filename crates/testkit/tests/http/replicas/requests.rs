@@ -41,6 +41,22 @@ async fn early_cancellation_that_is_not_stored_is_not_accepted() {
 }
 
 #[tokio::test]
+async fn stored_cancellations_of_a_session_are_limited() {
+    let cluster = Cluster::with_long_leases();
+    let [first, second, _] = cluster.start_three().await;
+    let session = open_session(&first.at, "2025-11-25", json!({})).await;
+    for id in 0..200 {
+        assert_eq!(second.post(&session, &cancelled(id)).await.status, 202);
+    }
+    let keys = first.faults.written();
+    let key = keys.iter().find(|key| key.starts_with(b"session/")).unwrap();
+    let key = std::str::from_utf8(key).unwrap();
+    let fields = tsugite::store::Store::list(&*cluster.store, key, "request/", 1_000).await.unwrap();
+    let requests = fields.iter().filter(|(field, _)| field.starts_with("request/")).count();
+    assert!(requests <= 64, "{requests}");
+}
+
+#[tokio::test]
 async fn id_in_flight_is_refused_at_other_replicas() {
     let cluster = Cluster::with_long_leases();
     let [first, second, third] = cluster.start_three().await;

@@ -11,9 +11,9 @@ use tsugite_core::revision::{Revision, read_notification, read_params};
 
 use super::http_state::HttpState;
 use super::sessions::HttpSession;
-use super::shared_session::{RequestRecord, id_text, request_field};
-use crate::replica::ReplicaMessage;
-use crate::store::{Precondition, Recipient, StoreError, Write};
+use super::shared_session::{REQUEST_FIELDS, RequestRecord, SharedSession, id_text, request_field};
+use crate::replica::{Replica, ReplicaMessage};
+use crate::store::{Conflict, Precondition, Recipient, StoreError, Write};
 
 /// A cancellation of a request.
 pub(super) struct Cancellation {
@@ -43,23 +43,9 @@ impl Cancellation {
         let (Some(replica), Some(shared)) = (&state.replica, &session.shared) else { return Ok(()) };
         let (id, mut known) = (id_text(&self.id), known);
         if known.is_none() {
-            let field = request_field(&id);
-            let record = RequestRecord::cancelled(self.reason.clone());
-            let write = Write::Set {
-                key: &shared.key,
-                field: &field,
-                value: record.seal(replica, &shared.key, &field)?,
-                precondition: Precondition::FieldAbsentInRecord,
-                ttl: state.session_ttl(),
-            };
-            match state.store.commit(&[write]).await? {
-                Ok(_) => session.connection.cancel_request(&self.id, self.reason.clone()),
-                // It was registered meanwhile.
-                Err(conflict) => {
-                    known = conflict
-                        .current
-                        .and_then(|current| RequestRecord::open(replica, &shared.key, &field, &current));
-                }
+            known = self.store_early(state, replica, shared).await?;
+            if known.is_none() {
+                session.connection.cancel_request(&self.id, self.reason.clone());
             }
         }
         let Some(RequestRecord::Running { replica: owner, .. }) = known else { return Ok(()) };
@@ -76,6 +62,59 @@ impl Cancellation {
         state.store.commit(&[write]).await.map(drop)
     }
 }
+
+impl Cancellation {
+    /// Stores the cancellation for a request that is still to come, and removes those whose requests did not come. Returns
+    /// the record of the request if it was registered meanwhile.
+    async fn store_early(
+        &self,
+        state: &HttpState,
+        replica: &Replica,
+        shared: &SharedSession,
+    ) -> Result<Option<RequestRecord>, StoreError> {
+        let field = request_field(&id_text(&self.id));
+        let (mut waiting, mut replaced, mut old) = (0, None, Vec::new());
+        for (name, value) in state.store.list(&shared.key, REQUEST_FIELDS, MAX_LISTED).await? {
+            match RequestRecord::open(replica, &shared.key, &name, &value) {
+                _ if !name.starts_with(REQUEST_FIELDS) => break,
+                Some(running @ RequestRecord::Running { .. }) if name == field => return Ok(Some(running)),
+                Some(RequestRecord::Running { .. }) => {}
+                _ if name == field => replaced = Some(value.version),
+                Some(RequestRecord::Cancelled { .. }) => waiting += 1,
+                None => old.push((name, value.version)),
+            }
+        }
+        if waiting >= MAX_EARLY_CANCELLATIONS {
+            // It counts at this replica only.
+            return Ok(None);
+        }
+        let record = RequestRecord::cancelled(self.reason.clone());
+        let mut writes = vec![Write::Set {
+            key: &shared.key,
+            field: &field,
+            value: record.seal(replica, &shared.key, &field)?,
+            precondition: replaced.map_or(Precondition::FieldAbsentInRecord, Precondition::FieldVersion),
+            ttl: state.session_ttl(),
+        }];
+        writes.extend(old.iter().map(|(field, version)| Write::Remove {
+            key: &shared.key,
+            field,
+            precondition: Precondition::FieldVersion(*version),
+        }));
+        match state.store.commit(&writes).await? {
+            Ok(_) => Ok(None),
+            Err(Conflict { write: 0, current }) => Ok(current
+                .and_then(|current| RequestRecord::open(replica, &shared.key, &field, &current))
+                .filter(|record| matches!(record, RequestRecord::Running { .. }))),
+            // Another replica has removed an old one meanwhile; the rest is for the next cancellation.
+            Err(_) => state.store.commit(writes.get(..1).unwrap_or_default()).await.map(|_| None),
+        }
+    }
+}
+
+/// The most cancellations of a session that wait for their requests.
+const MAX_EARLY_CANCELLATIONS: usize = 64;
+const MAX_LISTED: usize = 10_000;
 
 /// A change of a session that other replicas must see.
 #[derive(Debug, Clone, PartialEq, Eq)]
