@@ -42,6 +42,8 @@ pub(crate) struct Replica {
     receivers: Mutex<Vec<Arc<Receiver>>>,
     /// Replicas without a lease, and since when.
     suspects: Mutex<HashMap<String, Instant>>,
+    /// Replicas that stopped in good order, newest last.
+    stopped_replicas: Mutex<VecDeque<String>>,
     /// Messages that are being handled, oldest first, with the position after them.
     handling: Mutex<VecDeque<(Position, Vec<JoinHandle<()>>)>>,
     /// The position up to which all messages are handled.
@@ -82,6 +84,7 @@ impl Replica {
             last_number: AtomicU64::new(0),
             receivers: Mutex::default(),
             suspects: Mutex::default(),
+            stopped_replicas: Mutex::default(),
             handling: Mutex::default(),
             handled: Mutex::default(),
         }))
@@ -173,13 +176,16 @@ impl Replica {
         if replica == self.name {
             return Ok(false);
         }
+        // Only one process has the store, so every other one has ended, whatever is left of its lease.
+        if self.store.scope() == StoreScope::Restart {
+            return Ok(true);
+        }
+        if lock(&self.stopped_replicas).iter().any(|stopped| stopped == replica) {
+            return Ok(true);
+        }
         if self.store.has_lease(replica).await? {
             lock(&self.suspects).remove(replica);
             return Ok(false);
-        }
-        // Only one process has the store.
-        if self.store.scope() == StoreScope::Restart {
-            return Ok(true);
         }
         let mut suspects = lock(&self.suspects);
         let since = *suspects.entry(replica.to_owned()).or_insert_with(Instant::now);
@@ -223,10 +229,12 @@ impl Replica {
     /// Opens a message of another replica.
     fn open_message(&self, sealed: &Bytes) -> Option<ReplicaMessage> {
         let envelope = self.open_envelope(sealed).filter(|envelope| envelope.from != self.name)?;
-        if let ReplicaMessage::ReplicaStopped { replica } = &envelope.message
-            && let Some(long_ago) = Instant::now().checked_sub(self.lease)
-        {
-            lock(&self.suspects).insert(replica.clone(), long_ago);
+        if let ReplicaMessage::ReplicaStopped { replica } = &envelope.message {
+            let mut stopped = lock(&self.stopped_replicas);
+            stopped.push_back(replica.clone());
+            if stopped.len() > MAX_STOPPED {
+                stopped.pop_front();
+            }
         }
         Some(envelope.message)
     }
@@ -239,6 +247,12 @@ impl Replica {
     }
 }
 
+/// How long the store keeps a lease that is not renewed. With the whole lease time for which it must stay away, and the
+/// time between two looks at it, a replica that has died is found dead within two lease times.
+fn lease_ttl(lease: Duration) -> Duration {
+    lease / 4 * 3
+}
+
 /// Renews the lease until the replica is dropped or stopped.
 async fn renew_lease(replica: Weak<Replica>) {
     loop {
@@ -248,7 +262,8 @@ async fn renew_lease(replica: Weak<Replica>) {
                 return;
             }
             let handled = replica.handled_position();
-            if let Err(error) = replica.store.renew_lease(&replica.name, replica.lease, &handled).await
+            if let Err(error) =
+                replica.store.renew_lease(&replica.name, lease_ttl(replica.lease), &handled).await
                 && log::is_first("lease", &error.to_string())
             {
                 log::warn!(error = %Chain(&*error), "the lease of this replica was not renewed");
@@ -314,3 +329,5 @@ const MESSAGES: &str = "message";
 const MESSAGE_TTL: Duration = Duration::from_secs(15 * 60);
 const PUBLISH_ATTEMPTS: u32 = 6;
 const MAX_SUSPECTS: usize = 1_000;
+/// The most replicas that are remembered after they stopped. Older ones have no lease any more.
+const MAX_STOPPED: usize = 100;

@@ -39,3 +39,20 @@ async fn sessions_streams_and_subscriptions_survive_a_restart() {
     second.server.notify_resource_updated("test://other");
     assert_eq!(next(&mut stream).await.unwrap()["params"]["uri"], "test://other");
 }
+
+#[tokio::test]
+async fn killed_process_ends_its_streams_at_once() {
+    let cluster = cluster();
+    let first = cluster.start().await;
+    let session = open_session(&first.at, "2025-11-25", json!({})).await;
+    let mut running = first.call_stream(&session, &call(1, "slow")).await;
+    let progress = next_event(&mut running).await.id.unwrap();
+    // The lease would last for minutes; but only one process has the store.
+    first.faults.cut_off();
+    drop(first);
+    let second = cluster.start().await;
+    let mut resumed = second.resume(&session, &progress).await;
+    let lost = next(&mut resumed).await.unwrap();
+    assert_eq!((&lost["id"], &lost["error"]["code"]), (&json!(1), &json!(-32603)), "{lost}");
+    assert_eq!(next(&mut resumed).await, None);
+}
