@@ -26,7 +26,13 @@ pub(crate) enum ReplicaMessage {
     /// The session has subscribed to a resource, or no longer does.
     SubscriptionChanged { session: String, uri: String, subscribed: bool },
     /// The client has sent a message to an HTTP+SSE session of the recipient.
-    HttpSseMessage { session: String, message: String },
+    HttpSseMessage {
+        session: String,
+        message: String,
+        /// The scopes of the caller's token.
+        #[serde(default)]
+        scopes: Vec<String>,
+    },
     /// A replica has stopped in good order; nothing that it ran continues.
     ReplicaStopped { replica: String },
 }

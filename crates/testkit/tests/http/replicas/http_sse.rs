@@ -1,6 +1,7 @@
 //! HTTP+SSE: the stream is at one replica, and messages arrive at any of them.
 
 use serde_json::json;
+use tsugite::server::Principal;
 use tsugite_testkit::http::initialize_request;
 
 use super::*;
@@ -57,6 +58,35 @@ async fn question_is_answered_at_another_replica() {
     assert_eq!(question["method"], "elicitation/create", "{question}");
     assert_eq!(third.send(post(&endpoint, &answer(&question, "Ann"))).await.status, 202);
     assert_eq!(text(&next(&mut stream).await.unwrap()), "Hello, Ann!");
+}
+
+#[tokio::test]
+async fn forwarded_message_has_the_scopes_of_its_own_token() {
+    let cluster = Cluster::with_long_leases();
+    let scoped = |(server, _): (Server, Arc<Faults>)| {
+        let who = Tool::new("who")
+            .handler(|principal: Principal| async move { principal.has_scope("admin").to_string() });
+        server.tool(who)
+    };
+    let first = sessions::gated(&scoped(cluster.server())).await;
+    let second = sessions::gated(&scoped(cluster.server())).await;
+    let mut stream = Connection::connect(first).await;
+    let open = Request::new("GET").path("/sse").header("Accept", "text/event-stream").header("X-User", "ann");
+    assert_eq!(within(stream.send(open.header("X-Scope", "admin"))).await.status, 200);
+    let endpoint = within(stream.next_event()).await.unwrap().data;
+    let send = async |message: &Value, scope: &str| {
+        let request = post(&endpoint, message).header("X-User", "ann").header("X-Scope", scope);
+        assert_eq!(within(Connection::connect(second).await.send(request)).await.status, 202);
+    };
+    send(&initialize_request("2024-11-05", json!({})), "admin").await;
+    assert!(next(&mut stream).await.is_some());
+    for (scope, is_admin) in [("admin", "true"), ("none", "false")] {
+        send(&call(1, "who"), scope).await;
+        assert_eq!(text(&next(&mut stream).await.unwrap()), is_admin);
+    }
+    // Another caller does not reach the session.
+    let request = post(&endpoint, &call(2, "who")).header("X-User", "bob");
+    assert_eq!(within(Connection::connect(second).await.send(request)).await.status, 404);
 }
 
 #[tokio::test]

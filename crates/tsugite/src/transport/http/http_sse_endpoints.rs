@@ -62,10 +62,13 @@ pub(super) async fn open_stream(state: Arc<HttpState>, head: RequestHead) -> Res
         &state.limits,
     );
     connection.outbox();
-    if let Err(error) = store_session(state, &id, &connection).await {
+    let name = state.is_shared().then(|| digest(id.as_bytes()));
+    if let Some(name) = &name
+        && let Err(error) = store_session(state, name, &connection).await
+    {
         return store_unavailable(&*error);
     }
-    state.http_sse_sessions.insert(id.clone(), connection.clone());
+    state.http_sse_sessions.insert(id.clone(), name, connection.clone());
     state.start_sweeper();
     let first = Some(Bytes::from(format!("event: endpoint\ndata: {messages}?sessionId={id}\n\n")));
     sse(HttpBody::sse(HttpSseBody {
@@ -111,7 +114,11 @@ struct HttpSseRecord {
 }
 
 /// Stores a new session, so that other replicas can pass its messages on.
-async fn store_session(state: &HttpState, id: &str, connection: &ServerConnection) -> Result<(), StoreError> {
+async fn store_session(
+    state: &HttpState,
+    name: &str,
+    connection: &ServerConnection,
+) -> Result<(), StoreError> {
     let Some(replica) = &state.replica else { return Ok(()) };
     replica.start();
     let principal = connection.caller.principal.as_ref();
@@ -119,7 +126,7 @@ async fn store_session(state: &HttpState, id: &str, connection: &ServerConnectio
         replica: replica.name().to_owned(),
         principal: principal.map(|principal| (principal.issuer().to_owned(), principal.subject().to_owned())),
     };
-    let key = http_sse_key(&digest(id.as_bytes()));
+    let key = http_sse_key(name);
     let write = Write::Set {
         key: &key,
         field: SESSION_FIELD,
@@ -157,7 +164,8 @@ pub(super) async fn forward_message(
         return session_not_found().into();
     }
     let message = String::from_utf8_lossy(bytes).into_owned();
-    let message = ReplicaMessage::HttpSseMessage { session: name.to_owned(), message };
+    let scopes = caller.principal.as_ref().map(|principal| principal.scopes().to_vec()).unwrap_or_default();
+    let message = ReplicaMessage::HttpSseMessage { session: name.to_owned(), message, scopes };
     let Some(write) = replica.send(Recipient::Replica(&record.replica), &message) else {
         return session_not_found().into();
     };
@@ -167,10 +175,13 @@ pub(super) async fn forward_message(
     }
 }
 
-/// Handles a message that another replica has received.
-pub(super) async fn handle_forwarded(state: &HttpState, name: &str, bytes: &[u8]) {
-    if let Some(connection) = state.http_sse_sessions.find_by_digest(name) {
-        let caller = connection.caller.clone();
+/// Handles a message that another replica has received from the caller of the session, with the scopes of the token that it
+/// came with.
+pub(super) async fn handle_forwarded(state: &HttpState, name: &str, bytes: &[u8], scopes: &[String]) {
+    if let Some(connection) = state.http_sse_sessions.find_by_name(name) {
+        let mut caller = connection.caller.clone();
+        caller.principal = caller.principal.map(|principal| principal.with_scopes(scopes.iter().cloned()));
+        connection.note_principal(caller.principal.as_ref());
         drop(handle_message(state, &connection, &caller, bytes).await);
     }
 }
@@ -259,10 +270,10 @@ impl SseBody for HttpSseBody {
 
 impl Drop for HttpSseBody {
     fn drop(&mut self) {
-        self.state.http_sse_sessions.remove(&self.id);
+        let name = self.state.http_sse_sessions.remove(&self.id);
         self.connection.abort_all();
-        if let (true, Ok(runtime)) = (self.state.is_shared(), tokio::runtime::Handle::try_current()) {
-            let (store, key) = (self.state.store.clone(), http_sse_key(&digest(self.id.as_bytes())));
+        if let (Some(name), Ok(runtime)) = (name, tokio::runtime::Handle::try_current()) {
+            let (store, key) = (self.state.store.clone(), http_sse_key(&name));
             runtime.spawn(async move { store.commit(&[Write::Delete { key: &key }]).await.map(drop) });
         }
     }

@@ -86,10 +86,11 @@ impl HttpState {
                     }
                 }
             }
-            ReplicaMessage::HttpSseMessage { session, message } => {
+            ReplicaMessage::HttpSseMessage { session, message, scopes } => {
                 let (state, session, message) = (self.clone(), session.clone(), message.clone());
+                let scopes = scopes.clone();
                 return Box::pin(async move {
-                    http_sse_endpoints::handle_forwarded(&state, &session, message.as_bytes()).await;
+                    http_sse_endpoints::handle_forwarded(&state, &session, message.as_bytes(), &scopes).await;
                 });
             }
             ReplicaMessage::ListsChanged { .. }
