@@ -19,7 +19,8 @@ pub(crate) enum ReplicaMessage {
     RequestCancelled { session: String, request: String, reason: Option<String> },
     /// Events were appended to a stream that the recipient sends to the client.
     EventsAppended { session: String, stream: String },
-    /// Another replica sends a stream of the recipient to the client, and is to be told of new events.
+    /// A replica sends a stream to the client from now on. The replica that writes the stream tells it of new events; a
+    /// replica that sent the stream before no longer does.
     StreamFollowed { session: String, stream: String, replica: String },
     /// Another replica has the stream for messages that belong to no request.
     PushStreamTaken { session: String },

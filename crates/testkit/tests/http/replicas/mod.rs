@@ -12,6 +12,7 @@ mod secrecy;
 mod sessions;
 mod store;
 mod streams;
+mod timing;
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};

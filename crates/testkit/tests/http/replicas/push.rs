@@ -41,6 +41,18 @@ async fn update_elsewhere_reaches_only_the_newest_stream_once() {
 }
 
 #[tokio::test]
+async fn second_get_stream_of_one_replica_takes_over() {
+    let cluster = Cluster::with_long_leases();
+    let [first, second, _] = cluster.start_three().await;
+    let session = open_session(&first.at, "2025-11-25", json!({})).await;
+    let mut old = first.get_stream(&session).await;
+    let mut stream = first.get_stream(&session).await;
+    assert_eq!(next(&mut old).await, None);
+    second.server.change(|changes| changes.disable(ListKind::Tool, "slow"));
+    assert_eq!(next(&mut stream).await.unwrap()["method"], "notifications/tools/list_changed");
+}
+
+#[tokio::test]
 async fn update_before_the_get_stream_is_not_lost() {
     let cluster = Cluster::with_long_leases();
     let [first, second, third] = cluster.start_three().await;

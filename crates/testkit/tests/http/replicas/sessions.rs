@@ -53,6 +53,17 @@ async fn end_is_seen_although_messages_are_lost() {
 }
 
 #[tokio::test]
+async fn end_elsewhere_closes_streams_at_once() {
+    // Leases are long, so that only the message can end the stream.
+    let cluster = Cluster::with_long_leases();
+    let [first, second, _] = cluster.start_three().await;
+    let session = open_session(&first.at, "2025-11-25", json!({})).await;
+    let mut stream = first.get_stream(&session).await;
+    assert_eq!(second.send(Request::new("DELETE").session(&session)).await.status, 200);
+    assert_eq!(next(&mut stream).await, None);
+}
+
+#[tokio::test]
 async fn log_level_set_elsewhere_is_seen_and_kept() {
     let cluster = Cluster::with_long_leases();
     let [first, second, third] = cluster.start_three().await;

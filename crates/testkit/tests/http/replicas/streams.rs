@@ -14,6 +14,35 @@ async fn start_slow(replica: &Replica, session: &str, id: u32) -> (Connection, S
 }
 
 #[tokio::test]
+async fn running_stream_is_followed_and_taken_over() {
+    // Leases are long, so that only messages can wake the readers.
+    let cluster = Cluster::with_long_leases();
+    let [first, second, third] = cluster.start_three().await;
+    let session = open_session(&first.at, "2025-11-25", json!({})).await;
+    let (mut stream, progress) = start_slow(&first, &session, 1).await;
+    let after = progress.id.unwrap();
+    let mut at_second = second.resume(&session, &after).await;
+    // The stream that was resumed ends at its first replica.
+    assert_eq!(next(&mut stream).await, None);
+    let mut at_third = third.resume(&session, &after).await;
+    assert_eq!(next(&mut at_second).await, None, "a second resumption takes the stream over");
+    let mut again = third.resume(&session, &after).await;
+    assert_eq!(next(&mut at_third).await, None, "also at the same replica");
+    let mut back = first.resume(&session, &after).await;
+    assert_eq!(next(&mut again).await, None, "and at the replica that runs the request");
+    cluster.let_go(1);
+    let done = next(&mut back).await.unwrap();
+    assert_eq!((&done["id"], text(&done)), (&json!(1), "done"));
+    assert_eq!(next(&mut back).await, None);
+    // The finished stream can be read at every replica.
+    for replica in [&first, &second, &third] {
+        let mut finished = replica.resume(&session, &after).await;
+        assert_eq!(text(&next(&mut finished).await.unwrap()), "done");
+        assert_eq!(next(&mut finished).await, None);
+    }
+}
+
+#[tokio::test]
 async fn dead_replica_ends_its_streams_with_an_error() {
     let cluster = Cluster::new();
     let [first, second, third] = cluster.start_three().await;
@@ -39,6 +68,38 @@ async fn dead_replica_ends_its_streams_with_an_error() {
     for replica in [&first, &second, &third] {
         assert_eq!(text(&replica.post(&session, &call(1, "echo")).await.json()), "echo");
     }
+}
+
+#[tokio::test]
+async fn short_outage_of_a_replica_ends_no_stream() {
+    let cluster = Cluster::with_long_leases();
+    let [first, second, _] = cluster.start_three().await;
+    let session = open_session(&first.at, "2025-11-25", json!({})).await;
+    let (_stream, progress) = start_slow(&first, &session, 1).await;
+    first.faults.cut_off();
+    let mut resumed = second.resume(&session, &progress.id.unwrap()).await;
+    cluster.let_go(1);
+    cluster.ended(1).await;
+    let failures = first.faults.seen().failures;
+    within(first.faults.wait_for(|seen| seen.failures > failures)).await;
+    first.faults.connect();
+    assert_eq!(text(&next(&mut resumed).await.unwrap()), "done");
+}
+
+#[tokio::test]
+async fn events_are_shown_only_after_they_are_stored() {
+    let cluster = Cluster::with_long_leases();
+    let [first, second, _] = cluster.start_three().await;
+    let session = open_session(&first.at, "2025-11-25", json!({})).await;
+    let (mut stream, progress) = start_slow(&first, &session, 1).await;
+    first.faults.refuse(|operation| operation.appends());
+    cluster.let_go(1);
+    // Every attempt to store the response fails, and the client sees nothing.
+    within(first.faults.wait_for(|seen| seen.failures >= 2)).await;
+    let mut resumed = second.resume(&session, &progress.id.unwrap()).await;
+    first.faults.connect();
+    assert_eq!(text(&next(&mut resumed).await.unwrap()), "done");
+    assert_eq!(next(&mut stream).await, None, "the stream was resumed elsewhere");
 }
 
 #[tokio::test]

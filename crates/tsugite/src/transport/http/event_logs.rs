@@ -1,6 +1,7 @@
 //! The logs of event streams: where they are stored, their limits, and the readers that wait for new events.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -17,49 +18,87 @@ pub(super) struct EventLogs {
     /// Set if the store outlives the process.
     pub(super) replica: Option<Arc<Replica>>,
     limits: LogLimits,
+    /// The time to live of a log that has ended.
+    ttl_at_end: Duration,
     /// Readers in this process, by the key of the log.
-    followers: Mutex<HashMap<String, Vec<Weak<Notify>>>>,
+    followers: Mutex<HashMap<String, Weak<Follower>>>,
+}
+
+/// The reader of a log in this process.
+#[derive(Default)]
+pub(super) struct Follower {
+    changed: Notify,
+    ended: AtomicBool,
+}
+
+impl Follower {
+    /// Waits for news of the log.
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Whether another reader has taken its place.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        self.changed.notify_one();
+    }
 }
 
 impl EventLogs {
     pub(super) fn new(store: Arc<dyn Store>, replica: Option<Arc<Replica>>, http: &Http) -> Arc<Self> {
-        // Finished streams are deleted after their TTL; the store removes those of a replica that crashed.
+        // A handler may run for long before it sends something. Finished streams are deleted after their TTL; the store
+        // removes those of a replica that crashed.
         let ttl = http.log_ttl.saturating_add(Duration::from_secs(24 * 60 * 60));
         let limits = LogLimits { max_events: http.max_log_events as u64, max_bytes: http.max_log_bytes, ttl };
-        Arc::new(Self { store, replica, limits, followers: Mutex::default() })
+        Arc::new(Self { store, replica, limits, ttl_at_end: http.log_ttl, followers: Mutex::default() })
+    }
+
+    /// The limits of a log with its last events. It need not wait for a handler any longer.
+    pub(super) fn limits_at_end(&self) -> LogLimits {
+        LogLimits { ttl: self.ttl_at_end, ..self.limits }
     }
 
     pub(super) fn limits(&self) -> LogLimits {
         self.limits
     }
 
-    /// The notice of new events of a log, for a reader in this process.
-    pub(super) fn follow(&self, log: &str) -> Arc<Notify> {
-        let notify = Arc::new(Notify::new());
+    /// Makes the caller the only reader of a log in this process.
+    pub(super) fn follow(&self, log: &str) -> Arc<Follower> {
+        let follower = Arc::new(Follower::default());
         let mut followers = lock(&self.followers);
         if followers.len() == followers.capacity() {
-            followers.retain(|_, readers| readers.iter().any(|reader| reader.strong_count() > 0));
+            followers.retain(|_, reader| reader.strong_count() > 0);
         }
-        let readers = followers.entry(log.to_owned()).or_default();
-        readers.retain(|reader| reader.strong_count() > 0);
-        readers.push(Arc::downgrade(&notify));
-        notify
+        if let Some(before) = followers.insert(log.to_owned(), Arc::downgrade(&follower)) {
+            before.upgrade().inspect(|before| before.end());
+        }
+        follower
     }
 
-    /// Wakes the readers of a log in this process.
+    /// Ends the reader of a log in this process: another replica has one.
+    pub(super) fn end_followers(&self, log: &str) {
+        if let Some(reader) = lock(&self.followers).remove(log).and_then(|reader| reader.upgrade()) {
+            reader.end();
+        }
+    }
+
+    /// Wakes the reader of a log in this process.
     pub(super) fn wake_followers(&self, log: &str) {
         let mut followers = lock(&self.followers);
-        let Some(readers) = followers.get_mut(log) else { return };
-        readers.retain(|reader| reader.strong_count() > 0);
-        readers.iter().filter_map(Weak::upgrade).for_each(|reader| reader.notify_one());
-        if readers.is_empty() {
-            followers.remove(log);
+        match followers.get(log).map(Weak::upgrade) {
+            Some(Some(reader)) => reader.changed.notify_one(),
+            Some(None) => drop(followers.remove(log)),
+            None => {}
         }
     }
 
     /// Wakes all readers: messages about new events may have been lost.
     pub(super) fn wake_all_followers(&self) {
         let followers = lock(&self.followers);
-        followers.values().flatten().filter_map(Weak::upgrade).for_each(|reader| reader.notify_one());
+        followers.values().filter_map(Weak::upgrade).for_each(|reader| reader.changed.notify_one());
     }
 }

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::event_logs::EventLogs;
-use super::log_writer::{AppendError, AppendFuture, LogTarget, NewEvents, append};
+use super::log_writer::{AppendError, AppendFuture, LogTarget, NewEvents, OtherReader, append};
 use crate::store::Batch;
 
 /// The streams of a session that can be resumed.
@@ -54,8 +54,12 @@ impl SessionStreams {
     }
 
     fn insert(&mut self, session: &str, number: u128) -> Arc<EventStream> {
-        let stream =
-            Arc::new(EventStream { log_key: log_key(session, number), id: number, state: Mutex::default() });
+        let stream = Arc::new(EventStream {
+            log_key: log_key(session, number),
+            id: number,
+            other_reader: OtherReader::default(),
+            state: Mutex::default(),
+        });
         self.streams.insert(number, stream.clone());
         stream
     }
@@ -115,6 +119,8 @@ impl SessionStreams {
 pub(super) struct EventStream {
     pub(super) log_key: String,
     id: u128,
+    /// The other replica that is told of new events.
+    pub(super) other_reader: OtherReader,
     state: Mutex<EventStreamState>,
 }
 
@@ -126,8 +132,6 @@ struct EventStreamState {
     current_reader: u64,
     finished: bool,
     waker: Option<Waker>,
-    /// Other replicas that send this stream to the client.
-    followers: Vec<String>,
     /// The replica that began the stream, if another one did.
     replaces: Option<String>,
 }
@@ -172,14 +176,6 @@ impl EventStream {
         drop(state);
         if let Some(waiting) = waiting {
             waiting.wake();
-        }
-    }
-
-    /// Tells another replica of new events from now on.
-    pub(super) fn add_follower(&self, replica: String) {
-        let mut state = self.lock();
-        if !state.followers.contains(&replica) && state.followers.len() < MAX_FOLLOWERS {
-            state.followers.push(replica);
         }
     }
 
@@ -232,16 +228,17 @@ impl EventStream {
     }
 
     fn append(&self, logs: &Arc<EventLogs>, events: NewEvents) -> Option<AppendFuture> {
-        let target = {
-            let state = self.lock();
-            let (followers, replaces) = (state.followers.clone(), state.replaces.clone());
-            LogTarget { log_key: &self.log_key, stream: self.id, followers, replaces }
-        };
-        let appending = append(logs, target, events);
+        let appending = append(logs, self.log_target(), events);
         if appending.is_none() {
             self.wake_reader();
         }
         appending
+    }
+
+    /// The log, as its writer needs it.
+    pub(super) fn log_target(&self) -> LogTarget {
+        let (log_key, reader) = (self.log_key.clone(), self.other_reader.clone());
+        LogTarget { log_key, stream: self.id, reader, replaces: self.lock().replaces.clone() }
     }
 
     /// Wakes the reader, which looks for more events.
@@ -349,6 +346,3 @@ pub(super) fn poll_append(
     }
     Poll::Ready(Ok(()))
 }
-
-/// The most replicas that are told of new events of one stream.
-const MAX_FOLLOWERS: usize = 8;

@@ -8,11 +8,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::{Notify, mpsc};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Id, write};
 use tsugite_core::revision::{Revision, RpcError};
 
+use super::event_logs::Follower;
 use super::event_stream::{encode_log, log_key};
 use super::http_state::HttpState;
 use super::push_log::PUSH_STREAM;
@@ -68,28 +69,34 @@ impl LogFollower {
     pub(super) fn start(self, first: Option<Bytes>, open: LimitPermit) -> FollowedSseBody {
         let (sender, events) = mpsc::channel(1);
         let keep_alive = KeepAlive::new(&self.state);
-        let changed = self.state.logs.follow(&self.log());
-        tokio::spawn(self.follow(changed, sender));
+        let follower = self.state.logs.follow(&self.log());
+        tokio::spawn(self.follow(follower, sender));
         FollowedSseBody { first, events, keep_alive, _open_stream: open }
     }
 
-    async fn follow(mut self, changed: Arc<Notify>, events: mpsc::Sender<Bytes>) {
+    async fn follow(mut self, follower: Arc<Follower>, events: mpsc::Sender<Bytes>) {
         let log = self.log();
         let mut failing_since: Option<Instant> = None;
         loop {
+            let mut wait = LONGEST_WAIT;
             match self.state.store.read_log(&log, self.after).await {
                 Ok(Some(read)) => {
                     failing_since = None;
                     match self.send(&log, read, &events).await {
                         Ok(Progress::Waiting) => {}
+                        Ok(Progress::WaitingFor(another)) => wait = another,
                         Ok(Progress::Ended) => break,
-                        Err(error) => log::warn!(error = %Chain(&*error), "a stream is followed later"),
+                        Err(error) => {
+                            log::warn!(error = %Chain(&*error), "a stream is followed later");
+                            wait = RETRY;
+                        }
                     }
                 }
-                // The log of messages that belong to no request begins with the first of them.
-                Ok(None) if self.stream == PUSH_STREAM => {}
+                // The log of messages that belong to no request begins with the first of them, also after it has expired.
+                Ok(None) if self.stream == PUSH_STREAM => self.after = 0,
                 Ok(None) => break,
                 Err(error) => {
+                    wait = RETRY;
                     let since = *failing_since.get_or_insert_with(Instant::now);
                     if since.elapsed() >= GIVE_UP_AFTER {
                         log::error!(error = %Chain(&*error), "a stream could not be read; it ends");
@@ -97,30 +104,28 @@ impl LogFollower {
                     }
                 }
             }
-            let wait = if failing_since.is_some() { RETRY } else { self.replica.lease() / 4 };
             tokio::select! {
-                () = changed.notified() => {}
+                () = follower.changed() => {}
                 () = tokio::time::sleep(wait) => {}
+                () = self.session.connection.closed() => break,
                 () = events.closed() => break,
             }
-            if self.must_end() {
+            if follower.has_ended() || self.must_end() {
                 break;
             }
         }
-        if self.stream == PUSH_STREAM {
+        if self.stream == PUSH_STREAM && !follower.has_ended() {
             self.state.note_delivered(&self.session, self.after).await;
         }
     }
 
-    /// Whether the session has ended, the server stops, or another replica has the stream.
+    /// Whether the server stops, or another replica has the stream.
     fn must_end(&self) -> bool {
         let is_taken = || {
             let push = self.session.shared.as_ref().and_then(|shared| shared.push());
             push.is_some_and(|push| push.replica != self.replica.name())
         };
-        self.session.connection.is_closing()
-            || self.state.is_closing()
-            || self.stream == PUSH_STREAM && is_taken()
+        self.state.is_closing() || self.stream == PUSH_STREAM && is_taken()
     }
 
     /// Sends what was read.
@@ -137,6 +142,10 @@ impl LogFollower {
         let Some(batches) = open_batches(&self.replica, log, &read.batches) else {
             return Ok(Progress::Ended);
         };
+        if read.last < self.after {
+            // The log has expired, and begun again.
+            self.after = 0;
+        }
         let text = encode_log(self.stream, &batches, self.after);
         if !text.is_empty() && events.send(text).await.is_err() {
             return Ok(Progress::Ended);
@@ -145,14 +154,14 @@ impl LogFollower {
         if read.ended {
             return Ok(Progress::Ended);
         }
-        if self.stream != PUSH_STREAM
-            && self.replica.is_dead(&read.owner).await?
-            && self.end_for_dead_replica(log, &read).await?
-        {
+        if self.stream == PUSH_STREAM || read.owner == self.replica.name() {
+            return Ok(Progress::Waiting);
+        }
+        if self.replica.is_dead(&read.owner).await? && self.end_for_dead_replica(log, &read).await? {
             // The events are read in the next turn.
             self.state.logs.wake_followers(log);
         }
-        Ok(Progress::Waiting)
+        Ok(Progress::WaitingFor(self.replica.lease() / 10))
     }
 
     /// Ends the stream of a replica that has died with an error for each request that it answered. Returns false if a
@@ -214,7 +223,10 @@ impl LogFollower {
 }
 
 enum Progress {
+    /// For news.
     Waiting,
+    /// For news, or until it is time to see whether the owner is alive.
+    WaitingFor(Duration),
     Ended,
 }
 
@@ -231,5 +243,8 @@ pub(super) fn open_batches(replica: &Replica, log: &str, batches: &[Batch]) -> O
 const LOST: &str =
     "Internal error: the server process that ran this request has ended; the request may have run";
 const MAX_REQUESTS: usize = 10_000;
+/// How long a log is not read if there is no news of it. Messages are not lost without notice, so this is for the case that
+/// a replica could not send one.
+const LONGEST_WAIT: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(200);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(60);

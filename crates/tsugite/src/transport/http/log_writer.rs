@@ -5,7 +5,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::event_logs::EventLogs;
 use crate::error::Chain;
+use crate::lock::lock;
 use crate::replica::{Replica, ReplicaMessage};
 use crate::shared::log;
 use crate::store::{Append, LogLimits, Recipient, StoreError, StoreFuture, Write};
@@ -37,35 +38,38 @@ pub(super) struct NewEvents {
 }
 
 /// The log of a stream.
-pub(super) struct LogTarget<'a> {
-    pub(super) log_key: &'a str,
+pub(super) struct LogTarget {
+    pub(super) log_key: String,
     pub(super) stream: u128,
-    /// Other replicas that send the stream to the client.
-    pub(super) followers: Vec<String>,
+    pub(super) reader: OtherReader,
     /// The replica whose place this one takes in the log.
     pub(super) replaces: Option<String>,
 }
 
+/// The other replica that sends a stream to the client, if there is one.
+#[derive(Clone, Default)]
+pub(super) struct OtherReader(Arc<Mutex<Option<String>>>);
+
+impl OtherReader {
+    pub(super) fn get(&self) -> Option<String> {
+        lock(&self.0).clone()
+    }
+
+    /// Sets the replica and returns the one before.
+    pub(super) fn set(&self, replica: Option<String>) -> Option<String> {
+        std::mem::replace(&mut *lock(&self.0), replica)
+    }
+}
+
 /// Appends events to the log of a stream. `None` if they are stored.
-pub(super) fn append(
-    logs: &Arc<EventLogs>,
-    target: LogTarget<'_>,
-    events: NewEvents,
-) -> Option<AppendFuture> {
+pub(super) fn append(logs: &Arc<EventLogs>, target: LogTarget, events: NewEvents) -> Option<AppendFuture> {
     let limits = logs.limits();
     let parts = split_lines(&events.lines, limits);
     match &logs.replica {
-        None => append_locally(logs, target.log_key, events.first, parts, limits),
+        None => append_locally(logs, &target.log_key, events.first, parts, limits),
         Some(replica) => {
-            let log = SharedLog {
-                logs: logs.clone(),
-                replica: replica.clone(),
-                log_key: target.log_key.to_owned(),
-                stream: target.stream,
-                followers: target.followers,
-                replaces: target.replaces,
-            };
-            Some(Box::pin(log.append(events.first, parts, events.ends, limits)))
+            let log = SharedLog { logs: logs.clone(), replica: replica.clone(), target };
+            Some(Box::pin(log.append(events.first, parts, events.ends)))
         }
     }
 }
@@ -108,65 +112,49 @@ fn append_locally(
 struct SharedLog {
     logs: Arc<EventLogs>,
     replica: Arc<Replica>,
-    log_key: String,
-    stream: u128,
-    /// The replicas that send the stream to the client.
-    followers: Vec<String>,
-    replaces: Option<String>,
+    target: LogTarget,
 }
 
 impl SharedLog {
-    async fn append(
-        self,
-        mut first: u64,
-        parts: Vec<(Bytes, u64)>,
-        ends: bool,
-        limits: LogLimits,
-    ) -> Result<(), AppendError> {
+    async fn append(self, mut first: u64, parts: Vec<(Bytes, u64)>, ends: bool) -> Result<(), AppendError> {
         let last_part = parts.len().saturating_sub(1);
         for (at, (data, count)) in parts.into_iter().enumerate() {
-            self.append_part(first, &data, count, ends && at == last_part, limits).await?;
+            self.append_part(first, &data, count, ends && at == last_part).await?;
             first += count;
         }
-        self.logs.wake_followers(&self.log_key);
+        self.logs.wake_followers(&self.target.log_key);
         Ok(())
     }
 
     /// Appends until the store has taken it.
-    async fn append_part(
-        &self,
-        first: u64,
-        lines: &[u8],
-        count: u64,
-        ends: bool,
-        limits: LogLimits,
-    ) -> Result<(), AppendError> {
+    async fn append_part(&self, first: u64, lines: &[u8], count: u64, ends: bool) -> Result<(), AppendError> {
         let (started, mut wait) = (Instant::now(), FIRST_WAIT);
-        let sealed = self.replica.seal(&self.log_key, "", lines).map_err(|_| AppendError::Unavailable)?;
-        let session = self.log_key.split('/').nth(1).unwrap_or_default();
-        let told = ReplicaMessage::EventsAppended {
-            session: session.to_owned(),
-            stream: format!("{:x}", self.stream),
-        };
+        let log = &self.target.log_key;
+        let data = self.replica.seal(log, "", lines).map_err(|_| AppendError::Unavailable)?;
+        let limits = if ends { self.logs.limits_at_end() } else { self.logs.limits() };
         loop {
             let append = Append {
-                log: &self.log_key,
+                log,
                 owner: self.replica.name(),
-                replaces: self.replaces.as_deref(),
+                replaces: self.target.replaces.as_deref(),
                 first: Some(first),
                 count,
-                data: sealed.clone(),
+                data: data.clone(),
                 ends,
                 limits,
             };
+            let told = self.target.reader.get();
             let mut writes = vec![Write::Append(append)];
-            writes.extend(
-                self.followers
-                    .iter()
-                    .filter_map(|follower| self.replica.send(Recipient::Replica(follower), &told)),
-            );
+            writes.extend(self.tell(told.as_deref()));
             match self.replica.store.commit(&writes).await {
-                Ok(Ok(_)) => return Ok(()),
+                Ok(Ok(_)) => {
+                    // A replica that began to follow meanwhile may have looked before these events were there.
+                    let new = self.target.reader.get().filter(|new| told.as_ref() != Some(new));
+                    if let Some(write) = self.tell(new.as_deref()) {
+                        drop(self.replica.store.commit(&[write]).await);
+                    }
+                    return Ok(());
+                }
                 Ok(Err(_)) => return Err(AppendError::TakenOver),
                 Err(error) if started.elapsed() >= GIVE_UP_AFTER => {
                     log::error!(error = %Chain(&*error), "events could not be stored; their stream ends");
@@ -181,6 +169,13 @@ impl SharedLog {
             tokio::time::sleep(wait).await;
             wait = (wait * 2).min(LONGEST_WAIT);
         }
+    }
+
+    /// The write that tells a replica of new events.
+    fn tell<'a>(&self, follower: Option<&'a str>) -> Option<Write<'a>> {
+        let session = self.target.log_key.split('/').nth(1).unwrap_or_default().to_owned();
+        let stream = format!("{:x}", self.target.stream);
+        self.replica.send(Recipient::Replica(follower?), &ReplicaMessage::EventsAppended { session, stream })
     }
 }
 

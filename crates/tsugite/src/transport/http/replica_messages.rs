@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use tsugite_core::jsonrpc::{Id, Incoming, Message, parse};
 
-use super::event_stream::log_key;
+use super::event_stream::{EventStream, log_key};
 use super::http_sse_endpoints;
 use super::http_state::HttpState;
 use super::shared_session::PushStream;
+use crate::error::Chain;
 use crate::replica::{MessageWork, ReceivedMessage, ReplicaMessage};
+use crate::shared::log;
+use crate::store::Recipient;
 
 impl HttpState {
     /// Handles the messages of other replicas until the state is dropped.
@@ -53,18 +56,16 @@ impl HttpState {
                 }
             }
             ReplicaMessage::EventsAppended { session, stream } => {
-                if let Ok(stream) = u128::from_str_radix(stream, 16) {
-                    self.logs.wake_followers(&log_key(session, stream));
-                }
+                let Ok(stream) = u128::from_str_radix(stream, 16) else { return done() };
+                self.logs.wake_followers(&log_key(session, stream));
             }
             ReplicaMessage::StreamFollowed { session, stream, replica } => {
-                let stream = u128::from_str_radix(stream, 16).ok();
-                if let (Some(session), Some(stream)) = (self.session_by_digest(session), stream)
-                    && let Some(stream) = session.with_streams(|streams, _| streams.find(stream))
+                let Ok(number) = u128::from_str_radix(stream, 16) else { return done() };
+                self.logs.end_followers(&log_key(session, number));
+                if let Some(local) = self.session_by_digest(session)
+                    && let Some(stream) = local.with_streams(|streams, _| streams.find(number))
                 {
-                    stream.add_follower(replica.clone());
-                    // The client reads the stream there.
-                    stream.attach_reader();
+                    return self.follow_elsewhere(&stream, replica.clone(), message.clone());
                 }
             }
             ReplicaMessage::PushStreamTaken { session } => {
@@ -98,6 +99,50 @@ impl HttpState {
             | ReplicaMessage::ReplicaStopped { .. } => {}
         }
         done()
+    }
+
+    /// Lets another replica send a stream of this one to the client. The readers before it end.
+    fn follow_elsewhere(
+        self: &Arc<Self>,
+        stream: &EventStream,
+        replica: String,
+        followed: ReplicaMessage,
+    ) -> MessageWork {
+        let before = stream.other_reader.set(Some(replica.clone()));
+        stream.attach_reader();
+        let (state, log) = (self.clone(), stream.log_key.clone());
+        let before: Vec<_> = before.into_iter().filter(|before| *before != replica).collect();
+        let ended = self.send_messages(before, followed.clone());
+        // Events may have been appended since the other replica looked.
+        let appended = match followed {
+            ReplicaMessage::StreamFollowed { session, stream, .. } => {
+                Some(ReplicaMessage::EventsAppended { session, stream })
+            }
+            _ => None,
+        };
+        let told = appended.map(|appended| state.send_messages(vec![replica], appended));
+        Box::pin(async move {
+            ended.await;
+            if let Some(told) = told {
+                told.await;
+            }
+            state.logs.wake_followers(&log);
+        })
+    }
+
+    /// Sends a message to replicas. They look by themselves after a while if that fails.
+    fn send_messages(self: &Arc<Self>, to: Vec<String>, message: ReplicaMessage) -> MessageWork {
+        let state = self.clone();
+        Box::pin(async move {
+            let Some(replica) = &state.replica else { return };
+            for to in &to {
+                if let Some(write) = replica.send(Recipient::Replica(to), &message)
+                    && let Err(error) = state.store.commit(&[write]).await
+                {
+                    log::warn!(error = %Chain(&*error), "another replica was not told");
+                }
+            }
+        })
     }
 }
 

@@ -65,15 +65,19 @@ pub(super) async fn resume(
     {
         return store_unavailable(&*error);
     }
-    // Another reader in this process ends.
-    if let Some(local) = session.with_streams(|streams, _| streams.find(stream)) {
+    // The readers before end, in this process and at the replica that followed the stream.
+    let local = session.with_streams(|streams, _| streams.find(stream));
+    let mut follower_before = None;
+    if let Some(local) = &local {
         local.attach_reader();
+        follower_before = local.other_reader.set(None);
     }
     let primed = revision.primes_streams().then(|| priming_event(stream, after, state.http.retry_interval));
     let follower =
         LogFollower { state: state.clone(), replica: replica.clone(), session, stream, after, revision };
+    let told = follower_before.as_deref().unwrap_or(&owner);
     if stream != PUSH_STREAM
-        && let Err(error) = follower.announce(&owner).await
+        && let Err(error) = follower.announce(told).await
     {
         return store_unavailable(&*error);
     }

@@ -1,0 +1,139 @@
+//! Times to live, leases and outages, with a paused clock: requests reach the service without a socket.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+
+use bytes::Bytes;
+use http_body::Body;
+use serde_json::json;
+use tokio::time::{Instant, advance};
+use tower_service::Service;
+use tsugite::transport::http::{Http, HttpBody, HttpService};
+use tsugite_testkit::http::initialize_request;
+
+use super::*;
+
+/// A replica without a socket.
+struct Unbound {
+    service: HttpService,
+    faults: Arc<Faults>,
+}
+
+impl Unbound {
+    fn new(cluster: &Cluster) -> Self {
+        let (server, faults) = cluster.server();
+        Self { service: server.http_service().unwrap(), faults }
+    }
+
+    async fn send(&self, request: Request) -> http::Response<HttpBody> {
+        let mut parts = http::Request::builder().method(&*request.method).uri(&*request.path);
+        for (name, value) in &request.headers {
+            parts = parts.header(name, value);
+        }
+        let body = String::from_utf8(request.body).unwrap();
+        self.service.clone().call(parts.body(body).unwrap()).await.unwrap()
+    }
+
+    async fn status(&self, request: Request) -> u16 {
+        self.send(request).await.status().as_u16()
+    }
+
+    async fn open_session(&self, capabilities: Value) -> String {
+        let opened = self.send(Request::post(&initialize_request("2025-11-25", capabilities))).await;
+        opened.headers()["mcp-session-id"].to_str().unwrap().to_owned()
+    }
+
+    async fn stream(&self, request: Request) -> Events {
+        let response = self.send(request).await;
+        assert_eq!(response.status(), 200);
+        Events { body: response.into_body(), text: String::new() }
+    }
+}
+
+/// The events of a response.
+struct Events {
+    body: HttpBody,
+    text: String,
+}
+
+impl Events {
+    /// The id and the data of the next event with data; `None` at the end.
+    async fn next(&mut self) -> Option<(String, Value)> {
+        loop {
+            while let Some((event, rest)) = self.text.split_once("\n\n") {
+                let line = |name: &str| event.lines().find_map(|line| line.strip_prefix(name));
+                let event = (line("id: ").unwrap_or_default().to_owned(), line("data: ").map(str::to_owned));
+                self.text = rest.to_owned();
+                if let (id, Some(data)) = event
+                    && !data.is_empty()
+                {
+                    return Some((id, serde_json::from_str(&data).unwrap()));
+                }
+            }
+            let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await?;
+            let data: Bytes = frame.unwrap().into_data().unwrap();
+            self.text.push_str(std::str::from_utf8(&data).unwrap());
+        }
+    }
+
+    /// The path in the first event of an HTTP+SSE stream.
+    async fn endpoint(&mut self) -> String {
+        let frame = poll_fn(|cx| Pin::new(&mut self.body).poll_frame(cx)).await.unwrap();
+        let data = frame.unwrap().into_data().unwrap();
+        let text = std::str::from_utf8(&data).unwrap();
+        text.lines().find_map(|line| line.strip_prefix("data: ")).unwrap().to_owned()
+    }
+}
+
+fn cluster() -> Cluster {
+    let lease = Duration::from_secs(10);
+    Cluster { lease, http: Http::new().http_sse(), ..Cluster::new() }
+}
+
+/// Lets time pass in steps, so that timers run in their order.
+async fn pass(time: Duration) {
+    let step = Duration::from_secs(1);
+    for _ in 0..time.as_secs() {
+        advance(step).await;
+        tokio::task::yield_now().await;
+    }
+}
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[tokio::test(start_paused = true)]
+async fn death_is_noticed_within_two_lease_times() {
+    for late in [Duration::ZERO, Duration::from_millis(1_234), Duration::from_millis(2_499)] {
+        let cluster = cluster();
+        let (first, second) = (Unbound::new(&cluster), Unbound::new(&cluster));
+        let session = first.open_session(json!({})).await;
+        let mut stream = first.stream(Request::post(&call(1, "slow")).session(&session)).await;
+        let (progress, _) = stream.next().await.unwrap();
+        advance(late).await;
+        first.faults.cut_off();
+        let died = Instant::now();
+        let resume = Request::get_stream(&session).header("Last-Event-ID", &progress);
+        let mut resumed = second.stream(resume).await;
+        let (_, lost) = resumed.next().await.unwrap();
+        assert_eq!(lost["error"]["code"], -32603, "{lost}");
+        assert!(died.elapsed() > cluster.lease, "a lease that stays away for less is no death");
+        assert!(died.elapsed() <= cluster.lease * 2, "{:?}", died.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn http_sse_session_is_refreshed_while_its_stream_is_open() {
+    let mut cluster = cluster();
+    cluster.http = cluster.http.session_idle_timeout(30 * MINUTE);
+    let (first, second) = (Unbound::new(&cluster), Unbound::new(&cluster));
+    let mut stream =
+        first.stream(Request::new("GET").path("/sse").header("Accept", "text/event-stream")).await;
+    let endpoint = stream.endpoint().await;
+    let before = first.faults.seen().commits;
+    pass(120 * MINUTE).await;
+    let refreshed = first.faults.seen().commits - before;
+    assert!((10..=12).contains(&refreshed), "{refreshed}");
+    let ping = request(1, "ping", json!({}));
+    let posted = Request::new("POST").path(&endpoint).header("Content-Type", "application/json");
+    assert_eq!(second.status(posted.body(ping.to_string())).await, 202);
+}
