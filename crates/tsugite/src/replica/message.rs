@@ -22,8 +22,8 @@ pub(crate) enum ReplicaMessage {
     /// A replica sends a stream to the client from now on. The replica that writes the stream tells it of new events; a
     /// replica that sent the stream before no longer does.
     StreamFollowed { session: String, stream: String, replica: String },
-    /// Another replica has the stream for messages that belong to no request.
-    PushStreamTaken { session: String },
+    /// Another replica has the stream for messages that belong to no request from now on.
+    PushStreamTaken { session: String, replica: String },
     /// The session has subscribed to a resource, or no longer does.
     SubscriptionChanged { session: String, uri: String, subscribed: bool },
     /// The client has sent a message to an HTTP+SSE session of the recipient.

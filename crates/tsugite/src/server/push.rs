@@ -39,19 +39,26 @@ impl ServerConnection {
     }
 
     /// Sets whether this process is told of changes for the session. Another replica is, if not.
+    ///
+    /// A client that has a session id has the response to `initialize`. Its `notifications/initialized` may have reached
+    /// another replica, so this one does not wait for it.
     pub(crate) fn set_push_active(&self, is_active: bool) {
         let mut state = self.push.lock();
-        state.is_active = is_active;
-        if !is_active {
+        let was_active = std::mem::replace(&mut state.is_active, is_active);
+        if !was_active || !is_active {
+            // Subscriptions may have ended at other replicas.
             state.listener = None;
-            return;
         }
         drop(state);
-        if let Some(listener) = self.listener()
-            && self.is_ready()
-        {
-            listener.activate();
+        if is_active {
+            self.listener();
+            self.mark_ready();
         }
+    }
+
+    /// Whether this process is told of changes for the session.
+    pub(crate) fn is_push_active(&self) -> bool {
+        self.push.lock().is_active
     }
 
     /// Subscribes the session to a resource, as another replica has before.

@@ -41,6 +41,25 @@ async fn requests_that_need_the_store_are_unavailable() {
 }
 
 #[tokio::test]
+async fn changes_that_are_not_stored_are_not_confirmed() {
+    let cluster = Cluster::with_long_leases();
+    let [first, second, _] = cluster.start_three().await;
+    let session = open_session(&first.at, "2025-11-25", json!({})).await;
+    first.faults.refuse(|operation| matches!(operation, store::Operation::Commit(_)));
+    let level = request(1, "logging/setLevel", json!({"level": "debug"}));
+    let subscription = request(2, "resources/subscribe", json!({"uri": "test://other"}));
+    for change in [&level, &subscription] {
+        assert_unavailable(&first.post(&session, change).await);
+    }
+    first.faults.connect();
+    // The level of the record counts, at both replicas.
+    for replica in [&second, &first] {
+        let logged = replica.post(&session, &call(3, "log")).await;
+        assert!(!logged.body.contains("details"), "{logged:?}");
+    }
+}
+
+#[tokio::test]
 async fn lost_data_ends_sessions_as_unknown() {
     let cluster = Cluster::with_long_leases();
     let [first, second, _] = cluster.start_three().await;

@@ -145,3 +145,16 @@ async fn session_of_one_caller_is_unknown_to_another() {
         assert_eq!(send(second, "ann", post).await.status, 200);
     }
 }
+
+#[tokio::test]
+async fn client_is_notified_although_another_replica_saw_initialized() {
+    let cluster = Cluster::with_long_leases();
+    let [first, second, _] = cluster.start_three().await;
+    let opened = first.send(Request::post(&initialize_request("2025-11-25", json!({})))).await;
+    let session = opened.header("mcp-session-id").unwrap().to_owned();
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    assert_eq!(second.post(&session, &ready).await.status, 202);
+    let mut stream = first.get_stream(&session).await;
+    second.server.change(|changes| changes.disable(tsugite::server::ListKind::Tool, "slow"));
+    assert_eq!(next(&mut stream).await.unwrap()["method"], "notifications/tools/list_changed");
+}

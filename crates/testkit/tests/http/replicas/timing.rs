@@ -43,6 +43,10 @@ impl Unbound {
         opened.headers()["mcp-session-id"].to_str().unwrap().to_owned()
     }
 
+    async fn list_status(&self, session: &str) -> u16 {
+        self.status(Request::post(&list(1)).session(session)).await
+    }
+
     async fn stream(&self, request: Request) -> Events {
         let response = self.send(request).await;
         assert_eq!(response.status(), 200);
@@ -119,6 +123,55 @@ async fn death_is_noticed_within_two_lease_times() {
         assert!(died.elapsed() > cluster.lease, "a lease that stays away for less is no death");
         assert!(died.elapsed() <= cluster.lease * 2, "{:?}", died.elapsed());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn session_in_use_does_not_expire() {
+    let mut cluster = cluster();
+    cluster.http = cluster.http.session_idle_timeout(30 * MINUTE);
+    let replicas = [Unbound::new(&cluster), Unbound::new(&cluster), Unbound::new(&cluster)];
+    let session = replicas[0].open_session(json!({})).await;
+    let commits = |replicas: &[Unbound]| replicas.iter().map(|one| one.faults.seen().commits).sum::<usize>();
+    let before = commits(&replicas);
+    // Each replica sees the session so rarely that it has dropped its copy.
+    for round in 0..60 {
+        pass(2 * MINUTE).await;
+        assert_eq!(replicas[round % 3].list_status(&session).await, 200, "round {round}");
+    }
+    // Once in each quarter of the time to live of 40 minutes.
+    let refreshed = commits(&replicas) - before;
+    assert!((10..=12).contains(&refreshed), "{refreshed}");
+    pass(41 * MINUTE).await;
+    for replica in &replicas {
+        assert_eq!(replica.list_status(&session).await, 404);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_copies_are_dropped() {
+    let mut cluster = cluster();
+    let first = Unbound::new(&cluster);
+    cluster.http = cluster.http.max_sessions(1);
+    let second = Unbound::new(&cluster);
+    let (one, other) = (first.open_session(json!({})).await, first.open_session(json!({})).await);
+    // A stream at another replica does not matter.
+    let _stream = first.stream(Request::get_stream(&one)).await;
+    assert_eq!(second.list_status(&one).await, 200);
+    assert_eq!(second.list_status(&other).await, 503);
+    pass(3 * MINUTE).await;
+    assert_eq!(second.list_status(&other).await, 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn completion_long_after_its_call_reaches_the_client() {
+    let cluster = cluster();
+    let (first, second) = (Unbound::new(&cluster), Unbound::new(&cluster));
+    let session = first.open_session(json!({"elicitation": {"url": {}}})).await;
+    assert_eq!(first.status(Request::post(&call(1, "login")).session(&session)).await, 200);
+    pass(5 * MINUTE).await;
+    assert!(cluster.stage.visits.lock().unwrap()[0].complete());
+    let mut stream = second.stream(Request::get_stream(&session)).await;
+    assert_eq!(stream.next().await.unwrap().1["method"], "notifications/elicitation/complete");
 }
 
 #[tokio::test(start_paused = true)]

@@ -176,7 +176,7 @@ impl HttpState {
                 let expired = state.sessions.remove_idle(state.http.session_idle_timeout, state.http.log_ttl);
                 state.delete_logs(expired);
                 state.store.purge_expired();
-                state.refresh_active_sessions().await;
+                state.refresh_active_sessions();
             }
         }));
     }

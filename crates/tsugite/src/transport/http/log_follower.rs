@@ -106,7 +106,11 @@ impl LogFollower {
             }
             tokio::select! {
                 () = follower.changed() => {}
-                () = tokio::time::sleep(wait) => {}
+                () = tokio::time::sleep(wait) => {
+                    if self.stream == PUSH_STREAM {
+                        self.state.note_delivered(&self.session, self.after).await;
+                    }
+                }
                 () = self.session.connection.closed() => break,
                 () = events.closed() => break,
             }
@@ -121,11 +125,8 @@ impl LogFollower {
 
     /// Whether the server stops, or another replica has the stream.
     fn must_end(&self) -> bool {
-        let is_taken = || {
-            let push = self.session.shared.as_ref().and_then(|shared| shared.push());
-            push.is_some_and(|push| push.replica != self.replica.name())
-        };
-        self.state.is_closing() || self.stream == PUSH_STREAM && is_taken()
+        self.state.is_closing()
+            || self.stream == PUSH_STREAM && self.state.other_push_reader(&self.session).is_some()
     }
 
     /// Sends what was read.

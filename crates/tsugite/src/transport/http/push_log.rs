@@ -18,7 +18,7 @@ use super::shared_session::{PUSH_FIELD, PushStream, SUBSCRIPTION_FIELDS, SharedS
 use crate::error::Chain;
 use crate::replica::{Replica, ReplicaMessage, digest};
 use crate::shared::log;
-use crate::store::{Append, Precondition, Recipient, StoreError, Write};
+use crate::store::{Append, Conflict, Precondition, Recipient, StoreError, Write};
 
 /// Stores the messages of a session's outbound queue when they arrive.
 pub(super) struct PushWaker {
@@ -81,7 +81,7 @@ impl HttpState {
             stream: format!("{PUSH_STREAM:x}"),
         };
         for attempt in 0..ATTEMPTS {
-            let reader = shared.push().map(|push| push.replica).filter(|reader| reader != replica.name());
+            let reader = self.other_push_reader(session);
             let mut writes = vec![Write::Append(Append {
                 log: &log,
                 owner: replica.name(),
@@ -102,6 +102,12 @@ impl HttpState {
                 }
             }
             tokio::time::sleep(Duration::from_millis(50 << attempt)).await;
+            // A commit that failed may have happened. What is sealed is never equal to anything else.
+            if let Ok(Some(read)) = self.store.read_log(&log, 0).await
+                && read.batches.iter().any(|batch| batch.data == data)
+            {
+                return self.logs.wake_followers(&log);
+            }
         }
     }
 
@@ -109,39 +115,90 @@ impl HttpState {
     /// client has.
     pub(super) async fn take_push_stream(&self, session: &HttpSession) -> Result<u64, StoreError> {
         let (Some(replica), Some(shared)) = (&self.replica, &session.shared) else { return Ok(0) };
-        let before = shared.push();
-        let delivered = before.as_ref().map_or(0, |push| push.delivered);
-        let taken = PushStream { replica: replica.name().to_owned(), delivered };
-        let message = ReplicaMessage::PushStreamTaken { session: shared.digest.clone() };
-        let mut writes = vec![self.set_push(shared, &taken)];
-        if let Some(before) = before.as_ref().filter(|before| before.replica != replica.name()) {
-            writes.extend(replica.send(Recipient::Replica(&before.replica), &message));
-        }
-        let committed = self.store.commit(&writes).await?;
-        committed.map_err(|_| "the session has ended")?;
-        shared.set_push(Some(taken));
+        // The replica before stops when it reads its message, so this one begins before it is sent.
         session.connection.set_push_active(true);
         self.load_subscriptions(replica, shared, session).await?;
-        Ok(delivered)
+        let mut before = shared.push_with_version();
+        loop {
+            let delivered = before.as_ref().map_or(0, |(push, _)| push.delivered);
+            let taken = PushStream { replica: replica.name().to_owned(), delivered };
+            let mut writes =
+                vec![self.set_push(shared, &taken, before.as_ref().map(|(_, version)| *version))];
+            let message = ReplicaMessage::PushStreamTaken {
+                session: shared.digest.clone(),
+                replica: replica.name().to_owned(),
+            };
+            if let Some((before, _)) = before.as_ref().filter(|(before, _)| before.replica != replica.name())
+            {
+                writes.extend(replica.send(Recipient::Replica(&before.replica), &message));
+            }
+            match self.store.commit(&writes).await? {
+                Ok(committed) => {
+                    shared.set_push(taken, committed.version);
+                    break;
+                }
+                // Another replica has taken it meanwhile.
+                Err(Conflict { current: Some(current), .. }) => {
+                    let push =
+                        PushStream::parse(&current).ok_or("the stream of the session cannot be read")?;
+                    before = Some((push, current.version));
+                }
+                Err(Conflict { current: None, .. }) => return Err("the session has ended".into()),
+            }
+        }
+        // Those that were made while the replica before was told of them.
+        self.load_subscriptions(replica, shared, session).await?;
+        Ok(shared.push().map_or(0, |push| push.delivered))
     }
 
-    fn set_push<'a>(&self, shared: &'a SharedSession, push: &PushStream) -> Write<'a> {
+    /// Stops to be told of changes for a session, if another replica is.
+    pub(super) fn leave_push_stream(&self, session: &HttpSession) {
+        let (Some(replica), Some(shared)) = (&self.replica, &session.shared) else { return };
+        if session.connection.is_push_active()
+            && shared.push().is_some_and(|push| push.replica != replica.name())
+        {
+            session.connection.set_push_active(false);
+            self.logs.wake_followers(&push_log_key(&shared.digest));
+        }
+    }
+
+    /// Notes the replica that has the stream of a session from now on.
+    pub(super) fn push_stream_taken(&self, session: &HttpSession, by: &str) {
+        let Some(shared) = &session.shared else { return };
+        let delivered = shared.push().map_or(0, |push| push.delivered);
+        // No version of the field is 0, so this replica must read it before it writes it.
+        shared.set_push(PushStream { replica: by.to_owned(), delivered }, 0);
+        self.leave_push_stream(session);
+    }
+
+    /// The replica that has the stream of a session, if it is another one.
+    pub(super) fn other_push_reader(&self, session: &HttpSession) -> Option<String> {
+        let reader = session.shared.as_ref()?.push()?.replica;
+        Some(reader).filter(|reader| self.replica.as_ref().is_some_and(|own| own.name() != reader))
+    }
+
+    fn set_push<'a>(&self, shared: &'a SharedSession, push: &PushStream, version: Option<u64>) -> Write<'a> {
         Write::Set {
             key: &shared.key,
             field: PUSH_FIELD,
             value: push.to_bytes(),
-            precondition: Precondition::RecordExists,
+            precondition: version.map_or(Precondition::FieldAbsentInRecord, Precondition::FieldVersion),
             ttl: self.session_ttl(),
         }
     }
 
-    /// Notes which event a client has, when its stream ends. A failure only means that some are sent again.
+    /// Notes which event a client has, unless another replica has taken the stream. A failure only means that some events
+    /// are sent again.
     pub(super) async fn note_delivered(&self, session: &HttpSession, delivered: u64) {
         let (Some(replica), Some(shared)) = (&self.replica, &session.shared) else { return };
-        let Some(push) = shared.push().filter(|push| push.replica == replica.name()) else { return };
+        let push = shared.push_with_version();
+        let Some((push, version)) = push.filter(|(push, _)| push.replica == replica.name()) else { return };
+        if push.delivered == delivered {
+            return;
+        }
         let push = PushStream { delivered, ..push };
-        if let Ok(Ok(_)) = self.store.commit(&[self.set_push(shared, &push)]).await {
-            shared.set_push(Some(push));
+        if let Ok(Ok(committed)) = self.store.commit(&[self.set_push(shared, &push, Some(version))]).await {
+            shared.set_push(push, committed.version);
         }
     }
 

@@ -7,7 +7,7 @@ use tsugite_core::jsonrpc::{Id, Incoming, Message, parse};
 use super::event_stream::{EventStream, log_key};
 use super::http_sse_endpoints;
 use super::http_state::HttpState;
-use super::shared_session::PushStream;
+use super::push_log::PUSH_STREAM;
 use crate::error::Chain;
 use crate::replica::{MessageWork, ReceivedMessage, ReplicaMessage};
 use crate::shared::log;
@@ -24,7 +24,7 @@ impl HttpState {
                 ReceivedMessage::Message(message) => state.handle_replica_message(message),
                 ReceivedMessage::Missed => {
                     state.logs.wake_all_followers();
-                    done()
+                    Box::pin(async move { state.reread_active_sessions().await })
                 }
             })
         });
@@ -58,6 +58,9 @@ impl HttpState {
             ReplicaMessage::EventsAppended { session, stream } => {
                 let Ok(stream) = u128::from_str_radix(stream, 16) else { return done() };
                 self.logs.wake_followers(&log_key(session, stream));
+                if stream == PUSH_STREAM {
+                    return self.forward_to_push_reader(session, message);
+                }
             }
             ReplicaMessage::StreamFollowed { session, stream, replica } => {
                 let Ok(number) = u128::from_str_radix(stream, 16) else { return done() };
@@ -68,24 +71,18 @@ impl HttpState {
                     return self.follow_elsewhere(&stream, replica.clone(), message.clone());
                 }
             }
-            ReplicaMessage::PushStreamTaken { session } => {
-                if let Some(session) = self.session_by_digest(session)
-                    && let Some(shared) = &session.shared
-                {
-                    session.connection.set_push_active(false);
-                    // The next request tells which replica has it.
-                    let elsewhere = PushStream { replica: String::new(), delivered: 0 };
-                    shared.set_push(Some(elsewhere));
-                    self.logs.wake_followers(&super::push_log::push_log_key(&shared.digest));
+            ReplicaMessage::PushStreamTaken { session, replica } => {
+                if let Some(session) = self.session_by_digest(session) {
+                    self.push_stream_taken(&session, replica);
                 }
             }
             ReplicaMessage::SubscriptionChanged { session, uri, subscribed } => {
-                if let Some(session) = self.session_by_digest(session) {
-                    match subscribed {
-                        true => session.connection.subscribe_restored(uri.clone()),
-                        false => session.connection.unsubscribe(uri),
-                    }
+                let Some(local) = self.session_by_digest(session) else { return done() };
+                match subscribed {
+                    true => local.connection.subscribe_restored(uri.clone()),
+                    false => local.connection.unsubscribe(uri),
                 }
+                return self.forward_to_push_reader(session, message);
             }
             ReplicaMessage::HttpSseMessage { session, message, scopes } => {
                 let (state, session, message) = (self.clone(), session.clone(), message.clone());
@@ -99,6 +96,22 @@ impl HttpState {
             | ReplicaMessage::ReplicaStopped { .. } => {}
         }
         done()
+    }
+
+    /// Passes a message on to the replica that has the stream of a session, if the sender did not know of it yet. The store
+    /// says which one it is, so that no message goes back and forth.
+    fn forward_to_push_reader(self: &Arc<Self>, session: &str, message: &ReplicaMessage) -> MessageWork {
+        let Some(session) = self.session_by_digest(session) else { return done() };
+        if self.other_push_reader(&session).is_none() {
+            return done();
+        }
+        let (state, message) = (self.clone(), message.clone());
+        Box::pin(async move {
+            state.reread_session(&session).await;
+            if let Some(reader) = state.other_push_reader(&session) {
+                state.send_messages(vec![reader], message).await;
+            }
+        })
     }
 
     /// Lets another replica send a stream of this one to the client. The readers before it end.

@@ -96,10 +96,11 @@ impl HttpSession {
     }
 
     /// How long the session stays in this table while it is idle. A copy of a session in a store is dropped early, unless
-    /// its client may miss messages.
+    /// its client would miss messages: this process is told of changes for it, or a `Context` may still send something.
     fn copy_timeout(&self, idle_timeout: Duration) -> Duration {
+        let may_push = || self.connection.is_push_active() || Arc::weak_count(&self.connection) > 0;
         match &self.shared {
-            Some(shared) if shared.push().is_none() => idle_timeout.min(COPY_TIMEOUT),
+            Some(_) if !may_push() => idle_timeout.min(COPY_TIMEOUT),
             Some(_) | None => idle_timeout,
         }
     }

@@ -3,7 +3,7 @@
 //! Every request reads the record, so an end or a change at another replica is seen at once. The record is written only
 //! when something in it changes, and its time to live is refreshed at most four times in its length.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
@@ -75,8 +75,12 @@ pub(super) struct SharedSession {
 struct SharedState {
     record: SessionRecord,
     version: u64,
-    refreshed_at: Instant,
-    push: Option<PushStream>,
+    /// When the time to live of the record was last set, by any replica.
+    refreshed_millis: u64,
+    /// The stream with the version of its field.
+    push: Option<(PushStream, u64)>,
+    /// Counts the changes that this replica made or was told of. What was read before a change is older than it.
+    changes: u64,
 }
 
 /// The stream for messages that belong to no request, as it is stored.
@@ -102,7 +106,7 @@ impl PushStream {
 
 impl SharedSession {
     pub(super) fn new(digest: String, record: SessionRecord, version: u64) -> Self {
-        let state = SharedState { record, version, refreshed_at: Instant::now(), push: None };
+        let state = SharedState { record, version, refreshed_millis: 0, push: None, changes: 0 };
         Self { key: session_key(&digest), digest, state: Mutex::new(state) }
     }
 
@@ -115,28 +119,86 @@ impl SharedSession {
         (state.record.clone(), state.version)
     }
 
+    /// Notes the record that this replica has written.
     pub(super) fn set_record(&self, record: SessionRecord, version: u64) {
         let mut state = lock(&self.state);
         (state.record, state.version) = (record, version);
+        state.changes += 1;
+    }
+
+    /// The number of changes so far, to be taken before a read.
+    pub(super) fn changes(&self) -> u64 {
+        lock(&self.state).changes
+    }
+
+    /// Notes a record that was read, unless it has changed meanwhile. Returns whether it is the newest.
+    pub(super) fn set_read_record(&self, changes: u64, record: SessionRecord, version: u64) -> bool {
+        let mut state = lock(&self.state);
+        let is_newest = state.changes == changes;
+        if is_newest {
+            (state.record, state.version) = (record, version);
+        }
+        is_newest
+    }
+
+    /// Notes the other fields of a record that was read, unless they have changed meanwhile.
+    pub(super) fn set_read_fields(&self, changes: u64, push: Option<&Field>, refreshed: Option<&Field>) {
+        let mut state = lock(&self.state);
+        if state.changes == changes {
+            state.push = push.and_then(|field| Some((PushStream::parse(field)?, field.version)));
+        }
+        let refreshed = refreshed.and_then(|field| std::str::from_utf8(&field.value).ok()?.parse().ok());
+        state.refreshed_millis = state.refreshed_millis.max(refreshed.unwrap_or_default());
     }
 
     pub(super) fn push(&self) -> Option<PushStream> {
+        lock(&self.state).push.as_ref().map(|(push, _)| push.clone())
+    }
+
+    /// The stream with the version of its field.
+    pub(super) fn push_with_version(&self) -> Option<(PushStream, u64)> {
         lock(&self.state).push.clone()
     }
 
-    pub(super) fn set_push(&self, push: Option<PushStream>) {
-        lock(&self.state).push = push;
+    /// Notes the stream that this replica has written, or was told of.
+    pub(super) fn set_push(&self, push: PushStream, version: u64) {
+        let mut state = lock(&self.state);
+        state.push = Some((push, version));
+        state.changes += 1;
     }
 
-    /// Whether a quarter of the time to live has passed since it was last refreshed. The caller refreshes it then.
+    /// Whether a quarter of the time to live has passed since it was last set. The caller refreshes it then.
     pub(super) fn must_refresh(&self, ttl: Duration) -> bool {
-        let mut state = lock(&self.state);
-        let is_due = state.refreshed_at.elapsed() >= ttl / 4;
+        let (mut state, now) = (lock(&self.state), clock_millis());
+        let quarter = u64::try_from((ttl / 4).as_millis()).unwrap_or(u64::MAX);
+        let is_due = now.saturating_sub(state.refreshed_millis) >= quarter;
         if is_due {
-            state.refreshed_at = Instant::now();
+            state.refreshed_millis = now;
         }
         is_due
     }
+
+    /// Notes that the time to live was set now.
+    pub(super) fn note_refresh(&self) {
+        lock(&self.state).refreshed_millis = clock_millis();
+    }
+
+    /// Notes that the time to live could not be set.
+    pub(super) fn forget_refresh(&self) {
+        lock(&self.state).refreshed_millis = 0;
+    }
+}
+
+/// The value of the field that says when the time to live was last set.
+pub(super) fn refreshed_now() -> bytes::Bytes {
+    clock_millis().to_string().into()
+}
+
+/// The time since the epoch, as this process has measured it since it first asked.
+fn clock_millis() -> u64 {
+    static START: OnceLock<(u64, Instant)> = OnceLock::new();
+    let (millis, instant) = START.get_or_init(|| (now_millis(), Instant::now()));
+    millis.saturating_add(u64::try_from(instant.elapsed().as_millis()).unwrap_or_default())
 }
 
 pub(super) fn session_key(digest: &str) -> String {
@@ -255,6 +317,8 @@ pub(super) const SESSION_FIELD: &str = "session";
 pub(super) const PUSH_FIELD: &str = "push";
 /// The fields of replicas whose questions another one answers begin with this.
 pub(super) const MOVED_FIELDS: &str = "moved/";
+/// The field that says when the time to live of the record was last set, in milliseconds since the epoch.
+pub(super) const REFRESHED_FIELD: &str = "refreshed";
 /// The fields of requests begin with this.
 pub(super) const REQUEST_FIELDS: &str = "request/";
 /// The fields of subscriptions begin with this.

@@ -8,8 +8,8 @@ use super::named_session::{NamedSession, SessionIdHeader};
 use super::push_log::PushWaker;
 use super::sessions::{HttpSession, SessionId};
 use super::shared_session::{
-    MessageSubject, PUSH_FIELD, PushStream, RequestRecord, SESSION_FIELD, SessionRecord, SharedSession,
-    session_key,
+    MessageSubject, PUSH_FIELD, REFRESHED_FIELD, RequestRecord, SESSION_FIELD, SessionRecord, SharedSession,
+    refreshed_now, session_key,
 };
 use crate::error::Chain;
 use crate::replica::{Replica, ReplicaMessage, digest};
@@ -78,13 +78,17 @@ impl HttpState {
         subject: &MessageSubject,
     ) -> FoundSession {
         let Some(replica) = &self.replica else { return NamedSession::Unknown.into() };
-        let local = self.sessions.get(&id);
+        // The guard keeps the copy while the store is asked.
+        let local = self.sessions.acquire(&id, caller);
+        let changes =
+            local.as_ref().and_then(|local| local.shared.as_ref()).map_or(0, |shared| shared.changes());
         let name = match local.as_ref().and_then(|local| local.shared.as_ref()) {
             Some(shared) => shared.digest.clone(),
             None => digest(id.as_str().as_bytes()),
         };
         let (key, field) = (session_key(&name), subject.field());
-        let fields = [SESSION_FIELD, PUSH_FIELD, field.as_deref().unwrap_or(SESSION_FIELD)];
+        let mut fields = vec![SESSION_FIELD, PUSH_FIELD, REFRESHED_FIELD];
+        fields.extend(field.as_deref());
         let fields = match self.store.read(&key, &fields).await {
             Ok(fields) => fields.unwrap_or_default(),
             Err(error) => {
@@ -95,8 +99,8 @@ impl HttpState {
             }
         };
         let mut fields = fields.into_iter();
-        let (record, push, request) =
-            (fields.next().flatten(), fields.next().flatten(), fields.next().flatten());
+        let mut next_field = || fields.next().flatten();
+        let (record, push, refreshed, request) = (next_field(), next_field(), next_field(), next_field());
         let Some(record) = record else {
             // It was ended elsewhere, or has expired.
             if let Some(local) = local {
@@ -104,12 +108,14 @@ impl HttpState {
             }
             return NamedSession::Unknown.into();
         };
-        let session = match self.update_copy(replica, id, name, local, &record, caller) {
+        let local = local.as_deref().cloned();
+        let session = match self.update_copy(replica, id, name, local, (&record, changes), caller) {
             Ok(session) => session,
             Err(unusable) => return unusable.into(),
         };
         if let Some(shared) = &session.shared {
-            shared.set_push(push.as_ref().and_then(PushStream::parse));
+            shared.set_read_fields(changes, push.as_ref(), refreshed.as_ref());
+            self.leave_push_stream(&session);
         }
         self.refresh(&session);
         let (mut known, mut moved_to) = (None, None);
@@ -131,7 +137,7 @@ impl HttpState {
         id: SessionId,
         name: String,
         local: Option<Arc<HttpSession>>,
-        field: &Field,
+        (field, changes): (&Field, u64),
         caller: Option<&Principal>,
     ) -> Result<Arc<HttpSession>, NamedSession> {
         if let Some(local) = &local
@@ -150,8 +156,10 @@ impl HttpState {
         if let Some(local) = local
             && let Some(shared) = &local.shared
         {
-            local.connection.set_log_level(record.level);
-            shared.set_record(record, field.version);
+            let level = record.level;
+            if shared.set_read_record(changes, record, field.version) {
+                local.connection.set_log_level(level);
+            }
             return Ok(local);
         }
         let Ok(revision) = record.revision.parse() else { return Err(NamedSession::Unknown) };
@@ -203,22 +211,30 @@ impl HttpState {
         let record = SessionRecord::new(&connection).ok_or("the session has no revision")?;
         let name = digest(id.as_str().as_bytes());
         let key = session_key(&name);
-        let write = Write::Set {
-            key: &key,
-            field: SESSION_FIELD,
-            value: record.seal(replica, &key)?,
-            precondition: Precondition::FieldAbsent,
-            ttl: self.session_ttl(),
-        };
-        let committed = self.store.commit(&[write]).await?;
+        let ttl = self.session_ttl();
+        let set = |field, value, precondition| Write::Set { key: &key, field, value, precondition, ttl };
+        let writes = [
+            set(SESSION_FIELD, record.seal(replica, &key)?, Precondition::FieldAbsent),
+            set(REFRESHED_FIELD, refreshed_now(), Precondition::None),
+        ];
+        let committed = self.store.commit(&writes).await?;
         let committed = committed.map_err(|_| "the id of the session is in use")?;
         connection.set_push_active(false);
         let shared = SharedSession::new(name, record, committed.version);
+        shared.note_refresh();
         Ok(self.insert_shared(id, connection, permit, shared))
     }
 
-    /// Stores a change of the log level, if there is one.
+    /// Stores a change of the log level, if there is one. If that fails, the level of the record counts again.
     pub(super) async fn store_log_level(&self, session: &HttpSession) -> Result<(), StoreError> {
+        let stored = self.try_store_log_level(session).await;
+        if let (Err(_), Some(shared)) = (&stored, &session.shared) {
+            session.connection.set_log_level(shared.record().0.level);
+        }
+        stored
+    }
+
+    async fn try_store_log_level(&self, session: &HttpSession) -> Result<(), StoreError> {
         let (Some(replica), Some(shared)) = (&self.replica, &session.shared) else { return Ok(()) };
         let Some((_, _, level)) = session.connection.snapshot() else { return Ok(()) };
         let (mut record, mut version) = shared.record();
@@ -257,23 +273,64 @@ impl HttpState {
         Ok(())
     }
 
-    /// Refreshes the time to live of a session's record, if a quarter of it has passed.
-    pub(super) fn refresh(&self, session: &HttpSession) {
+    /// Refreshes the time to live of a session's record, if a quarter of it has passed. A session that has ended meanwhile is
+    /// dropped here.
+    pub(super) fn refresh(self: &Arc<Self>, session: &Arc<HttpSession>) {
         let (ttl, Some(shared)) = (self.session_ttl(), &session.shared) else { return };
         if !shared.must_refresh(ttl) {
             return;
         }
-        let (store, key) = (self.store.clone(), shared.key.clone());
-        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            runtime.spawn(async move { store.commit(&[Write::Touch { key: &key, ttl }]).await.map(drop) });
-        }
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (state, session) = (self.clone(), session.clone());
+        runtime.spawn(async move {
+            let Some(shared) = &session.shared else { return };
+            let write = Write::Set {
+                key: &shared.key,
+                field: REFRESHED_FIELD,
+                value: refreshed_now(),
+                precondition: Precondition::RecordExists,
+                ttl,
+            };
+            match state.store.commit(&[write]).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(_)) => drop(state.sessions.remove(&session)),
+                Err(_) => shared.forget_refresh(),
+            }
+        });
     }
 
     /// Refreshes the records of sessions whose streams or requests are open here.
-    pub(super) async fn refresh_active_sessions(&self) {
-        if !self.is_shared() {
-            return;
+    pub(super) fn refresh_active_sessions(self: &Arc<Self>) {
+        if self.is_shared() {
+            self.active_sessions().iter().for_each(|session| self.refresh(session));
+            self.http_sse_sessions.refresh(&self.store, self.session_ttl());
         }
+    }
+
+    /// Looks at the records of sessions in use again: messages about them may have been lost.
+    pub(super) async fn reread_active_sessions(self: &Arc<Self>) {
+        for session in self.active_sessions() {
+            self.reread_session(&session).await;
+        }
+    }
+
+    /// Looks at the record of a session again.
+    pub(super) async fn reread_session(&self, session: &HttpSession) {
+        let Some(shared) = &session.shared else { return };
+        let changes = shared.changes();
+        match self.store.read(&shared.key, &[SESSION_FIELD, PUSH_FIELD]).await {
+            Ok(Some(fields)) => {
+                let push = fields.into_iter().nth(1).flatten();
+                shared.set_read_fields(changes, push.as_ref(), None);
+                self.leave_push_stream(session);
+            }
+            Ok(None) => drop(self.sessions.remove(session)),
+            // The next request of the session tells.
+            Err(_) => {}
+        }
+    }
+
+    fn active_sessions(&self) -> Vec<Arc<HttpSession>> {
         let now = tokio::time::Instant::now();
         let mut active = Vec::new();
         self.sessions.for_each(|session| {
@@ -281,7 +338,6 @@ impl HttpState {
                 active.push(session.clone());
             }
         });
-        active.iter().for_each(|session| self.refresh(session));
-        self.http_sse_sessions.refresh(&self.store, self.session_ttl());
+        active
     }
 }
