@@ -175,6 +175,26 @@ async fn completion_long_after_its_call_reaches_the_client() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn long_outage_ends_a_stream_with_an_error() {
+    let cluster = cluster();
+    let (first, second) = (Unbound::new(&cluster), Unbound::new(&cluster));
+    let session = first.open_session(json!({})).await;
+    let mut stream = first.stream(Request::post(&call(1, "slow")).session(&session)).await;
+    let (progress, _) = stream.next().await.unwrap();
+    // The replica is alive and renews its lease, but its events are not stored.
+    first.faults.refuse(|operation| operation.appends());
+    cluster.let_go(1);
+    assert_eq!(stream.next().await, None);
+    drop(stream);
+    first.faults.connect();
+    let resume = Request::get_stream(&session).header("Last-Event-ID", &progress);
+    let mut resumed = second.stream(resume).await;
+    let (_, lost) = resumed.next().await.unwrap();
+    assert_eq!((&lost["id"], &lost["error"]["code"]), (&json!(1), &json!(-32603)), "{lost}");
+    assert_eq!(resumed.next().await, None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn http_sse_session_is_refreshed_while_its_stream_is_open() {
     let mut cluster = cluster();
     cluster.http = cluster.http.session_idle_timeout(30 * MINUTE);

@@ -18,7 +18,7 @@ use super::event_stream::{EventStream, encode_events, poll_append};
 use super::forwarding::SessionChange;
 use super::http_state::HttpState;
 use super::in_flight_record::{InFlightRecord, RegisterError};
-use super::log_writer::AppendFuture;
+use super::log_writer::{AppendError, AppendFuture, end_after_failure};
 use super::sessions::SessionGuard;
 use super::waiting_calls::HttpCallKeeper;
 use crate::server::ResponseWriter;
@@ -112,6 +112,8 @@ pub(super) struct Resumable {
     record: Option<InFlightRecord>,
     /// Whether the log was told that it has ended.
     log_ended: bool,
+    /// Whether the store has failed to take events for too long.
+    append_failed: bool,
     /// The id of the request, if other replicas must know it.
     request: Option<Id<'static>>,
     /// The change of the session that the request makes.
@@ -129,6 +131,7 @@ impl Resumable {
             pending_append: None,
             record: None,
             log_ended: false,
+            append_failed: false,
             request: None,
             change: None,
             keeper: None,
@@ -187,19 +190,35 @@ impl Resumable {
         events.text
     }
 
-    /// Ends the log of a request that gets no response. One that this process cuts off gets an error.
+    /// Ends the log of a request that gets no response. One that this process cuts off, or whose events could not be stored,
+    /// gets an error.
     fn end_log(&self, stream: &EventStream) -> Option<AppendFuture> {
+        let logs = &self.state.logs;
         match &self.request {
-            Some(id) if self.state.is_aborting() => {
-                let revision = self.session.revision.unwrap_or(Revision::NEWEST);
-                let error = RpcError::internal_with_message(CUT_OFF).to_error_object(revision);
-                let mut line = Vec::new();
-                write::error(&mut line, Some(id), revision.writes_null_id(), &error);
-                line.push(b'\n');
-                stream.append_messages(line, true, &self.state.logs).1
+            Some(id) if self.append_failed => {
+                let (target, line) = (stream.log_target(), self.error_line(id, NOT_STORED));
+                Some(Box::pin(end_after_failure(logs.clone(), target, stream.last_event(), line)))
             }
-            Some(_) | None => stream.end_log(&self.state.logs),
+            Some(id) if self.state.is_aborting() => {
+                stream.append_messages(self.error_line(id, CUT_OFF), true, logs).1
+            }
+            Some(_) | None => stream.end_log(logs),
         }
+    }
+
+    fn error_line(&self, id: &Id<'_>, message: &'static str) -> Vec<u8> {
+        let revision = self.session.revision.unwrap_or(Revision::NEWEST);
+        let error = RpcError::internal_with_message(message).to_error_object(revision);
+        let mut line = Vec::new();
+        write::error(&mut line, Some(id), revision.writes_null_id(), &error);
+        line.push(b'\n');
+        line
+    }
+
+    /// Notes that events could not be stored. The log belongs to another replica then, or is ended when the store heals.
+    fn note_append_error(&mut self, error: AppendError) {
+        self.log_ended = error == AppendError::TakenOver;
+        self.append_failed = error == AppendError::Unavailable;
     }
 
     /// Marks the stream as finished.
@@ -293,12 +312,11 @@ impl Exchange {
     }
 
     /// Drops the handler and its messages: nothing more can be sent.
-    pub(super) fn abort(&mut self) {
+    pub(super) fn abort(&mut self, error: AppendError) {
         self.handler = None;
         drop(self.output.take_outcome());
         if let Some(resumable) = &mut self.resumable {
-            // The log belongs to another replica, or cannot be written.
-            resumable.log_ended = true;
+            resumable.note_append_error(error);
         }
     }
 
@@ -401,10 +419,10 @@ impl Future for DetachedRequest {
         let mut was_polled = false;
         loop {
             if let Some(stream) = &this.resumable.stream
-                && ready!(poll_append(&mut this.resumable.pending_append, stream, cx)).is_err()
+                && let Err(error) = ready!(poll_append(&mut this.resumable.pending_append, stream, cx))
             {
                 this.handler = None;
-                this.resumable.log_ended = true;
+                this.resumable.note_append_error(error);
                 this.resumable.finish();
                 return Poll::Ready(());
             }
@@ -442,6 +460,10 @@ impl Future for DetachedRequest {
 /// The message of the error for a request that is cut off.
 const CUT_OFF: &str =
     "Internal error: the server was stopped while the request ran; the request may have run";
+
+/// The message of the error for a request whose events the store did not take.
+const NOT_STORED: &str =
+    "Internal error: the store of the server failed while the request ran; the request may have run";
 
 /// How long messages are held back at most.
 ///

@@ -179,6 +179,37 @@ impl SharedLog {
     }
 }
 
+/// Ends a log with an error after the store has failed for too long, as soon as it heals. Otherwise a client that resumes the
+/// stream would wait for ever.
+pub(super) async fn end_after_failure(
+    logs: Arc<EventLogs>,
+    target: LogTarget,
+    last_event: u64,
+    line: Vec<u8>,
+) -> Result<(), AppendError> {
+    let Some(replica) = logs.replica.clone() else { return Ok(()) };
+    let started = Instant::now();
+    let log = SharedLog { logs, replica, target };
+    loop {
+        // An append that failed may have happened.
+        match log.replica.store.read_log(&log.target.log_key, last_event).await {
+            Ok(Some(read)) if !read.ended && read.owner == log.replica.name() => {
+                let ended = log.append_part(read.last + 1, &line, 1, true).await;
+                if ended != Err(AppendError::Unavailable) {
+                    log.logs.wake_followers(&log.target.log_key);
+                    return ended;
+                }
+            }
+            Ok(_) => return Ok(()),
+            Err(_) => {}
+        }
+        if started.elapsed() >= END_GIVE_UP_AFTER {
+            return Err(AppendError::Unavailable);
+        }
+        tokio::time::sleep(LONGEST_WAIT).await;
+    }
+}
+
 /// Splits lines into parts of at most an eighth of the limits, with the number of lines of each. A store drops whole
 /// parts, so smaller ones keep more of the newest events.
 fn split_lines(lines: &Bytes, limits: LogLimits) -> Vec<(Bytes, u64)> {
@@ -203,3 +234,5 @@ const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
 /// How long a store may fail before the stream ends. Its handler waits meanwhile.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
+/// How long a store may fail before the end of a log is given up.
+const END_GIVE_UP_AFTER: Duration = Duration::from_secs(60 * 60);

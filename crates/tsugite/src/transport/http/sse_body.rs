@@ -69,9 +69,9 @@ impl SseBody for PostSseBody {
                 // An event is sent only after it was stored.
                 match poll_append(&mut resumable.pending_append, &stream, cx) {
                     Poll::Ready(Ok(())) => {}
-                    Poll::Ready(Err(_)) => {
+                    Poll::Ready(Err(error)) => {
                         self.buffered = None;
-                        self.exchange.abort();
+                        self.exchange.abort(error);
                         return Poll::Ready(None);
                     }
                     Poll::Pending => return self.keep_alive.poll(cx).map(Some),
