@@ -251,9 +251,13 @@ impl ChangeFeed {
         }
     }
 
-    /// Announces all lists, because changes at other replicas may have been missed.
-    pub(crate) fn notify_missed_changes(&self) {
+    /// Announces all lists and all resources with subscriptions, because changes at other replicas may have been missed.
+    pub(crate) fn notify_missed_changes(&self, shared: &ServerShared) {
         self.notify_list_changed_locally(&ListKind::ALL);
+        for listener in self.live_listeners() {
+            let uris: Vec<_> = listener.uris().uris.iter().cloned().collect();
+            uris.iter().for_each(|uri| listener.resource_updated(shared, uri));
+        }
     }
 
     /// Applies a change that another replica announced.

@@ -243,7 +243,7 @@ impl ServerShared {
                 let shared = shared.upgrade()?;
                 match received {
                     ReceivedMessage::Message(message) => shared.feed.receive_message(&shared, message),
-                    ReceivedMessage::Missed => shared.feed.notify_missed_changes(),
+                    ReceivedMessage::Missed => shared.feed.notify_missed_changes(&shared),
                 }
                 Some(Box::pin(std::future::ready(())))
             });

@@ -161,3 +161,94 @@ async fn message_whose_confirmation_is_lost_is_sent_once() {
     }
     assert_eq!(completed, [visits[0].id(), visits[1].id()]);
 }
+
+#[tokio::test]
+async fn missed_changes_are_announced() {
+    let cluster = Cluster::with_long_leases();
+    let [first, second, _] = cluster.start_three().await;
+    let session = open_session(&first.at, "2025-11-25", json!({})).await;
+    let mut stream = first.get_stream(&session).await;
+    assert_eq!(first.post(&session, &subscribe(1, PAGE)).await.status, 200);
+    first.faults.miss_messages();
+    second.server.notify_resource_updated(PAGE);
+    let mut methods = Vec::new();
+    for _ in 0..3 {
+        methods.push(next(&mut stream).await.unwrap()["method"].as_str().unwrap().to_owned());
+    }
+    methods.sort();
+    let expected = ["resources/list_changed", "resources/updated", "tools/list_changed"];
+    assert_eq!(methods, expected.map(|method| format!("notifications/{method}")));
+}
+
+#[tokio::test]
+async fn missed_takeover_ends_the_old_stream() {
+    let cluster = Cluster::with_long_leases();
+    let [first, second, _] = cluster.start_three().await;
+    let session = open_session(&first.at, "2025-11-25", json!({})).await;
+    let mut old = first.get_stream(&session).await;
+    first.faults.miss_messages();
+    let mut stream = second.get_stream(&session).await;
+    // The old stream may still get the changes that it could have missed.
+    while next(&mut old).await.is_some() {}
+    second.server.notify_resource_updated(PAGE);
+    second.server.change(|changes| changes.disable(ListKind::Tool, "slow"));
+    assert!(next(&mut stream).await.is_some());
+}
+
+/// Completes a URL elicitation that a replica began, and waits until that is stored.
+async fn complete(cluster: &Cluster, replica: &Replica, session: &str, id: usize) -> String {
+    assert_eq!(replica.post(session, &call(id, "login")).await.error_code(), Some(-32042));
+    let visit = cluster.stage.visits.lock().unwrap().last().unwrap().clone();
+    let commits = replica.faults.seen().commits;
+    assert!(visit.complete());
+    within(replica.faults.wait_for(|seen| seen.commits > commits)).await;
+    visit.id().to_owned()
+}
+
+async fn completed(stream: &mut Connection) -> String {
+    next(stream).await.unwrap()["params"]["elicitationId"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn new_stream_does_not_repeat_what_the_old_one_sent() {
+    let cluster = Cluster::with_long_leases();
+    let [first, second, third] = cluster.start_three().await;
+    let session = open_session(&first.at, "2025-11-25", json!({"elicitation": {"url": {}}})).await;
+    let mut old = first.get_stream(&session).await;
+    let one = complete(&cluster, &third, &session, 1).await;
+    assert_eq!(completed(&mut old).await, one);
+    let commits = first.faults.seen().commits;
+    // At the same replica, while the old stream is open.
+    let mut stream = first.get_stream(&session).await;
+    let two = complete(&cluster, &third, &session, 2).await;
+    assert_eq!(completed(&mut stream).await, two);
+    // At another one, after the end of the stream was noted.
+    drop(stream);
+    within(first.faults.wait_for(|seen| seen.commits > commits + 1)).await;
+    let mut stream = second.get_stream(&session).await;
+    let three = complete(&cluster, &third, &session, 3).await;
+    assert_eq!(completed(&mut stream).await, three);
+    // And after the replica has stopped.
+    second.at.stop().await.unwrap();
+    let mut stream = third.get_stream(&session).await;
+    let four = complete(&cluster, &third, &session, 4).await;
+    assert_eq!(completed(&mut stream).await, four);
+}
+
+#[tokio::test]
+async fn get_stream_begins_with_the_messages_that_are_kept() {
+    let mut cluster = Cluster::with_long_leases();
+    cluster.http = cluster.http.max_log_events(8);
+    let [first, second, _] = cluster.start_three().await;
+    let session = open_session(&first.at, "2025-11-25", json!({"elicitation": {"url": {}}})).await;
+    let mut ids = Vec::new();
+    for id in 0..20 {
+        ids.push(complete(&cluster, &first, &session, id).await);
+    }
+    let mut stream = second.get_stream(&session).await;
+    for id in &ids[12..] {
+        assert_eq!(completed(&mut stream).await, *id);
+    }
+    let next = complete(&cluster, &first, &session, 20).await;
+    assert_eq!(completed(&mut stream).await, next);
+}

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tsugite::store::{
     Committed, Conflict, Field, LogRead, MemoryStore, Position, Received, SpendLimit, Store, StoreFuture,
     StoreResult, StoreScope, Write,
@@ -48,6 +48,10 @@ pub(super) struct Faults {
     refused: Mutex<Option<Predicate>>,
     unconfirmed: Mutex<Option<Predicate>>,
     drops_messages: Mutex<bool>,
+    /// Whether received messages are lost, with notice.
+    misses_messages: Mutex<bool>,
+    /// If present, reads of records wait for a permit.
+    gate: Mutex<Option<Arc<Semaphore>>>,
     /// All keys, fields, values and messages that were written.
     written: Mutex<Vec<Vec<u8>>>,
     times_to_live: Mutex<Vec<Duration>>,
@@ -92,6 +96,18 @@ impl Faults {
     /// Loses the messages of this replica from now on.
     pub(super) fn drop_messages(&self) {
         *self.drops_messages.lock().unwrap() = true;
+    }
+
+    /// Loses the messages that this replica receives next, with the notice that some are lost.
+    pub(super) fn miss_messages(&self) {
+        *self.misses_messages.lock().unwrap() = true;
+    }
+
+    /// Lets reads of records wait until the returned semaphore has permits.
+    pub(super) fn stall_reads(&self) -> Arc<Semaphore> {
+        let gate = Arc::new(Semaphore::new(0));
+        *self.gate.lock().unwrap() = Some(gate.clone());
+        gate
     }
 
     pub(super) fn seen(&self) -> Seen {
@@ -174,6 +190,8 @@ impl ReplicaStore {
             refused: Mutex::default(),
             unconfirmed: Mutex::default(),
             drops_messages: Mutex::default(),
+            misses_messages: Mutex::default(),
+            gate: Mutex::default(),
             written: Mutex::default(),
             times_to_live: Mutex::default(),
         };
@@ -202,7 +220,12 @@ impl Store for ReplicaStore {
     }
 
     fn read(&self, key: &str, fields: &[&str]) -> StoreResult<Option<Vec<Option<Field>>>> {
-        self.run(&Operation::Read, || self.store.read(key, fields))
+        let read = self.run(&Operation::Read, || self.store.read(key, fields));
+        let Some(gate) = self.faults.gate.lock().unwrap().clone() else { return read };
+        StoreFuture::pending(async move {
+            drop(gate.acquire().await);
+            read.await
+        })
     }
 
     fn list(&self, key: &str, after: &str, max: usize) -> StoreResult<Vec<(String, Field)>> {
@@ -236,14 +259,19 @@ impl Store for ReplicaStore {
         if let Err(refused) = self.faults.check(&Operation::Other) {
             return StoreFuture::Ready(Err(refused.into()));
         }
-        let (received, mut cut_off) =
-            (self.store.receive(replica, position), self.faults.cut_off.subscribe());
+        let (received, faults) = (self.store.receive(replica, position), self.faults.clone());
         StoreFuture::pending(async move {
-            tokio::select! {
+            let mut cut_off = faults.cut_off.subscribe();
+            let mut received = tokio::select! {
                 biased;
-                _ = cut_off.wait_for(|cut_off| *cut_off) => Err("the store is cut off".into()),
-                received = received => received,
+                _ = cut_off.wait_for(|cut_off| *cut_off) => return Err("the store is cut off".into()),
+                received = received => received?,
+            };
+            if !received.messages.is_empty() && std::mem::take(&mut *faults.misses_messages.lock().unwrap()) {
+                received.messages.clear();
+                received.missed = true;
             }
+            Ok(received)
         })
     }
 

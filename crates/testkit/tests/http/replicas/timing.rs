@@ -163,6 +163,24 @@ async fn idle_copies_are_dropped() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn copy_in_use_is_kept_while_the_store_is_slow() {
+    let cluster = cluster();
+    let replica = Arc::new(Unbound::new(&cluster));
+    let session = replica.open_session(json!({})).await;
+    pass(MINUTE / 2).await;
+    let gate = replica.faults.stall_reads();
+    let reads = replica.faults.seen().reads;
+    let status = tokio::spawn({
+        let (replica, session) = (replica.clone(), session.clone());
+        async move { replica.list_status(&session).await }
+    });
+    replica.faults.wait_for(|seen| seen.reads > reads).await;
+    pass(3 * MINUTE).await;
+    gate.add_permits(1_000);
+    assert_eq!(status.await.unwrap(), 200);
+}
+
+#[tokio::test(start_paused = true)]
 async fn completion_long_after_its_call_reaches_the_client() {
     let cluster = cluster();
     let (first, second) = (Unbound::new(&cluster), Unbound::new(&cluster));

@@ -1,7 +1,7 @@
 //! The logs of event streams: where they are stored, their limits, and the readers that wait for new events.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
@@ -29,6 +29,8 @@ pub(super) struct EventLogs {
 pub(super) struct Follower {
     changed: Notify,
     ended: AtomicBool,
+    /// The number of the last event that it sent.
+    sent: AtomicU64,
 }
 
 impl Follower {
@@ -40,6 +42,11 @@ impl Follower {
     /// Whether another reader has taken its place.
     pub(super) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Acquire)
+    }
+
+    /// Notes the number of the last event that it sent.
+    pub(super) fn note_sent(&self, event: u64) {
+        self.sent.store(event, Ordering::Release);
     }
 
     fn end(&self) {
@@ -77,6 +84,12 @@ impl EventLogs {
             before.upgrade().inspect(|before| before.end());
         }
         follower
+    }
+
+    /// The number of the last event that the reader in this process has sent.
+    pub(super) fn last_sent(&self, log: &str) -> u64 {
+        let reader = lock(&self.followers).get(log).and_then(Weak::upgrade);
+        reader.map_or(0, |reader| reader.sent.load(Ordering::Acquire))
     }
 
     /// Ends the reader of a log in this process: another replica has one.

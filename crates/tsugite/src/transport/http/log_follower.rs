@@ -56,6 +56,8 @@ pub(super) struct LogFollower {
     pub(super) session: SessionGuard,
     pub(super) stream: u128,
     pub(super) after: u64,
+    /// Whether events that are no longer kept may be left out at the beginning: the client has not named one.
+    pub(super) may_skip: bool,
     pub(super) revision: Revision,
 }
 
@@ -76,7 +78,7 @@ impl LogFollower {
 
     async fn follow(mut self, follower: Arc<Follower>, events: mpsc::Sender<Bytes>) {
         let log = self.log();
-        let mut failing_since: Option<Instant> = None;
+        let (mut failing_since, mut noted_at) = (None, Instant::now());
         loop {
             let mut wait = LONGEST_WAIT;
             match self.state.store.read_log(&log, self.after).await {
@@ -104,18 +106,19 @@ impl LogFollower {
                     }
                 }
             }
+            follower.note_sent(self.after);
             tokio::select! {
                 () = follower.changed() => {}
-                () = tokio::time::sleep(wait) => {
-                    if self.stream == PUSH_STREAM {
-                        self.state.note_delivered(&self.session, self.after).await;
-                    }
-                }
+                () = tokio::time::sleep(wait) => {}
                 () = self.session.connection.closed() => break,
                 () = events.closed() => break,
             }
             if follower.has_ended() || self.must_end() {
                 break;
+            }
+            if self.stream == PUSH_STREAM && noted_at.elapsed() >= LONGEST_WAIT {
+                noted_at = Instant::now();
+                self.state.note_delivered(&self.session, self.after).await;
             }
         }
         if self.stream == PUSH_STREAM && !follower.has_ended() {
@@ -137,9 +140,10 @@ impl LogFollower {
         events: &mpsc::Sender<Bytes>,
     ) -> Result<Progress, StoreError> {
         // Events that the client needs are no longer there.
-        if read.trimmed {
+        if read.trimmed && !self.may_skip {
             return Ok(Progress::Ended);
         }
+        self.may_skip = false;
         let Some(batches) = open_batches(&self.replica, log, &read.batches) else {
             return Ok(Progress::Ended);
         };

@@ -27,14 +27,16 @@ pub(super) async fn open_stream(
         Ok(open) => open,
         Err(error) => return StatusError::from(error).into(),
     };
+    let sent = state.logs.last_sent(&log_key(session.log_name(), PUSH_STREAM));
     let after = match state.take_push_stream(&session).await {
-        Ok(after) => after,
+        Ok(delivered) => delivered.max(sent),
         Err(error) => return store_unavailable(&*error),
     };
     let primed =
         revision.primes_streams().then(|| priming_event(PUSH_STREAM, after, state.http.retry_interval));
     let (state, replica) = (state.clone(), replica.clone());
-    let follower = LogFollower { state, replica, session, stream: PUSH_STREAM, after, revision };
+    let follower =
+        LogFollower { state, replica, session, stream: PUSH_STREAM, after, may_skip: true, revision };
     sse(HttpBody::sse(follower.start(primed, open)))
 }
 
@@ -73,8 +75,8 @@ pub(super) async fn resume(
         follower_before = local.other_reader.set(None);
     }
     let primed = revision.primes_streams().then(|| priming_event(stream, after, state.http.retry_interval));
-    let follower =
-        LogFollower { state: state.clone(), replica: replica.clone(), session, stream, after, revision };
+    let (state, replica) = (state.clone(), replica.clone());
+    let follower = LogFollower { state, replica, session, stream, after, may_skip: false, revision };
     let told = follower_before.as_deref().unwrap_or(&owner);
     if stream != PUSH_STREAM
         && let Err(error) = follower.announce(told).await

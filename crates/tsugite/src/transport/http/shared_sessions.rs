@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::http_state::HttpState;
 use super::maybe_ready::MaybeReady;
 use super::named_session::{NamedSession, SessionIdHeader};
-use super::push_log::PushWaker;
+use super::push_log::{PushWaker, push_log_key};
 use super::sessions::{HttpSession, SessionId};
 use super::shared_session::{
     MessageSubject, PUSH_FIELD, REFRESHED_FIELD, RequestRecord, SESSION_FIELD, SessionRecord, SharedSession,
@@ -265,7 +265,8 @@ impl HttpState {
     pub(super) async fn end_session(&self, session: &HttpSession) -> Result<(), StoreError> {
         if let (Some(replica), Some(shared)) = (&self.replica, &session.shared) {
             let ended = ReplicaMessage::SessionEnded { session: shared.digest.clone() };
-            let mut writes = vec![Write::Delete { key: &shared.key }];
+            let log = push_log_key(&shared.digest);
+            let mut writes = vec![Write::Delete { key: &shared.key }, Write::DeleteLog { log: &log }];
             writes.extend(replica.send(Recipient::All, &ended));
             drop(self.store.commit(&writes).await?);
         }
