@@ -104,7 +104,7 @@ async fn update_before_the_get_stream_is_not_lost() {
 }
 
 #[tokio::test]
-async fn late_end_of_an_old_stream_does_not_end_the_new_one() {
+async fn late_end_of_an_old_stream_keeps_the_new() {
     let cluster = Cluster::with_long_leases();
     let [first, second, third] = cluster.start_three().await;
     let session = open_session(&first.at, "2025-11-25", json!({})).await;
