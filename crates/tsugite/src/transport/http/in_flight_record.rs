@@ -68,8 +68,10 @@ impl InFlightRecord {
                         remove(replica, key, field, current.version);
                         return Err(RegisterError::Cancelled);
                     }
-                    Some(RequestRecord::Running { replica: owner, .. })
-                        if owner != replica.name() && !replica.is_dead(&owner).await.unwrap_or(false) =>
+                    // A call that waits is continued, by whichever replica.
+                    Some(RequestRecord::Running { replica: owner, waiting, .. })
+                        if waiting
+                            || owner != replica.name() && !replica.is_dead(&owner).await.unwrap_or(false) =>
                     {
                         return Err(RegisterError::DuplicateId);
                     }
