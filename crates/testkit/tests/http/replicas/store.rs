@@ -229,7 +229,9 @@ impl Store for ReplicaStore {
     }
 
     fn list(&self, key: &str, after: &str, max: usize) -> StoreResult<Vec<(String, Field)>> {
-        self.run(&Operation::List, || self.store.list(key, after, max))
+        // What replicas look for in the background costs no request anything.
+        let operation = if key.starts_with("session/") { Operation::List } else { Operation::Other };
+        self.run(&operation, || self.store.list(key, after, max))
     }
 
     fn commit(&self, writes: &[Write<'_>]) -> StoreResult<Result<Committed, Conflict>> {
