@@ -25,7 +25,7 @@ async fn replica(store: &Arc<MemoryStore>, limit: u32) -> TestServer {
     let server = Server::new("shop", "1")
         .tool(pay)
         .layer(RateLimit::new(limit, Duration::from_secs(3_600)).shared())
-        .seal_keys(SealKey::new([7; 32]), [])
+        .seal_keys(SealKey::new([7; 32]))
         .store(store.clone());
     TestServer::start(&server).await
 }

@@ -145,7 +145,7 @@ impl Stage {
             .tool(refused)
             .tool(order)
             .tool(tied)
-            .seal_keys(SealKey::new([7; 32]), [])
+            .seal_keys(SealKey::new([7; 32]))
             .replica_lease(Duration::from_millis(200))
             .store(link);
         Replica { server: TestServer::start(&server).await, is_cut }

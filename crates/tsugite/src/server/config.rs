@@ -17,7 +17,7 @@ use super::principal::Principal;
 use super::state::StateMap;
 use super::visibility::{ItemInfo, VisibilityRule};
 use super::{Server, ServerShared};
-use crate::shared::seal::{KeyRing, LazyKeyRing, SealKey};
+use crate::shared::seal::{LazyKeyRing, SealKeys};
 use crate::shared::settings_slot::SettingsSlot;
 use crate::shared::validate::{CompileFn, Validator};
 use crate::store::{MemoryStore, Store};
@@ -329,10 +329,20 @@ impl Server {
 
     /// Sets the keys that seal state carried by clients: the newest seals, all of them open. Replicas need the same keys; a
     /// rotated key stays until the state it sealed has expired. Default: a random key per server.
+    ///
+    /// ```no_run
+    /// use tsugite::prelude::*;
+    /// use tsugite::server::SealKeys;
+    ///
+    /// # fn main() -> Result<(), tsugite::server::SealKeysError> {
+    /// let server = Server::new("notes", "1.0.0").seal_keys(SealKeys::from_env("NOTES_SEAL_KEYS")?);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
-    pub fn seal_keys(self, newest: SealKey, older: impl IntoIterator<Item = SealKey>) -> Self {
-        let ring = KeyRing::new(newest, older.into_iter().collect());
-        self.configure(|config| config.key_ring = Arc::new(LazyKeyRing::from_ring(ring)))
+    pub fn seal_keys(self, keys: impl Into<SealKeys>) -> Self {
+        let keys = LazyKeyRing::from_keys(keys.into());
+        self.configure(|config| config.key_ring = Arc::new(keys))
     }
 
     /// Sets how long a call that returned `input_required` can be resumed (2026-07-28). Default: 1 hour.

@@ -128,7 +128,8 @@ use registry::Registry;
 
 use crate::replica::{ReceivedMessage, Replica};
 use crate::shared::log;
-pub use crate::shared::seal::{SealKey, SealKeyError};
+pub use crate::shared::seal::{SealKey, SealKeyError, SealKeys};
+pub use crate::shared::seal_keys::SealKeysError;
 use crate::store::StoreScope;
 
 /// A server with its tools, resources and prompts. Cheap to clone; clones are the same server, also while it is served.

@@ -6,6 +6,7 @@
 //! - `panic`: turns a panic of a future into an error.
 //! - `principal`: the authenticated caller.
 //! - `seal`: seals state that clients carry or a store holds.
+//! - `seal_keys`: reads seal keys from text.
 //! - `settings_slot`: settings a server keeps for a transport.
 //! - `validate`: checks JSON against a JSON Schema.
 //! - `in_process`: a server in the same process, as the client sees it.
@@ -29,5 +30,6 @@ pub(crate) mod outbound_queue;
 pub(crate) mod panic;
 pub(crate) mod principal;
 pub(crate) mod seal;
+pub(crate) mod seal_keys;
 pub(crate) mod settings_slot;
 pub(crate) mod validate;

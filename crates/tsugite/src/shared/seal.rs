@@ -87,13 +87,13 @@ impl std::error::Error for SealKeyError {}
 /// The keys of a server: the configured ones, or a random one created on first use.
 #[derive(Debug, Default)]
 pub(crate) struct LazyKeyRing {
-    ring: OnceLock<Option<KeyRing>>,
+    ring: OnceLock<Option<SealKeys>>,
     is_configured: bool,
 }
 
 impl LazyKeyRing {
-    pub(crate) fn from_ring(ring: KeyRing) -> Self {
-        Self { ring: OnceLock::from(Some(ring)), is_configured: true }
+    pub(crate) fn from_keys(keys: SealKeys) -> Self {
+        Self { ring: OnceLock::from(Some(keys)), is_configured: true }
     }
 
     /// Whether keys were configured.
@@ -102,8 +102,8 @@ impl LazyKeyRing {
     }
 
     /// Fails if the operating system provides no random bytes.
-    pub(crate) fn ring(&self) -> Result<&KeyRing, SealError> {
-        let made = || SealKey::random().ok().map(|key| KeyRing::new(key, Vec::new()));
+    pub(crate) fn ring(&self) -> Result<&SealKeys, SealError> {
+        let made = || SealKey::random().ok().map(SealKeys::new);
         self.ring.get_or_init(made).as_ref().ok_or(SealError::NoRandomness)
     }
 }
@@ -114,16 +114,24 @@ pub(crate) fn random_id() -> Option<String> {
     Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// The current key, and older keys that still open text.
+/// The keys of a server: the newest one seals, and all of them open.
 #[derive(Debug, Clone)]
-pub(crate) struct KeyRing {
+pub struct SealKeys {
     newest: SealKey,
     older: Vec<SealKey>,
 }
 
-impl KeyRing {
-    pub(crate) fn new(newest: SealKey, older: Vec<SealKey>) -> Self {
-        Self { newest, older }
+impl SealKeys {
+    /// A key that seals and opens.
+    pub fn new(newest: SealKey) -> Self {
+        Self { newest, older: Vec::new() }
+    }
+
+    /// Adds a key that opens only.
+    #[must_use]
+    pub fn older(mut self, key: SealKey) -> Self {
+        self.older.push(key);
+        self
     }
 
     /// Seals `plain` until `expires`. It opens only with the same parts in `bound_to`.
@@ -136,7 +144,7 @@ impl KeyRing {
         self.seal_bytes(plain, bound_to, expires).map(|sealed| base64::encode_url(&sealed))
     }
 
-    /// Seals `plain` as bytes; see [`KeyRing::seal`].
+    /// Seals `plain` as bytes; see [`SealKeys::seal`].
     pub(crate) fn seal_bytes(
         &self,
         plain: &[u8],
@@ -181,7 +189,7 @@ impl KeyRing {
         self.recognize_bytes(base64::decode_url(sealed).ok_or(SealError::Malformed)?)
     }
 
-    /// Opens sealed bytes; see [`KeyRing::open`].
+    /// Opens sealed bytes; see [`SealKeys::open`].
     pub(crate) fn open_bytes(
         &self,
         sealed: Vec<u8>,
@@ -201,6 +209,12 @@ impl KeyRing {
         let mut keys = std::iter::once(&self.newest).chain(&self.older);
         let key = keys.find(|key| key.id == [a, b, c, d]).ok_or(SealError::UnknownKey)?;
         Ok(SealedText { key, bytes })
+    }
+}
+
+impl From<SealKey> for SealKeys {
+    fn from(key: SealKey) -> Self {
+        Self::new(key)
     }
 }
 
@@ -304,19 +318,19 @@ mod tests {
     const BOUND: &[&[u8]] = &[b"alice", b"tools/call", b"add"];
     const MAX_LEN: usize = 4096;
 
-    fn ring(seed: u8) -> KeyRing {
-        KeyRing::new(SealKey::new([seed; 32]), Vec::new())
+    fn ring(seed: u8) -> SealKeys {
+        SealKeys::new(SealKey::new([seed; 32]))
     }
 
     fn at(seconds: u64) -> SystemTime {
         UNIX_EPOCH + Duration::from_secs(1_800_000_000 + seconds)
     }
 
-    fn seal(ring: &KeyRing) -> String {
+    fn seal(ring: &SealKeys) -> String {
         ring.seal(PLAIN, BOUND, at(60)).unwrap()
     }
 
-    fn open(ring: &KeyRing, sealed: &str) -> Result<Vec<u8>, SealError> {
+    fn open(ring: &SealKeys, sealed: &str) -> Result<Vec<u8>, SealError> {
         ring.open(sealed, BOUND, at(0), MAX_LEN)
     }
 
@@ -416,7 +430,8 @@ mod tests {
         // M-12
         let sealed = seal(&ring(1));
         assert_eq!(open(&ring(2), &sealed), Err(SealError::UnknownKey));
-        let rotated = KeyRing::new(SealKey::new([2; 32]), vec![SealKey::new([3; 32]), SealKey::new([1; 32])]);
+        let rotated =
+            SealKeys::new(SealKey::new([2; 32])).older(SealKey::new([3; 32])).older(SealKey::new([1; 32]));
         assert_eq!(open(&rotated, &sealed).as_deref(), Ok(PLAIN));
         assert_eq!(open(&ring(2), &seal(&rotated)).as_deref(), Ok(PLAIN));
         assert_eq!(open(&ring(1), &seal(&rotated)), Err(SealError::UnknownKey));
@@ -440,8 +455,8 @@ mod tests {
         assert!(equal.count() < 16);
         assert!(!one.windows(5).any(|part| PLAIN.windows(5).any(|plain| plain == part)));
         let key = SealKey::derive(b"correct horse battery staple, twice").unwrap();
-        let shown = format!("{key:?} {:?}", KeyRing::new(key.clone(), vec![key.clone()]));
-        assert_eq!(shown, "SealKey KeyRing { newest: SealKey, older: [SealKey] }");
+        let shown = format!("{key:?} {:?}", SealKeys::new(key.clone()).older(key.clone()));
+        assert_eq!(shown, "SealKey SealKeys { newest: SealKey, older: [SealKey] }");
     }
 
     #[test]
@@ -449,9 +464,9 @@ mod tests {
         assert_ne!(SealKey::random().unwrap().id, SealKey::random().unwrap().id);
         assert_eq!(SealKey::derive(&[7; 31]).unwrap_err(), SealKeyError::ShortSecret);
         let (one, other) = (SealKey::derive(&[7; 32]).unwrap(), SealKey::derive(&[7; 33]).unwrap());
-        let sealed = seal(&KeyRing::new(one.clone(), Vec::new()));
-        assert_eq!(open(&KeyRing::new(one, Vec::new()), &sealed).as_deref(), Ok(PLAIN));
-        assert!(open(&KeyRing::new(other, Vec::new()), &sealed).is_err());
+        let sealed = seal(&SealKeys::new(one.clone()));
+        assert_eq!(open(&SealKeys::new(one), &sealed).as_deref(), Ok(PLAIN));
+        assert!(open(&SealKeys::new(other), &sealed).is_err());
         assert!(open(&ring(7), &sealed).is_err());
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tsugite::prelude::*;
-use tsugite::server::SealKey;
+use tsugite::server::{SealKey, SealKeys};
 use tsugite_testkit::http::{Request, Response};
 
 use super::guard::{Guarded, by};
@@ -178,9 +178,9 @@ async fn undeclared_capabilities_are_not_requested() {
 async fn sealing_key_may_rotate_during_elicitation() {
     // M-12
     let (old, new) = (|| SealKey::new([1; 32]), || SealKey::new([2; 32]));
-    let before = Guarded::start(&server().seal_keys(old(), [])).await;
-    let during = Guarded::start(&server().seal_keys(new(), [old()])).await;
-    let after = Guarded::start(&server().seal_keys(new(), [])).await;
+    let before = Guarded::start(&server().seal_keys(old())).await;
+    let during = Guarded::start(&server().seal_keys(SealKeys::new(new()).older(old()))).await;
+    let after = Guarded::start(&server().seal_keys(new())).await;
     let first = state(&before.send(asks("delete", "/a", None, None)).await);
     let second = state(&during.send(asks("delete", "/a", None, None)).await);
     let send = |sealed: &str| asks("delete", "/a", Some(sealed), sure());

@@ -32,7 +32,7 @@ async fn replicas(go: &Arc<Notify>) -> [(Server, TestServer); 2] {
                 "done"
             }
         });
-        Server::new("s", "1").tool(greet).tool(slow).store(store.clone()).seal_keys(SealKey::new([7; 32]), [])
+        Server::new("s", "1").tool(greet).tool(slow).store(store.clone()).seal_keys(SealKey::new([7; 32]))
     };
     let (first, second) = (one(), one());
     let (at_first, at_second) = (TestServer::start(&first).await, TestServer::start(&second).await);

@@ -156,7 +156,7 @@ impl Cluster {
             .resource(page("test://secret-page"))
             .resource(page("test://other"))
             .store(store)
-            .seal_keys(SealKey::new([7; 32]), [])
+            .seal_keys(SealKey::new([7; 32]))
             .replica_lease(self.lease)
             .http(self.http.clone());
         (server, faults)

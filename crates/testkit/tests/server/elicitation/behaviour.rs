@@ -12,7 +12,7 @@ use tsugite::protocol::Role;
 use tsugite::protocol::content::SamplingBlock;
 use tsugite::protocol::form::FormSchema;
 use tsugite::protocol::sampling::{CreateMessageParams, SamplingMessage};
-use tsugite::server::{FieldValue, FormField, SealKey};
+use tsugite::server::{FieldValue, FormField, SealKey, SealKeys};
 use tsugite_testkit::raw_client::RawClient;
 
 const STATELESS: Revision = Revision::NEWEST;
@@ -176,7 +176,7 @@ async fn state_is_bound_to_its_request_and_caller() {
     let (server, _) = delete();
     let other =
         Tool::new("other").handler(|cx: Context| async move { cx.ask::<Confirm>("?").await.map(|_| "done") });
-    let server = server.tool(other).seal_keys(key.clone(), []);
+    let server = server.tool(other).seal_keys(key.clone());
     let mut ada = RawClient::connect_as(&server, Principal::new("ada"), STATELESS, elicits()).await;
     let call = json!({"name": "delete", "arguments": {"path": "/tmp/x", "more": 1}});
     let asked = ada.request_once("tools/call", call.clone()).await;
@@ -218,7 +218,7 @@ async fn state_is_bound_to_its_request_and_caller() {
     assert_eq!(refused["error"]["code"], -32602, "anonymous: {refused}");
     // A key that was rotated out still opens, another server's does not.
     let (replica, _) = delete();
-    let replica = replica.seal_keys(SealKey::new([8; 32]), [key]);
+    let replica = replica.seal_keys(SealKeys::new(SealKey::new([8; 32])).older(key));
     let mut ada = RawClient::connect_as(&replica, Principal::new("ada"), STATELESS, elicits()).await;
     assert_eq!(text(&ada.request_once("tools/call", again(&call, json!(state))).await), "deleted /tmp/x");
     let (stranger, _) = delete();
