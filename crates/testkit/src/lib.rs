@@ -6,6 +6,7 @@ pub mod fixture;
 pub mod http;
 pub mod log;
 pub mod raw_client;
+pub mod replicas;
 pub mod spec_schema;
 pub mod transcript;
 
