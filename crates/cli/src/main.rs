@@ -30,6 +30,7 @@ mod serve_options;
 mod server_requests;
 mod shell;
 mod signals;
+mod state;
 mod state_dir;
 mod suggest;
 mod targets;

@@ -1,7 +1,7 @@
-//! Files for their owner alone, and whether a file may be executed, by platform.
+//! Files for their owner alone, and who may read or execute a file, by platform.
 
 #[cfg(unix)]
 mod unix;
 
 #[cfg(unix)]
-pub(crate) use unix::{create_private_dir, is_executable, make_private, open_private};
+pub(crate) use unix::{create_private_dir, is_executable, is_private, make_private, open_private};

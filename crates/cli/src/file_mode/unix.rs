@@ -25,4 +25,9 @@ pub(crate) fn is_executable(metadata: &Metadata) -> bool {
     metadata.permissions().mode() & 0o111 != 0
 }
 
+/// Whether only its owner may read and write a file.
+pub(crate) fn is_private(metadata: &Metadata) -> bool {
+    metadata.permissions().mode() & 0o077 == 0
+}
+
 const PRIVATE_FILE: u32 = 0o600;

@@ -7,6 +7,7 @@ use crate::connection;
 use crate::error::Result;
 use crate::options::{CALL_TIMEOUT_HELP, CommonOptions};
 use crate::serve_options::{HttpOptions, ServeOptions};
+use crate::state;
 use crate::targets::{self, Target};
 
 /// Serve a server on another transport, for every revision
@@ -50,6 +51,6 @@ impl Bridge {
         }
         let options = ServeOptions { listen: self.listen, http: self.http, configured_servers };
         let description = format!("a bridge to {}", found.display_name);
-        options.serve(bridge.server(), &description, None, bridge.close()).await
+        options.serve(state::apply_keys(bridge.server())?, &description, None, bridge.close()).await
     }
 }

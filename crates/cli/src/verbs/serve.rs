@@ -16,6 +16,7 @@ use crate::error::{CliError, Result};
 use crate::options::{CALL_TIMEOUT_HELP, CommonOptions, RevisionArg};
 use crate::page::{PageServer, SharedStartPage, StartPage};
 use crate::serve_options::{HttpOptions, ServeOptions};
+use crate::state::StateOptions;
 use crate::targets::{self, NamedTarget, Target};
 
 /// Serve the demo server, or several servers at one address, with a start page at /
@@ -33,7 +34,7 @@ use crate::targets::{self, NamedTarget, Target};
     mut_arg("tls_key", |option| option.conflicts_with("stdio")),
     mut_arg("tls_client_ca", |option| option.conflicts_with("stdio")),
     mut_arg("timeout", |timeout| timeout.help(CALL_TIMEOUT_HELP)),
-    after_help = "Without a target this serves the demo server. With targets, all of them share one address, and the name of each server\nprefixes its tools: the tool `add` of `demo` is `demo_add`. NAME=TARGET sets that name.\nThe first line on standard output is the URL of the server.\n\nExamples:\n  tsugite serve\n  tsugite serve --listen 127.0.0.1:0\n  tsugite serve --stdio\n  tsugite serve --config mcp.json\n  tsugite serve github files=FILE.json:fs -- my-server"
+    after_help = "Without a target this serves the demo server. With targets, all of them share one address, and the name of each server\nprefixes its tools: the tool `add` of `demo` is `demo_add`. NAME=TARGET sets that name.\nThe first line on standard output is the URL of the server.\n\nExamples:\n  tsugite serve\n  tsugite serve --listen 127.0.0.1:0\n  tsugite serve --stdio\n  tsugite serve --config mcp.json\n  tsugite serve github files=FILE.json:fs -- my-server\n  tsugite serve --state state.redb"
 )]
 pub(crate) struct Serve {
     /// The servers to serve
@@ -51,6 +52,8 @@ pub(crate) struct Serve {
     #[command(flatten)]
     http: HttpOptions,
     #[command(flatten)]
+    state: StateOptions,
+    #[command(flatten)]
     pub(super) common: CommonOptions,
 }
 
@@ -62,8 +65,8 @@ impl Serve {
             named.as_deref().and_then(|named| configured_servers(named, self.config.as_deref()));
         let options = ServeOptions { listen, http: self.http, configured_servers };
         match named {
-            None => serve_demo(options, &self.common).await,
-            Some(named) => serve_many(options, named, &self.common).await,
+            None => serve_demo(options, &self.state, &self.common).await,
+            Some(named) => serve_many(options, &self.state, named, &self.common).await,
         }
     }
 
@@ -105,11 +108,12 @@ fn configured_servers(named: &[NamedTarget], file: Option<&Path>) -> Option<Stri
     is_configured.then(|| format!("serve {} {}", file.display(), names.join(" ")))
 }
 
-async fn serve_demo(options: ServeOptions, common: &CommonOptions) -> Result<()> {
+async fn serve_demo(options: ServeOptions, state: &StateOptions, common: &CommonOptions) -> Result<()> {
     let server = match common.rev {
         RevisionArg::Auto => demo::server(),
         RevisionArg::Only(revision) => demo::server().revisions([revision].into_iter().collect()),
     };
+    let server = state.apply(server)?;
     let page = SharedStartPage::new(StartPage {
         name: "tsugite-demo".to_owned(),
         servers: Vec::new(),
@@ -129,7 +133,12 @@ async fn serve_demo(options: ServeOptions, common: &CommonOptions) -> Result<()>
     options.serve(server, "the demo server", Some(page), std::future::ready(())).await
 }
 
-async fn serve_many(options: ServeOptions, named: Vec<NamedTarget>, common: &CommonOptions) -> Result<()> {
+async fn serve_many(
+    options: ServeOptions,
+    state: &StateOptions,
+    named: Vec<NamedTarget>,
+    common: &CommonOptions,
+) -> Result<()> {
     let info = Implementation::new("tsugite", env!("CARGO_PKG_VERSION")).title("Tsugite");
     let mut bridge = Bridge::to_many().info(info);
     if let Some(limit) = common.timeout {
@@ -139,7 +148,7 @@ async fn serve_many(options: ServeOptions, named: Vec<NamedTarget>, common: &Com
     for server in named {
         bridge = bridge.target(server.name, connection::client_builder(server.target, common)?);
     }
-    let server = bridge.server();
+    let server = state.apply(bridge.server())?;
     let page = SharedStartPage::new(StartPage {
         name: "tsugite".to_owned(),
         servers: names.iter().map(|name| PageServer::starting(name)).collect(),

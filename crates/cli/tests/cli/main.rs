@@ -22,6 +22,7 @@ mod secrets;
 mod serving;
 mod shell;
 mod snapshots;
+mod state;
 mod support;
 mod targets;
 mod terminal;
