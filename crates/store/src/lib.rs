@@ -110,7 +110,8 @@ pub trait Store: Send + Sync + 'static {
     fn read_log(&self, log: &str, after: u64) -> StoreResult<Option<LogRead>>;
 
     /// Returns the messages to `replica` and to all replicas after `position`, and waits for one if there are none. May return
-    /// none after a while. [`Position::default`] is the first message to `replica` that is kept, and the next message to all.
+    /// none after a while. [`Position::default`] is the first message to `replica` that is kept, and the next message to all;
+    /// from there it returns at once, so that the caller knows from when on it receives.
     fn receive(&self, replica: &str, position: &Position) -> StoreResult<Received>;
 
     /// Returns the messages to `replica` alone that are still kept, without waiting.

@@ -15,6 +15,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -39,6 +40,8 @@ pub(crate) struct Replica {
     started: AtomicBool,
     stopped: AtomicBool,
     last_number: AtomicU64,
+    /// Whether the store has been asked for messages once, with or without success.
+    is_receiving: watch::Sender<bool>,
     receivers: Mutex<Vec<Arc<Receiver>>>,
     /// Replicas without a lease, and since when.
     suspects: Mutex<HashMap<String, Instant>>,
@@ -82,6 +85,7 @@ impl Replica {
             started: AtomicBool::new(false),
             stopped: AtomicBool::new(false),
             last_number: AtomicU64::new(0),
+            is_receiving: watch::Sender::new(false),
             receivers: Mutex::default(),
             suspects: Mutex::default(),
             stopped_replicas: Mutex::default(),
@@ -126,6 +130,18 @@ impl Replica {
             runtime.spawn(renew_lease(Arc::downgrade(self)));
             runtime.spawn(receive_messages(Arc::downgrade(self)));
         }
+    }
+
+    /// Whether messages of other replicas are received from now on, or the store does not give them.
+    pub(crate) fn is_receiving(&self) -> bool {
+        *self.is_receiving.borrow()
+    }
+
+    /// Starts, and waits until messages are received. A client that listens before would miss a change at another replica.
+    pub(crate) async fn wait_until_receiving(self: Arc<Self>) {
+        self.start();
+        // The sender is in `self`.
+        let _ = self.is_receiving.subscribe().wait_for(|is_receiving| *is_receiving).await;
     }
 
     /// Tells other replicas that this one has stopped in good order.
@@ -291,6 +307,7 @@ async fn receive_messages(replica: Weak<Replica>) {
         });
         let Some(received) = received.await else { return };
         let Some(replica) = replica.upgrade() else { return };
+        replica.is_receiving.send_if_modified(|is_receiving| !std::mem::replace(is_receiving, true));
         match received {
             Ok(received) => {
                 failures = 0;

@@ -198,6 +198,10 @@ where
     B: Body + Unpin + Send + 'static,
     B::Data: Send,
 {
+    if let Some(replica) = state.replica.as_ref().filter(|replica| !replica.is_receiving()) {
+        let (waited, state) = (replica.clone().wait_until_receiving(), state.clone());
+        return MaybeReady::pending(waited).then(cx, move |(), cx| dispatch(&state, route, head, body, cx));
+    }
     let response = match (route, &head.method) {
         (Route::Endpoint, &Method::POST) => return endpoint_post(state, head, body, cx),
         (Route::Endpoint, &Method::GET) => return endpoint_get(state, head),
