@@ -89,7 +89,7 @@ pub(crate) mod schema;
 mod state;
 mod subject;
 mod subscription_permit;
-mod subscriptions;
+pub(crate) mod subscriptions;
 mod tool;
 mod tools;
 mod visibility;

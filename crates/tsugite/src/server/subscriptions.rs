@@ -29,10 +29,15 @@ pub(crate) fn subscribe(connection: &ServerConnection, request: IncomingRequest<
     let max = (config.max_subscriptions, config.max_subscription_bytes);
     let begin = |bytes| connection.limits.acquire(CallerKey::of_caller(request.caller), None, bytes).ok();
     if !listener.subscribe(uri, max, begin) {
-        return Err(RpcError::InvalidRequest("Too many subscriptions".into()).with("limit", max.0));
+        return Err(too_many_subscriptions(max.0));
     }
     connection.send_result::<Subscribe>(request, EmptyResult::new());
     Ok(())
+}
+
+/// The error for a subscription beyond the limit of a session.
+pub(crate) fn too_many_subscriptions(limit: usize) -> RpcError {
+    RpcError::InvalidRequest("Too many subscriptions".into()).with("limit", limit)
 }
 
 /// Unsubscribes the session from a resource.

@@ -3,7 +3,7 @@
 //! An exchange ends as JSON, as an event stream, or without a response ([`Outcome`]). Up to 2025-11-25 a lost connection
 //! is no cancellation, so an exchange that is dropped early continues as a [`DetachedRequest`].
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -15,7 +15,7 @@ use tsugite_core::jsonrpc::{Id, write};
 use tsugite_core::revision::{Revision, RpcError};
 
 use super::event_stream::{EventStream, encode_events, poll_append};
-use super::forwarding::SessionChange;
+use super::forwarding::{ChangeError, SessionChange};
 use super::http_state::HttpState;
 use super::in_flight_record::{InFlightRecord, RegisterError};
 use super::log_writer::{AppendError, AppendFuture, end_after_failure};
@@ -27,7 +27,6 @@ use crate::server::limits::{CallerKey, Resource};
 use crate::server::response_writer::{ResponseSlot, WrittenResponse};
 use crate::shared::log;
 use crate::shared::outbound_queue::OutboundQueue;
-use crate::store::StoreError;
 
 /// The handler of a request, or of all requests of a batch.
 pub(super) type HttpHandlerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -298,12 +297,20 @@ impl Exchange {
     }
 
     /// Stores the change that the request made.
-    pub(super) async fn store_change(&mut self) -> Result<(), StoreError> {
+    pub(super) async fn store_change(&mut self) -> Result<(), ChangeError> {
         let Some(resumable) = &mut self.resumable else { return Ok(()) };
         match resumable.change.take() {
             Some(change) => change.store(&resumable.state, &resumable.session).await,
             None => Ok(()),
         }
+    }
+
+    /// Replaces the outcome of a request that is done by an error.
+    pub(super) async fn refuse(&mut self, error: &RpcError, revision: Revision) -> Outcome {
+        let id = self.resumable.as_ref().and_then(|resumable| resumable.request.as_ref());
+        let writer = ResponseWriter::with_slot(self.output.queue.clone(), self.output.response.clone());
+        writer.send_error(id, error, revision);
+        poll_fn(|cx| self.poll_outcome(cx)).await
     }
 
     /// Whether events wait to be stored.

@@ -1,8 +1,8 @@
-//! Messages of a client that concern another replica: cancellations, and changes of the session itself.
+//! Messages of a client that concern another replica: responses, cancellations, and changes of the session itself.
 
 use std::sync::Arc;
 
-use tsugite_core::jsonrpc::{Id, Message, Request};
+use tsugite_core::jsonrpc::{Id, Message, ParseError, Request, Response, write};
 use tsugite_core::protocol::cancellation::Cancelled;
 use tsugite_core::protocol::logging::SetLevel;
 use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
@@ -13,7 +13,8 @@ use super::http_state::HttpState;
 use super::sessions::HttpSession;
 use super::shared_session::{REQUEST_FIELDS, RequestRecord, SharedSession, id_text, request_field};
 use crate::replica::{Replica, ReplicaMessage};
-use crate::store::{Conflict, Precondition, Recipient, StoreError, Write};
+use crate::server::outgoing_requests::asking_replica;
+use crate::store::{Conflict, Precondition, Recipient, StoreError, StoreScope, Write};
 
 /// A cancellation of a request.
 pub(super) struct Cancellation {
@@ -116,6 +117,83 @@ impl Cancellation {
 const MAX_EARLY_CANCELLATIONS: usize = 64;
 const MAX_LISTED: usize = 10_000;
 
+/// A message of a batch that concerns another replica.
+pub(super) enum ForwardedMessage {
+    /// A response to a request of this replica.
+    Response {
+        asker: String,
+        response: String,
+    },
+    Cancellation(Cancellation),
+}
+
+impl ForwardedMessage {
+    /// Returns the message if another replica asked for it, or may run the request that it cancels.
+    pub(super) fn of_message(
+        state: &HttpState,
+        session: &HttpSession,
+        message: &Result<Message<'_>, ParseError>,
+    ) -> Option<Self> {
+        let replica = state.replica.as_ref().filter(|_| state.store.scope() == StoreScope::Replicas)?;
+        let message = message.as_ref().ok()?;
+        if let Message::Response(response) = message {
+            let asker = response.id.as_ref().and_then(asking_replica);
+            let asker = asker.filter(|asker| asker != replica.name())?;
+            return Some(Self::Response { asker, response: response_text(response) });
+        }
+        let cancellation = Cancellation::of_message(message)?;
+        (!session.connection.is_in_flight(&cancellation.id)).then_some(Self::Cancellation(cancellation))
+    }
+}
+
+fn response_text(response: &Response<'_>) -> String {
+    let mut text = Vec::new();
+    match (&response.id, &response.outcome) {
+        (Some(id), Ok(result)) => write::raw_result(&mut text, id, &(*result).to_owned()),
+        (id, Err(error)) => write::error(&mut text, id.as_ref(), false, error),
+        // Only errors have no id.
+        (None, Ok(_)) => {}
+    }
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Stores messages for the replicas that they concern.
+pub(super) async fn store_all(
+    state: Arc<HttpState>,
+    session: Arc<HttpSession>,
+    messages: Vec<ForwardedMessage>,
+) -> Result<(), StoreError> {
+    let Some(replica) = &state.replica else { return Ok(()) };
+    for message in messages {
+        match message {
+            ForwardedMessage::Cancellation(cancellation) => {
+                cancellation.store(&state, &session, None).await?
+            }
+            ForwardedMessage::Response { asker, response } => {
+                let session = session.log_name().to_owned();
+                let message = ReplicaMessage::ClientResponse { session, response };
+                if let Some(write) = replica.send(Recipient::Replica(&asker), &message) {
+                    drop(state.store.commit(&[write]).await?);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The reason why a change of a session is not stored.
+pub(super) enum ChangeError {
+    Store(StoreError),
+    /// The session has as many subscriptions as it may, at all replicas together.
+    TooManySubscriptions,
+}
+
+impl From<StoreError> for ChangeError {
+    fn from(error: StoreError) -> Self {
+        ChangeError::Store(error)
+    }
+}
+
 /// A change of a session that other replicas must see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SessionChange {
@@ -142,9 +220,9 @@ impl SessionChange {
     }
 
     /// Stores the change.
-    pub(super) async fn store(&self, state: &HttpState, session: &HttpSession) -> Result<(), StoreError> {
+    pub(super) async fn store(&self, state: &HttpState, session: &HttpSession) -> Result<(), ChangeError> {
         match self {
-            SessionChange::LogLevel => state.store_log_level(session).await,
+            SessionChange::LogLevel => Ok(state.store_log_level(session).await?),
             SessionChange::Subscription { uri, subscribed } => {
                 state.store_subscription(session, uri, *subscribed).await
             }

@@ -16,7 +16,7 @@ use tsugite_core::session::http::{
 use tsugite_core::session::request_meta::{RequestMeta, parse_with_meta};
 
 use super::exchange::{Exchange, HttpHandlerFuture, Output, Resumable};
-use super::forwarding::{Cancellation, SessionChange};
+use super::forwarding::{self, Cancellation, ForwardedMessage, SessionChange};
 use super::http_state::HttpState;
 use super::post_response::{Dispatched, ResponseMode};
 use super::request_head::RequestHead;
@@ -25,6 +25,7 @@ use super::sessions::SessionGuard;
 use super::shared_session::RequestRecord;
 use super::shared_sessions::FoundSession;
 use super::waiting_calls::HttpCallKeeper;
+use crate::error::Chain;
 use crate::replica::ReplicaMessage;
 use crate::server::connection::{ConnectionScope, ServerConnection};
 use crate::server::dispatch::ReceivedRequest;
@@ -35,6 +36,7 @@ use crate::server::outgoing_requests::asking_replica;
 use crate::server::pending::{PendingRequest, pending_bytes};
 use crate::server::principal::Caller;
 use crate::server::{DeclaredCapabilities, Headers, ResponseWriter};
+use crate::shared::log;
 use crate::shared::outbound_queue::OutboundQueue;
 use crate::store::StoreScope;
 
@@ -323,10 +325,18 @@ impl IncomingPost<'_> {
         let writer = ResponseWriter::batch_into(writer, max_bytes);
         let mut handlers = Vec::new();
         let mut wants_response = false;
+        let mut forwarded = Vec::new();
         for message in messages {
             let Ok(Message::Request(request)) = &message else {
                 wants_response |= message.is_err();
-                connection.receive_notification_or_response(message, &writer);
+                let session = session.as_ref();
+                match session.and_then(|session| ForwardedMessage::of_message(self.state, session, &message))
+                {
+                    Some(ForwardedMessage::Response { response, .. })
+                        if self.state.answer_claimed_text(response.as_bytes()) => {}
+                    Some(message) => forwarded.push(message),
+                    None => connection.receive_notification_or_response(message, &writer),
+                }
                 continue;
             };
             wants_response = true;
@@ -343,7 +353,19 @@ impl IncomingPost<'_> {
         // The array is sent when the last writer is dropped.
         drop(writer);
         if !wants_response {
-            return Dispatched::Response(empty(StatusCode::ACCEPTED));
+            return match session.filter(|_| !forwarded.is_empty()) {
+                Some(session) => Dispatched::store_for_others(self.state, session, forwarded),
+                None => Dispatched::Response(empty(StatusCode::ACCEPTED)),
+            };
+        }
+        if let Some(session) = session.as_ref().filter(|_| !forwarded.is_empty()) {
+            let stored = forwarding::store_all(self.state.clone(), (**session).clone(), forwarded);
+            // The responses of the batch say nothing about it.
+            handlers.push(Box::pin(async move {
+                if let Err(error) = stored.await {
+                    log::warn!(error = %Chain(&*error), "messages of a batch did not reach another replica");
+                }
+            }));
         }
         let handler = (!handlers.is_empty()).then(|| join_all(handlers));
         let resumable = session.map(|session| Resumable::new(self.state.clone(), session));

@@ -10,18 +10,20 @@ use tsugite_core::revision::Revision;
 use tsugite_core::session::http::status_for_code;
 
 use super::exchange::{Exchange, Outcome};
+use super::forwarding::{self, ChangeError, ForwardedMessage};
 use super::http_state::HttpState;
 use super::in_flight_record::RegisterError;
 use super::maybe_ready::MaybeReady;
 use super::request_head::SESSION_ID;
 use super::response_body::HttpBody;
 use super::responses::{StatusError, empty, json, sse, status_error, store_unavailable};
-use super::sessions::{HttpSession, SessionId};
+use super::sessions::{HttpSession, SessionGuard, SessionId};
 use super::sse_body::PostSseBody;
 use crate::replica::ReplicaMessage;
 use crate::server::connection::ServerConnection;
 use crate::server::limits::{CallerKey, LimitError, LimitPermit, Resource};
 use crate::server::response_writer::WrittenResponse;
+use crate::server::subscriptions::too_many_subscriptions;
 use crate::shared::log;
 use crate::store::Recipient;
 
@@ -66,6 +68,21 @@ impl Dispatched {
         }
     }
 
+    /// Stores the messages of a batch for other replicas, and accepts them then.
+    pub(super) fn store_for_others(
+        state: &Arc<HttpState>,
+        session: SessionGuard,
+        messages: Vec<ForwardedMessage>,
+    ) -> Self {
+        let state = state.clone();
+        Dispatched::Later(Box::pin(async move {
+            match forwarding::store_all(state, session.clone(), messages).await {
+                Ok(()) => empty(StatusCode::ACCEPTED),
+                Err(error) => store_unavailable(&*error),
+            }
+        }))
+    }
+
     /// Stores a message for another replica, and accepts it then.
     pub(super) fn forward(state: &Arc<HttpState>, to: String, message: ReplicaMessage) -> Self {
         let state = state.clone();
@@ -89,7 +106,7 @@ async fn wait_for_response(
     mode: ResponseMode,
     outcome: Option<Outcome>,
 ) -> Response<HttpBody> {
-    let outcome = match outcome {
+    let mut outcome = match outcome {
         Some(outcome) => outcome,
         None => {
             if let ResponseMode::Handshake(revision) = mode
@@ -100,10 +117,17 @@ async fn wait_for_response(
             poll_fn(|cx| exchange.poll_outcome(cx)).await
         }
     };
-    if let Outcome::Json(WrittenResponse { error_code: None, .. }) = &outcome
-        && let Err(error) = exchange.store_change().await
-    {
-        return store_unavailable(&*error);
+    if let Outcome::Json(WrittenResponse { error_code: None, .. }) = &outcome {
+        match (exchange.store_change().await, &mode) {
+            (Ok(()), _) => {}
+            (Err(ChangeError::Store(error)), _) => return store_unavailable(&*error),
+            (Err(ChangeError::TooManySubscriptions), ResponseMode::Handshake(revision)) => {
+                outcome =
+                    exchange.refuse(&too_many_subscriptions(state.config.max_subscriptions), *revision).await;
+            }
+            // Only a request in a session changes it.
+            (Err(ChangeError::TooManySubscriptions), _) => {}
+        }
     }
     match (&state.replica, mode, outcome) {
         (Some(replica), ResponseMode::NewSession(connection), Outcome::Json(response))

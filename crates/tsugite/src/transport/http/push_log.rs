@@ -12,6 +12,7 @@ use bytes::Bytes;
 use tokio::runtime::Handle;
 
 use super::event_stream::log_key;
+use super::forwarding::ChangeError;
 use super::http_state::HttpState;
 use super::sessions::HttpSession;
 use super::shared_session::{PUSH_FIELD, PushStream, SUBSCRIPTION_FIELDS, SharedSession};
@@ -220,15 +221,27 @@ impl HttpState {
         Ok(())
     }
 
+    /// Whether a session may have the subscription in `field`. Other replicas have subscriptions that this one does not know.
+    async fn may_subscribe(&self, shared: &SharedSession, field: &str) -> Result<bool, StoreError> {
+        let max = self.config.max_subscriptions;
+        let fields = self.store.list(&shared.key, SUBSCRIPTION_FIELDS, max).await?;
+        let mut known = fields.iter().filter(|(known, _)| known.starts_with(SUBSCRIPTION_FIELDS));
+        Ok(known.clone().count() < max || known.any(|(known, _)| known == field))
+    }
+
     /// Stores a subscription, or the end of one, and tells the replica that is told of changes.
     pub(super) async fn store_subscription(
         &self,
         session: &HttpSession,
         uri: &str,
         subscribed: bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), ChangeError> {
         let (Some(replica), Some(shared)) = (&self.replica, &session.shared) else { return Ok(()) };
         let field = format!("{SUBSCRIPTION_FIELDS}{}", digest(uri.as_bytes()));
+        if subscribed && !self.may_subscribe(shared, &field).await? {
+            session.connection.unsubscribe(uri);
+            return Err(ChangeError::TooManySubscriptions);
+        }
         let precondition = Precondition::RecordExists;
         let message = ReplicaMessage::SubscriptionChanged {
             session: shared.digest.clone(),
@@ -247,7 +260,8 @@ impl HttpState {
         if let Some(reader) = reader.as_deref().filter(|reader| *reader != replica.name()) {
             writes.extend(replica.send(Recipient::Replica(reader), &message));
         }
-        self.store.commit(&writes).await?.map_err(|_| "the session has ended")?;
+        let committed = self.store.commit(&writes).await?;
+        committed.map_err(|_| StoreError::from("the session has ended"))?;
         if reader.is_none() && subscribed {
             self.take_push_stream(session).await?;
         }
