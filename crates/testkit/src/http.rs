@@ -62,6 +62,52 @@ impl Drop for TestServer {
     }
 }
 
+/// The server that a test talks to: its own, or one behind an address.
+pub struct HttpTarget {
+    address: SocketAddr,
+    /// Precedes every path.
+    folder: String,
+    server: Option<TestServer>,
+}
+
+impl HttpTarget {
+    /// A server at an address, whose paths begin with `folder`.
+    pub fn at(address: SocketAddr, folder: &str) -> Self {
+        Self { address, folder: folder.to_owned(), server: None }
+    }
+
+    /// A new connection.
+    pub async fn connect(&self) -> Connection {
+        Connection::connect(self.address).await
+    }
+
+    /// Moves a request into the folder.
+    #[must_use]
+    pub fn locate(&self, request: Request) -> Request {
+        let path = format!("{}{}", self.folder, request.path);
+        request.path(&path)
+    }
+
+    /// Sends one request on its own connection and reads the whole response.
+    pub async fn send(&self, request: Request) -> Response {
+        self.connect().await.send_and_read(request).await
+    }
+
+    /// Shuts a server of its own down.
+    pub async fn stop(self) -> tsugite::Result<()> {
+        match self.server {
+            Some(server) => server.stop().await,
+            None => Ok(()),
+        }
+    }
+}
+
+impl From<TestServer> for HttpTarget {
+    fn from(server: TestServer) -> Self {
+        Self { address: server.address, folder: String::new(), server: Some(server) }
+    }
+}
+
 /// A request with all of its headers except `Content-Length`.
 #[derive(Clone, Debug)]
 pub struct Request {

@@ -1,13 +1,12 @@
 //! A Redis server.
 
-use std::env;
-use std::io::{BufRead, BufReader};
-use std::net::{Ipv4Addr, TcpStream};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::{collections::BTreeMap, io::Write};
+use std::{env, io, thread};
 
-use super::{START_ATTEMPTS, TempDir, free_port};
+use super::{Monitor, START_ATTEMPTS, TempDir, free_port};
 
 /// A Redis server on loopback that keeps nothing on disk. It is stopped on drop.
 #[derive(Debug)]
@@ -37,7 +36,7 @@ impl RedisServer {
     }
 
     /// `None` if it exits at once, since its port is taken.
-    fn start_once(program: &str) -> std::io::Result<Option<Self>> {
+    fn start_once(program: &str) -> io::Result<Option<Self>> {
         let (folder, port) = (TempDir::create("redis")?, free_port()?);
         let mut child = Command::new(program)
             .args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
@@ -73,15 +72,24 @@ impl RedisServer {
         Ok(text.lines().filter_map(calls).collect())
     }
 
-    fn info(&self) -> std::io::Result<String> {
-        let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port))?;
+    /// Watches the commands from now on.
+    pub fn monitor(&self) -> Result<Monitor, String> {
+        Monitor::start(self.address()).map_err(|error| format!("MONITOR: {error}"))
+    }
+
+    fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port).into()
+    }
+
+    fn info(&self) -> io::Result<String> {
+        let mut socket = TcpStream::connect(self.address())?;
         socket.write_all(b"INFO commandstats\r\n")?;
         let mut reader = BufReader::new(socket);
         let mut length = String::new();
         reader.read_line(&mut length)?;
         let length = length.trim().strip_prefix('$').and_then(|digits| digits.parse().ok());
-        let mut text = vec![0; length.ok_or_else(|| std::io::Error::other("an unexpected reply"))?];
-        std::io::Read::read_exact(&mut reader, &mut text)?;
+        let mut text = vec![0; length.ok_or_else(|| io::Error::other("an unexpected reply"))?];
+        reader.read_exact(&mut text)?;
         Ok(String::from_utf8_lossy(&text).into_owned())
     }
 }

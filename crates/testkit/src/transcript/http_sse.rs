@@ -1,20 +1,21 @@
 //! The lines of a transcript over HTTP+SSE: each line is sent as a POST that gets 202, and every message is received on
 //! one stream.
 
-use crate::http::{Connection, Request, TestServer};
+use crate::http::{Connection, HttpTarget, Request};
 
 /// A server on a socket, and the stream of its messages.
 pub struct HttpSseStream {
-    server: TestServer,
+    server: HttpTarget,
     stream: Connection,
     /// The path to post to.
     endpoint: String,
 }
 
 impl HttpSseStream {
-    pub(super) async fn open(serving: TestServer) -> Result<Self, String> {
-        let mut stream = serving.connect().await;
-        let head = stream.send(Request::new("GET").path("/sse").header("Accept", "text/event-stream")).await;
+    pub(super) async fn open(server: HttpTarget) -> Result<Self, String> {
+        let mut stream = server.connect().await;
+        let get = Request::new("GET").path("/sse").header("Accept", "text/event-stream");
+        let head = stream.send(server.locate(get)).await;
         if (head.status, head.header("content-type")) != (200, Some("text/event-stream")) {
             return Err(format!("no stream: {head:?}"));
         }
@@ -22,7 +23,7 @@ impl HttpSseStream {
         if first.event.as_deref() != Some("endpoint") {
             return Err(format!("the stream does not name its endpoint: {first:?}"));
         }
-        Ok(Self { server: serving, stream, endpoint: first.data })
+        Ok(Self { server, stream, endpoint: first.data })
     }
 
     pub(super) async fn send(&mut self, line: &str) -> Result<(), String> {

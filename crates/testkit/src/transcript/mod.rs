@@ -7,6 +7,7 @@
 //! server: curious                  (a server of `fixture`; default: `basic`)
 //! client: {"elicitation":{}}       (the capabilities the client declares; default: none)
 //! bridge: same                     (across a bridge it holds only between equal revisions; `no`: not at all)
+//! replicas: no                     (not with replicas: it uses items that a handler has added or removed in one of them)
 //! raw                              (no handshake is made beforehand and nothing is added to a line)
 //! > {"id":1,"method":"tools/call","params":{"name":"add"}}
 //! < {"id":1,"result":{"content":[]}}
@@ -52,6 +53,7 @@ pub struct Transcript {
     server: String,
     capabilities: Value,
     across_bridge: AcrossBridge,
+    with_replicas: bool,
     steps: Vec<TranscriptStep>,
 }
 
@@ -126,6 +128,7 @@ impl Transcript {
             server: "basic".to_owned(),
             capabilities: json!({}),
             across_bridge: AcrossBridge::Always,
+            with_replicas: true,
             steps: Vec::new(),
         };
         for (number, line) in text.lines().enumerate() {
@@ -155,6 +158,11 @@ impl Transcript {
                 "no" => AcrossBridge::Never,
                 other => return Err(format!("`bridge:` is `same` or `no`, not {other:?}")),
             };
+        } else if let Some(held) = line.strip_prefix("replicas:") {
+            self.with_replicas = match held.trim() {
+                "no" => false,
+                other => return Err(format!("`replicas:` is `no`, not {other:?}")),
+            };
         } else if let Some(sent) = line.strip_prefix('>') {
             let (condition, message) = parse_condition(sent)?;
             self.steps.push(TranscriptStep::Send(condition, message.to_owned()));
@@ -169,6 +177,11 @@ impl Transcript {
     /// The name of the fixture server it talks to.
     pub fn server(&self) -> &str {
         &self.server
+    }
+
+    /// Whether it holds if each message may reach another replica of the server.
+    pub fn holds_with_replicas(&self) -> bool {
+        self.with_replicas
     }
 
     /// Whether it holds across a bridge from the revision of a run to `upstream`.

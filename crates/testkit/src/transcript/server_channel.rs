@@ -12,7 +12,7 @@ use tsugite_core::revision::Revision;
 
 use super::http_sse::HttpSseStream;
 use super::streamable_http::HttpStreams;
-use crate::http::TestServer;
+use crate::http::{HttpTarget, TestServer};
 
 /// A transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,6 +67,15 @@ impl ServerChannel {
         }
     }
 
+    /// Connects to a server over HTTP or HTTP+SSE.
+    pub async fn over_http(transport: Transport, server: HttpTarget) -> Result<Self, String> {
+        match transport {
+            Transport::Http => Ok(Self::Http(Box::new(HttpStreams::new(server)))),
+            Transport::Sse => Ok(Self::Sse(Box::new(HttpSseStream::open(server).await?))),
+            Transport::Memory | Transport::Stdio => Err("not over HTTP".to_owned()),
+        }
+    }
+
     /// Connects to a bridge in front of the fixture server called `name`, to which it speaks `upstream`. Not over stdio.
     pub async fn through_bridge(
         transport: Transport,
@@ -85,11 +94,11 @@ impl ServerChannel {
                 ServerChannel::Memory(Box::new(wire))
             }
             Transport::Http => {
-                ServerChannel::Http(Box::new(HttpStreams::new(TestServer::start(&server).await)))
+                ServerChannel::Http(Box::new(HttpStreams::new(TestServer::start(&server).await.into())))
             }
             Transport::Sse => {
                 let serving = TestServer::start(&server.http(Http::new().http_sse())).await;
-                ServerChannel::Sse(Box::new(HttpSseStream::open(serving).await?))
+                ServerChannel::Sse(Box::new(HttpSseStream::open(serving.into()).await?))
             }
         })
     }

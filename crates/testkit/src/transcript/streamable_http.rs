@@ -15,18 +15,18 @@ use tsugite_core::revision::Revision;
 
 use super::has_version_header;
 use super::matching::Bindings;
-use crate::http::{Connection, Request, Response, TestServer};
+use crate::http::{Connection, HttpTarget, Request, Response};
 
 /// A server on a socket, and the streams that a client of it has open.
 pub struct HttpStreams {
-    server: TestServer,
+    server: HttpTarget,
     /// The session and its revision, once there is one.
     session: Option<(String, Revision)>,
     streams: Vec<ResponseStream>,
 }
 
 impl HttpStreams {
-    pub(super) fn new(server: TestServer) -> Self {
+    pub(super) fn new(server: HttpTarget) -> Self {
         Self { server, session: None, streams: Vec::new() }
     }
 
@@ -59,7 +59,7 @@ impl HttpStreams {
 
     /// A POST with the headers that go with a message.
     fn http_request(&self, message: &Value) -> Request {
-        let post = Request::post(message);
+        let post = self.server.locate(Request::post(message));
         let text = |pointer: &str| message.pointer(pointer).and_then(Value::as_str);
         if let Some(claim) = text("/params/_meta/io.modelcontextprotocol~1protocolVersion") {
             let method = text("/method").unwrap_or_default();
@@ -104,7 +104,7 @@ impl HttpStreams {
     async fn open_get_stream(&mut self) -> Result<(), String> {
         let Some((id, _)) = &self.session else { return Ok(()) };
         let mut connection = self.server.connect().await;
-        let head = connection.send(Request::get_stream(id)).await;
+        let head = connection.send(self.server.locate(Request::get_stream(id))).await;
         if (head.status, head.header("content-type")) != (200, Some("text/event-stream")) {
             return Err(format!("no stream for messages that belong to no request: {head:?}"));
         }
@@ -184,7 +184,7 @@ impl HttpStreams {
     pub(super) async fn finish(mut self) -> Result<(), String> {
         match self.session.take() {
             Some((id, _)) => {
-                let deleted = self.server.send(Request::new("DELETE").session(&id)).await;
+                let deleted = self.server.send(self.server.locate(Request::new("DELETE").session(&id))).await;
                 if deleted.status != 200 {
                     return Err(format!("the session could not be ended: {deleted:?}"));
                 }

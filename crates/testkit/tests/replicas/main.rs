@@ -1,0 +1,12 @@
+//! Servers as three replicas behind nginx, with plain round robin and Redis.
+
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking, and so do its own helpers"
+)]
+
+mod round_trips;
+mod transcripts;
