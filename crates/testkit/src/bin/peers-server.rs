@@ -1,27 +1,28 @@
-//! The server for clients of other projects: `peers-server --listen 127.0.0.1:PORT`. `cargo xtask peers` starts it.
+//! The server for clients of other projects: `peers-server --listen 127.0.0.1:PORT`, and with `--redis
+//! URL` one of several replicas. `cargo xtask peers` starts it.
 
-use std::collections::HashMap;
-use std::env;
-use std::io;
-use std::process::{self, ExitCode};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::Semaphore;
+use bytes::Bytes;
 use tsugite::prelude::*;
+use tsugite::store::{MemoryStore, Precondition, Store, StoreError, Write};
 use tsugite::transport::http::Http;
+use tsugite_redis::Redis;
+use tsugite_testkit::replicas::ServerArgs;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let args: Vec<String> = env::args().skip(1).collect();
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let ["--listen", address] = *args else {
-        eprintln!("usage: peers-server --listen 127.0.0.1:PORT");
-        return ExitCode::from(2);
+    let args = match ServerArgs::from_env() {
+        Ok(args) => args,
+        Err(usage) => {
+            eprintln!("peers-server: {usage}");
+            return ExitCode::from(2);
+        }
     };
-    match serve(address).await {
-        Ok(()) => ExitCode::SUCCESS,
+    match Gates::new(args.redis()) {
+        Ok(gates) => args.serve(server(gates)).await,
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE
@@ -29,16 +30,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn serve(address: &str) -> tsugite::Result<()> {
-    // The process that started it holds the other end, and has exited when it closes.
-    thread::spawn(|| {
-        let _ = io::copy(&mut io::stdin(), &mut io::sink());
-        process::exit(0);
-    });
-    server().serve_http(address).await
-}
-
-fn server() -> Server {
+fn server(gates: Gates) -> Server {
     let motto = Resource::text(MOTTO, "Measure twice, cut once.").name("motto").mime_type("text/plain");
     Server::new("peers", "1.0.0")
         .instructions("Try everything.")
@@ -46,7 +38,7 @@ fn server() -> Server {
         .http(Http::new().http_sse())
         // So that lists have more than one page, and clients must follow cursors.
         .page_size(2)
-        .state(Gates::default())
+        .state(gates)
         .tool(add)
         .tool(count)
         .tool(order)
@@ -106,23 +98,21 @@ async fn hold(
     cx: Context,
     State(gates): State<Gates>,
 ) -> Result<String, HandlerError> {
-    let gate = gates.get(&key);
-    let run = 1 + gate.runs.fetch_add(1, Ordering::Relaxed);
+    let run = gates.count_run(&key).await?;
     cx.progress(1).total(2).message("holding").await;
     if closes {
         cx.close_stream();
     }
-    gate.open.acquire().await?.forget();
-    gate.done.add_permits(1);
+    gates.wait(&key, "open").await?;
+    gates.set(&key, "done").await?;
     Ok(format!("{key}: run {run}"))
 }
 
 /// Releases what `hold` holds, and says so when it has gone on.
 #[tool]
 async fn release(key: String, State(gates): State<Gates>) -> Result<&'static str, HandlerError> {
-    let gate = gates.get(&key);
-    gate.open.add_permits(1);
-    gate.done.acquire().await?.forget();
+    gates.set(&key, "open").await?;
+    gates.wait(&key, "done").await?;
     Ok("released")
 }
 
@@ -148,26 +138,44 @@ async fn review(
     format!("Review this {}: {code}", language.unwrap_or_else(|| "code".to_owned()))
 }
 
-/// The held calls, by key.
-#[derive(Clone, Default)]
-struct Gates(Arc<Mutex<HashMap<String, Arc<Gate>>>>);
+/// The held calls, by key. They are the application's own state, which replicas share like that of the server.
+#[derive(Clone)]
+struct Gates(Arc<dyn Store>);
 
 impl Gates {
-    fn get(&self, key: &str) -> Arc<Gate> {
-        let mut gates = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        gates.entry(key.to_owned()).or_default().clone()
+    fn new(redis: Option<&str>) -> Result<Self, String> {
+        Ok(Self(match redis {
+            Some(url) => Arc::new(Redis::at(url).map_err(|error| error.to_string())?.prefix("gates")),
+            None => Arc::new(MemoryStore::new()),
+        }))
     }
-}
 
-struct Gate {
-    runs: AtomicU32,
-    open: Semaphore,
-    done: Semaphore,
-}
+    /// Counts a run of a call, and returns its number.
+    async fn count_run(&self, key: &str) -> Result<u32, StoreError> {
+        let mut run = 1;
+        while !self.write(&format!("{key}/runs"), &run.to_string(), Precondition::FieldAbsent).await? {
+            run += 1;
+        }
+        Ok(run)
+    }
 
-impl Default for Gate {
-    fn default() -> Self {
-        Self { runs: AtomicU32::new(0), open: Semaphore::new(0), done: Semaphore::new(0) }
+    async fn set(&self, key: &str, what: &str) -> Result<(), StoreError> {
+        self.write(&format!("{key}/{what}"), what, Precondition::None).await.map(drop)
+    }
+
+    /// Waits until something is set, at any replica, and takes it.
+    async fn wait(&self, key: &str, what: &str) -> Result<(), StoreError> {
+        while self.0.take(&format!("{key}/{what}")).await?.is_none() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+
+    /// Returns whether it was written.
+    async fn write(&self, key: &str, field: &str, precondition: Precondition) -> Result<bool, StoreError> {
+        let ttl = Duration::from_secs(600);
+        let write = Write::Set { key, field, value: Bytes::from_static(b"1"), precondition, ttl };
+        Ok(self.0.commit(&[write]).await?.is_ok())
     }
 }
 

@@ -4,6 +4,7 @@ mod monitor;
 mod nginx;
 mod redis_server;
 mod replica_process;
+mod server_args;
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ pub use monitor::Monitor;
 pub use nginx::Nginx;
 pub use redis_server::RedisServer;
 use replica_process::ReplicaProcess;
+pub use server_args::ServerArgs;
 
 /// Replicas of one server behind nginx. All processes are stopped on drop.
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! The server that the official conformance suite tests: `conformance-server --listen 127.0.0.1:PORT`.
+//! The server that the official conformance suite tests: `conformance-server --listen 127.0.0.1:PORT`, and with
+//! `--redis URL` one of several replicas.
 //!
 //! Names, texts and schemas are the suite's. Tasks and skills are not here: they are extensions.
 
@@ -7,30 +8,20 @@ mod prompts;
 mod resources;
 mod tools;
 
-use std::env;
 use std::process::ExitCode;
 
 use tsugite::Server;
+use tsugite_testkit::replicas::ServerArgs;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    let args: Vec<String> = env::args().skip(1).collect();
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
-    let ["--listen", address] = *args else {
-        eprintln!("usage: conformance-server --listen 127.0.0.1:PORT");
-        return ExitCode::from(2);
-    };
-    match serve(address).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
+    match ServerArgs::from_env() {
+        Ok(args) => args.serve(server()).await,
+        Err(usage) => {
+            eprintln!("conformance-server: {usage}");
+            ExitCode::from(2)
         }
     }
-}
-
-async fn serve(address: &str) -> tsugite::Result<()> {
-    server().serve_http(address).await
 }
 
 /// The suite calls the first tool without arguments, and reads the first resource.

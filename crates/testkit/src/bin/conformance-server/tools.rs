@@ -155,23 +155,21 @@ fn json_schema_2020_12_tool() -> Tool {
         .raw_handler(|arguments, _| async move { arguments.text().to_owned() })
 }
 
-/// Changes the list of tools.
+/// Changes the list of tools, for a moment only: other replicas do not have the tool.
 #[tool]
 async fn test_trigger_tool_change(cx: Context) -> Result<&'static str, HandlerError> {
     let passing = Tool::new(TRANSIENT_NAME).description("Comes and goes.").handler(|| async { "here" });
-    if !cx.server().remove(ListKind::Tool, TRANSIENT_NAME) {
-        cx.server().add(passing)?;
-    }
+    cx.server().add(passing)?;
+    cx.server().remove(ListKind::Tool, TRANSIENT_NAME);
     Ok("The list of tools has changed")
 }
 
-/// Changes the list of prompts.
+/// Changes the list of prompts, for a moment only.
 #[tool]
 async fn test_trigger_prompt_change(cx: Context) -> Result<&'static str, HandlerError> {
     let passing = Prompt::new(TRANSIENT_NAME).description("Comes and goes.").handler(|| async { "here" });
-    if !cx.server().remove(ListKind::Prompt, TRANSIENT_NAME) {
-        cx.server().add(passing)?;
-    }
+    cx.server().add(passing)?;
+    cx.server().remove(ListKind::Prompt, TRANSIENT_NAME);
     Ok("The list of prompts has changed")
 }
 
