@@ -25,6 +25,7 @@ use std::env;
 use std::process::ExitCode;
 
 use count::Count;
+use peers::clients::Target;
 
 fn main() -> ExitCode {
     let args: Vec<String> = env::args().skip(1).collect();
@@ -44,10 +45,14 @@ fn main() -> ExitCode {
             Err(mistake) => usage_error(&mistake),
         },
         ["peers"] => exit_code(peers::run(&mut Count::default())),
-        ["peers", "clients"] => exit_code(peers::clients::run(None, &mut Count::default())),
+        ["peers", "clients"] => exit_code(peers::clients::run(Target::OurServer, &mut Count::default())),
         ["peers", "clients", "--url", url] => {
-            exit_code(peers::clients::run(Some(url), &mut Count::default()))
+            exit_code(peers::clients::run(Target::ServerAt(url), &mut Count::default()))
         }
+        ["peers", "clients", "--replicas"] => {
+            exit_code(peers::clients::run(Target::OurReplicas, &mut Count::default()))
+        }
+        ["replicas"] => exit_code(test::replicas(&mut Count::default())),
         ["peers", "servers"] => exit_code(peers::servers::run(None, &mut Count::default())),
         ["peers", "servers", "--driver", program] => {
             exit_code(peers::servers::run(Some(program), &mut Count::default()))
@@ -81,15 +86,17 @@ cargo xtask <command>
 
   test                           install tools, run all checks and tests; the last line is the count
   fuzz [TARGET] [--seconds N]    run one fuzz target, or all in turn; default: 60 s each
-  conformance server [--url URL] [SET...]
-                                 run the official suite against our server or against URL;
+  conformance server [--url URL | --replicas] [SET...]
+                                 run the official suite against our server, against URL, or against replicas of our server;
                                  SET is 2025-11-25, 2026-07-28 or all; default: all three
   conformance client [SET...]    run the official suite against our client; default: both revisions
   peers                          test clients and servers of other projects with ours: all of the following
-  peers clients [--url URL]      test their clients with our server, or with the server at URL
+  peers clients [--url URL | --replicas]
+                                 test their clients with our server, with the server at URL, or with replicas of our server
   peers servers [--driver PROGRAM]
                                  test their servers with our client, or with PROGRAM as the driver
   peers binary                   test both with the binary `tsugite`: its demo server, its verbs, its bridge
+  replicas                       run the official suite and their clients against three replicas behind nginx
   page                           test the start page of `tsugite serve` in a browser
   pictures                       update the pictures of the README
   bench                          measure crates, build time, and calls with many tools and sessions

@@ -122,6 +122,11 @@ impl ChildProcess {
         Some((self.child.stdin.take()?, self.child.stdout.take()?))
     }
 
+    /// Closes its standard input, if that is a pipe.
+    pub(crate) fn close_input(&mut self) {
+        self.child.stdin = None;
+    }
+
     /// The exit status, if it has exited.
     pub(crate) fn try_wait(&mut self) -> Result<Option<ExitStatus>, String> {
         let ended =

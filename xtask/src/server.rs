@@ -51,6 +51,36 @@ impl TestkitServer {
     }
 }
 
+/// Three replicas of a server of the testkit, behind nginx and with a Redis server. All of them are stopped on drop.
+pub(crate) struct ReplicatedServer(ListeningServer<String>);
+
+impl ReplicatedServer {
+    /// Builds and starts a binary of the testkit. All output goes to a file in `folder`.
+    pub(crate) fn start(binary: &str, folder: &Path) -> Result<Self, String> {
+        let (replicas, program) = (binary::build("replicas", folder)?, binary::build(binary, folder)?);
+        let mut command = process::program(replicas, []);
+        command.arg(program);
+        ListeningServer::start(command, &folder.join("replicas.txt"), |line| {
+            line.starts_with("http://").then(|| line.to_owned())
+        })
+        .map(Self)
+    }
+
+    /// The URL for clients.
+    pub(crate) fn url(&self) -> &str {
+        &self.0.endpoint
+    }
+
+    /// Stops them. Fails if a replica has exited before.
+    pub(crate) fn stop(mut self) -> Result<(), String> {
+        self.0.process.close_input();
+        match self.0.process.wait_with_timeout(START_TIMEOUT)? {
+            status if status.success() => Ok(()),
+            status => Err(format!("a replica has exited early ({status})\n  try: see replicas.txt")),
+        }
+    }
+}
+
 /// A server that prints its address, stopped on drop. If it exits with its standard input, it also ends with xtask.
 pub(crate) struct ListeningServer<T> {
     pub(crate) process: ChildProcess,

@@ -11,7 +11,7 @@ use crate::{conformance, fuzz, msrv, page, peers, process, setup};
 
 type Step = fn(&mut Count) -> Result<(), String>;
 
-const STEPS: [(&str, Step); 13] = [
+const STEPS: [(&str, Step); 14] = [
     ("set-up", |_| setup::check()),
     ("rust-version", |_| msrv::check()),
     ("format", |_| format()),
@@ -24,6 +24,7 @@ const STEPS: [(&str, Step); 13] = [
     ("start page", page::run),
     ("conformance", conformance::run_all),
     ("peers", peers::run),
+    ("replicas", replicas),
     ("fuzz", |_| fuzz::FuzzPlan::smoke()?.run()),
 ];
 
@@ -48,6 +49,12 @@ pub(crate) fn run_all() -> ExitCode {
     }
     println!("{count}");
     exit
+}
+
+/// The official suite and the clients of other projects, against three replicas behind nginx.
+pub(crate) fn replicas(count: &mut Count) -> Result<(), String> {
+    conformance::ConformancePlan::with_replicas().run(count)?;
+    peers::clients::run(peers::clients::Target::OurReplicas, count)
 }
 
 fn format() -> Result<(), String> {

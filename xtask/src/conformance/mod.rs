@@ -14,7 +14,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::count::Count;
-use crate::server::TestkitServer;
+use crate::server::{ReplicatedServer, TestkitServer};
 use crate::{binary, node, process};
 use client::ScenarioRunner;
 use verdict::{Results, ScenarioList, Tally};
@@ -32,19 +32,27 @@ pub(crate) struct ConformancePlan {
     sets: Vec<&'static ScenarioSet>,
     /// The URL of a running server to test instead of ours.
     url: Option<String>,
+    /// Whether our server runs as replicas behind nginx.
+    replicas: bool,
 }
 
 impl ConformancePlan {
     fn default_for(role: Role) -> Self {
-        Self { role, sets: role.sets().iter().collect(), url: None }
+        Self { role, sets: role.sets().iter().collect(), url: None, replicas: false }
     }
 
-    /// Reads `server [--url URL] [SET…]` and `client [SET…]`.
+    /// Our server as replicas, as `cargo xtask test` runs it.
+    pub(crate) fn with_replicas() -> Self {
+        Self { replicas: true, ..Self::default_for(Role::Server) }
+    }
+
+    /// Reads `server [--url URL | --replicas] [SET…]` and `client [SET…]`.
     pub(crate) fn from_args(args: &[&str]) -> Result<Self, String> {
-        let (role, url, names) = match args {
-            ["server", "--url", url, names @ ..] => (Role::Server, Some((*url).to_owned()), names),
-            ["server", names @ ..] => (Role::Server, None, names),
-            ["client", names @ ..] => (Role::Client, None, names),
+        let (role, url, replicas, names) = match args {
+            ["server", "--url", url, names @ ..] => (Role::Server, Some((*url).to_owned()), false, names),
+            ["server", "--replicas", names @ ..] => (Role::Server, None, true, names),
+            ["server", names @ ..] => (Role::Server, None, false, names),
+            ["client", names @ ..] => (Role::Client, None, false, names),
             _ => return Err(format!("unknown arguments for conformance: `{}`", args.join(" "))),
         };
         let mut sets = Vec::new();
@@ -53,7 +61,10 @@ impl ConformancePlan {
             let set = role.sets().iter().find(|set| set.name == *name);
             sets.push(set.ok_or_else(|| format!("unknown set `{name}`; known sets: {known}"))?);
         }
-        Ok(if sets.is_empty() { Self { url, ..Self::default_for(role) } } else { Self { role, sets, url } })
+        if sets.is_empty() {
+            sets = Self::default_for(role).sets;
+        }
+        Ok(Self { role, sets, url, replicas })
     }
 
     /// Adds every scenario to `count`. Fails if a scenario fails or if their number differs from the expected one.
@@ -66,17 +77,24 @@ impl ConformancePlan {
                 TestSubject::ClientProgram(binary::build("conformance-client", &suite.folder)?)
             }
             (Role::Server, Some(url)) => TestSubject::ServerAt(url.clone()),
+            (Role::Server, None) if self.replicas => {
+                TestSubject::OurReplicas(ReplicatedServer::start("conformance-server", &suite.folder)?)
+            }
             (Role::Server, None) => {
                 TestSubject::OurServer(TestkitServer::start("conformance-server", &suite.folder)?)
             }
         };
         let (mut lines, mut objections) = (Vec::new(), Vec::new());
         for set in &self.sets {
-            println!("-- conformance {role} {}", set.name);
+            let target = if self.replicas { format!("{role} replicas") } else { role.to_string() };
+            println!("-- conformance {target} {}", set.name);
             let tally = suite.run(set, &judged)?;
             *count += tally.count();
-            lines.push(format!("conformance {role} {}: {tally}", set.name));
+            lines.push(format!("conformance {target} {}: {tally}", set.name));
             objections.extend(set.mismatch(&tally));
+        }
+        if let TestSubject::OurReplicas(replicas) = judged {
+            objections.extend(replicas.stop().err());
         }
         lines.iter().for_each(|line| println!("{line}"));
         match objections.is_empty() {
@@ -116,6 +134,7 @@ impl fmt::Display for Role {
 /// The program under test.
 enum TestSubject {
     OurServer(TestkitServer),
+    OurReplicas(ReplicatedServer),
     /// A running server at this URL.
     ServerAt(String),
     /// A client program that each scenario starts.
@@ -214,6 +233,7 @@ impl Suite {
         }
         let found = match judged {
             TestSubject::OurServer(server) => self.run_server_set(set, &server.url(), &folder),
+            TestSubject::OurReplicas(replicas) => self.run_server_set(set, replicas.url(), &folder),
             TestSubject::ServerAt(url) => self.run_server_set(set, url, &folder),
             TestSubject::ClientProgram(program) => {
                 ScenarioRunner { suite: self, set, program, folder: &folder }.run(&listed)
@@ -258,6 +278,14 @@ mod tests {
         assert_eq!(sets(&["server", "all", "2025-11-25"]), Ok(vec!["all", "2025-11-25"]));
         let plan = ConformancePlan::from_args(&["server", "--url", "http://127.0.0.1:1/mcp", "all"]).unwrap();
         assert_eq!((plan.url.as_deref(), plan.sets.len()), (Some("http://127.0.0.1:1/mcp"), 1));
+    }
+
+    #[test]
+    fn replicas_of_our_server_can_be_tested() {
+        let plan = ConformancePlan::from_args(&["server", "--replicas"]).unwrap();
+        assert_eq!(plan, ConformancePlan::with_replicas());
+        assert!(!ConformancePlan::from_args(&["server"]).unwrap().replicas);
+        assert!(ConformancePlan::from_args(&["client", "--replicas"]).is_err());
     }
 
     #[test]

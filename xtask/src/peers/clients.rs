@@ -12,16 +12,36 @@ use super::table::{Row, Table};
 use super::{PeerPackages, REVISIONS, report};
 use crate::count::Count;
 use crate::process;
-use crate::server::TestkitServer;
+use crate::server::{ReplicatedServer, TestkitServer};
 
-/// Runs every client on every revision, against our server or the one at `url`, and adds every cell to `count`.
-pub(crate) fn run(url: Option<&str>, count: &mut Count) -> Result<(), String> {
+/// The server that the clients talk to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target<'a> {
+    OurServer,
+    /// Three replicas of it behind nginx.
+    OurReplicas,
+    ServerAt(&'a str),
+}
+
+/// Runs every client on every revision, and adds every cell to `count`.
+pub(crate) fn run(target: Target<'_>, count: &mut Count) -> Result<(), String> {
     let installed = PeerPackages::new()?;
-    let folder = installed.output_dir.join("clients");
+    let folder = installed.output_dir.join(match target {
+        Target::OurReplicas => "clients-replicas",
+        Target::OurServer | Target::ServerAt(_) => "clients",
+    });
     process::create_dir(&folder)?;
-    let table = match url {
-        Some(url) => run_clients(&installed, url, &folder),
-        None => {
+    let table = match target {
+        Target::ServerAt(url) => run_clients(&installed, url, &folder),
+        Target::OurReplicas => {
+            let replicas = ReplicatedServer::start("peers-server", &folder)?;
+            let mut table = run_clients(&installed, replicas.url(), &folder);
+            if let Err(failure) = replicas.stop() {
+                table.add_failure(failure);
+            }
+            table
+        }
+        Target::OurServer => {
             let mut server = TestkitServer::start("peers-server", &folder)?;
             let mut table = run_clients(&installed, &server.url(), &folder);
             if !server.is_running() {

@@ -20,7 +20,11 @@ use table::Table;
 
 /// Runs everything, also after a failure.
 pub(crate) fn run(count: &mut Count) -> Result<(), String> {
-    combine_results([clients::run(None, count), servers::run(None, count), cli::run(count)])
+    combine_results([
+        clients::run(clients::Target::OurServer, count),
+        servers::run(None, count),
+        cli::run(count),
+    ])
 }
 
 /// Joins the failures.
