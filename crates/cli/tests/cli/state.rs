@@ -1,11 +1,12 @@
 //! `tsugite serve --state`: sessions that survive a restart, sessions that replicas share, and the keys of both.
 
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 
 use tsugite_testkit::replicas::RedisServer;
 
 use crate::serving::post;
-use crate::support::{Place, Running, tsugite};
+use crate::support::{Place, Running, TSUGITE, tsugite};
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
 const PING: &str = r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#;
@@ -159,4 +160,32 @@ fn unencrypted_connections_and_visible_passwords_are_accepted_with_warning() {
     running.wait_for_stderr("--state @FILE");
     running.wait_for_stderr("sharing state");
     assert!(running.line().starts_with("http://127.0.0.1:"));
+}
+
+#[test]
+fn example_of_replicas_starts_and_stops() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/replicas/run.sh");
+    let place = Place::new();
+    // Another process may have one of the five ports.
+    let ran = (0..5).find_map(|_| {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().min(60_000);
+        let mut command = place.dressed(script);
+        command.args([
+            TSUGITE,
+            "call",
+            &format!("http://127.0.0.1:{port}/mcp"),
+            "order",
+            "--rev",
+            "2025-11-25",
+        ]);
+        command.args(["--answer", "name=Ann", "--answer", "planks=3", "--answer", "size=small"]);
+        command.args(["--answer", "sure=true"]).env("TSUGITE", TSUGITE).env("PORT", port.to_string());
+        let ran = Running::start(command).end();
+        (!ran.err.contains("nothing listens on port")).then_some((port, ran))
+    });
+    let (port, ran) = ran.expect("five free ports");
+    assert!(ran.fine().contains("Ann"));
+    for port in port..port + 5 {
+        assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "{port} still listens");
+    }
 }
