@@ -55,6 +55,14 @@ pub struct Stdio;
 pub struct Http;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../../docs/scaling.md")]
+pub struct Scaling;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/deploying.md")]
+pub struct Deploying;
+
+#[cfg(doctest)]
 #[doc = include_str!("../../../docs/client.md")]
 pub struct Client;
 

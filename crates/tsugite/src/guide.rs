@@ -5,6 +5,7 @@
 //! | write a server | [`tools`], [`resources`], [`prompts_and_completion`], [`errors`] |
 //! | ask the user, the model or the client | [`asking`] |
 //! | serve it | [`stdio`], [`http`], [`hosts`], [`logging`], [`settings`] |
+//! | run it in production | [`deploying`], [`scaling`] |
 //! | change, combine and protect it | [`changing`], [`composing`], [`security`] |
 //! | test it | [`testing`] |
 //! | use servers | [`client`], [`authorization`], [`host`], [`bridge`], [`cli`] |
@@ -42,6 +43,9 @@ pub mod client {}
 #[doc = tsugite_macros::guide!("composing")]
 pub mod composing {}
 
+#[doc = tsugite_macros::guide!("deploying")]
+pub mod deploying {}
+
 #[doc = tsugite_macros::guide!("errors")]
 pub mod errors {}
 
@@ -71,6 +75,9 @@ pub mod resources {}
 
 #[doc = tsugite_macros::guide!("rough_edges")]
 pub mod rough_edges {}
+
+#[doc = tsugite_macros::guide!("scaling")]
+pub mod scaling {}
 
 #[doc = tsugite_macros::guide!("security")]
 pub mod security {}
