@@ -60,8 +60,9 @@ fn request_command(line: &str) -> Option<String> {
     // Leases, receivers, messages to all replicas, and the search for replicas that have died.
     let is_background = [":lease:", ":broadcast"].iter().any(|key| command.contains(key))
         || command.contains(":record:") && !command.contains(":record:session/");
-    let is_request = !client.ends_with(" lua") && !name.eq_ignore_ascii_case("XREAD") && !is_background;
-    is_request.then(|| name.to_uppercase())
+    // Scripts are loaded once by each replica.
+    let is_request = !client.ends_with(" lua") && !["XREAD", "SCRIPT"].contains(&name) && !is_background;
+    is_request.then(|| name.to_owned())
 }
 
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
