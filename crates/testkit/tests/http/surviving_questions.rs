@@ -12,7 +12,7 @@ use tsugite::store::{
     Committed, Conflict, Field, LogRead, MemoryStore, Position, Received, SpendLimit, Store, StoreFuture,
     StoreResult, StoreScope, Write,
 };
-use tsugite_testkit::http::{Request, TestServer, open_session};
+use tsugite_testkit::http::{Connection, Request, TestServer, open_session};
 
 #[derive(Form)]
 struct Name {
@@ -110,6 +110,15 @@ struct Replica {
 }
 
 impl Stage {
+    /// Waits until another replica has claimed the calls of the one that asked a question.
+    async fn wait_for_claim(&self, question: &Value) {
+        let (asker, _) = question["id"].as_str().unwrap().split_once('-').unwrap();
+        let key = format!("waiting/{asker}");
+        while !self.store.list(&key, "", 1).await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+
     fn new() -> Self {
         Self { store: Arc::new(MemoryStore::new().shared()), paid: Arc::default(), ended: Arc::default() }
     }
@@ -229,6 +238,55 @@ async fn replica_that_comes_back_does_not_continue() {
     assert_eq!(result["result"]["content"][0]["text"], "Ann and Bob, receipt 1");
     assert_eq!(resumed.next_message().await, None);
     assert_eq!((stage.paid.load(Ordering::SeqCst), stage.ended.load(Ordering::SeqCst)), (1, 1));
+}
+
+/// Reads a stream up to its question. Returns the question and the id of its event.
+async fn read_question(stream: &mut Connection) -> (Value, String) {
+    loop {
+        let event = stream.next_event().await.unwrap();
+        if !event.data.is_empty() && event.json()["method"] == "elicitation/create" {
+            return (event.json(), event.id.unwrap());
+        }
+    }
+}
+
+#[tokio::test]
+async fn replica_that_lost_its_call_ends_the_stream() {
+    let stage = Stage::new();
+    let (first, second) = (stage.replica().await, stage.replica().await);
+    let session = open_session(&first.server, "2025-11-25", json!({"elicitation": {}})).await;
+    let mut stream = first.server.connect().await;
+    stream.send(Request::post(&call(1, "order")).session(&session)).await;
+    let (question, _) = read_question(&mut stream).await;
+    first.is_cut.store(true, Ordering::SeqCst);
+    second.server.connect().await.send(Request::get_stream(&session)).await;
+    stage.wait_for_claim(&question).await;
+    let answered = second.server.send(Request::post(&answer(&question, "Ann")).session(&session)).await;
+    assert_eq!(answered.status, 202);
+    first.is_cut.store(false, Ordering::SeqCst);
+    // The client resumes then, and gets the rest.
+    assert_eq!(stream.next_message().await, None);
+}
+
+#[tokio::test]
+async fn replica_that_comes_back_gets_later_answers() {
+    let stage = Stage::new();
+    let (first, second) = (stage.replica().await, stage.replica().await);
+    let session = open_session(&first.server, "2025-11-25", json!({"elicitation": {}})).await;
+    let mut stream = first.server.connect().await;
+    stream.send(Request::post(&call(1, "order")).session(&session)).await;
+    let (question, _) = read_question(&mut stream).await;
+    first.is_cut.store(true, Ordering::SeqCst);
+    second.server.connect().await.send(Request::get_stream(&session)).await;
+    stage.wait_for_claim(&question).await;
+    first.is_cut.store(false, Ordering::SeqCst);
+    let mut stream = first.server.connect().await;
+    stream.send(Request::post(&call(2, "refused")).session(&session)).await;
+    let (question, _) = read_question(&mut stream).await;
+    let answered = second.server.send(Request::post(&answer(&question, "Bob")).session(&session)).await;
+    assert_eq!(answered.status, 202);
+    let result = stream.next_message().await.unwrap();
+    assert_eq!((&result["id"], &result["result"]["content"][0]["text"]), (&json!(2), &json!("Bob")));
 }
 
 #[tokio::test]

@@ -268,21 +268,23 @@ impl IncomingPost<'_> {
     fn deliver_response(self, response: tsugite_core::jsonrpc::Response<'_>, bytes: &[u8]) -> Dispatched {
         let accepted = Dispatched::Response(empty(StatusCode::ACCEPTED));
         let Some(session) = self.session else { return accepted };
-        let asker = self.moved_to.or_else(|| response.id.as_ref().and_then(asking_replica));
-        if session.connection.outgoing_requests().receive_response(response)
-            || self.state.is_shared() && self.state.answer_claimed_text(bytes)
-        {
+        let asker = response.id.as_ref().and_then(asking_replica);
+        let delivered = session.connection.outgoing_requests().receive_response(response)
+            || self.state.is_shared() && self.state.answer_claimed_text(bytes);
+        // A call that was claimed may still wait at the replica that asked, if that was only stopped for a while: it gets the
+        // answer, too, and finds that the call is no longer its own. Later questions of that replica are not claimed.
+        if delivered && self.moved_to.is_none() {
             return accepted;
         }
-        match asker.filter(|asker| self.state.replica.as_ref().is_some_and(|own| own.name() != asker)) {
-            Some(asker) => {
-                let response = String::from_utf8_lossy(bytes).into_owned();
-                let message =
-                    ReplicaMessage::ClientResponse { session: session.log_name().to_owned(), response };
-                Dispatched::forward(self.state, asker, message)
-            }
-            None => accepted,
+        let mut recipients: Vec<String> = [self.moved_to, asker].into_iter().flatten().collect();
+        recipients.retain(|name| self.state.replica.as_ref().is_some_and(|own| own.name() != name));
+        recipients.dedup();
+        if recipients.is_empty() {
+            return accepted;
         }
+        let response = String::from_utf8_lossy(bytes).into_owned();
+        let message = ReplicaMessage::ClientResponse { session: session.log_name().to_owned(), response };
+        Dispatched::forward(self.state, recipients, message)
     }
 
     /// Cancels a request that another replica runs, or that is still to come.

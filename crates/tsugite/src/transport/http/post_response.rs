@@ -83,15 +83,14 @@ impl Dispatched {
         }))
     }
 
-    /// Stores a message for another replica, and accepts it then.
-    pub(super) fn forward(state: &Arc<HttpState>, to: String, message: ReplicaMessage) -> Self {
+    /// Stores a message for other replicas, and accepts it then.
+    pub(super) fn forward(state: &Arc<HttpState>, to: Vec<String>, message: ReplicaMessage) -> Self {
         let state = state.clone();
         Dispatched::Later(Box::pin(async move {
             let Some(replica) = &state.replica else { return empty(StatusCode::ACCEPTED) };
-            let Some(write) = replica.send(Recipient::Replica(&to), &message) else {
-                return empty(StatusCode::ACCEPTED);
-            };
-            match state.store.commit(&[write]).await {
+            let writes = to.iter().filter_map(|to| replica.send(Recipient::Replica(to), &message));
+            let writes: Vec<_> = writes.collect();
+            match state.store.commit(&writes).await {
                 Ok(_) => empty(StatusCode::ACCEPTED),
                 Err(error) => store_unavailable(&*error),
             }
