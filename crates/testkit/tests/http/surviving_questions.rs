@@ -112,11 +112,20 @@ struct Replica {
 impl Stage {
     /// Waits until another replica has claimed the calls of the one that asked a question.
     async fn wait_for_claim(&self, question: &Value) {
-        let (asker, _) = question["id"].as_str().unwrap().split_once('-').unwrap();
-        let key = format!("waiting/{asker}");
+        self.wait_for_claim_of(asker(question)).await;
+    }
+
+    async fn wait_for_claim_of(&self, replica: &str) {
+        let key = format!("waiting/{replica}");
         while !self.store.list(&key, "", 1).await.unwrap().is_empty() {
             tokio::task::yield_now().await;
         }
+    }
+
+    /// The replica other than `known` that has had a waiting call.
+    async fn other_replica(&self, known: &str) -> String {
+        let names = self.store.list("replicas", "", 10).await.unwrap();
+        names.into_iter().map(|(name, _)| name).find(|name| name != known).unwrap()
     }
 
     fn new() -> Self {
@@ -169,6 +178,11 @@ fn call(id: u32, tool: &str) -> Value {
 fn answer(question: &Value, name: &str) -> Value {
     let result = json!({"action": "accept", "content": {"name": name}});
     json!({"jsonrpc": "2.0", "id": question["id"], "result": result})
+}
+
+/// The name of the replica that asked a question.
+fn asker(question: &Value) -> &str {
+    question["id"].as_str().unwrap().split_once('-').unwrap().0
 }
 
 fn resume(session: &str, after: &str) -> Request {
@@ -287,6 +301,29 @@ async fn replica_that_comes_back_gets_later_answers() {
     assert_eq!(answered.status, 202);
     let result = stream.next_message().await.unwrap();
     assert_eq!((&result["id"], &result["result"]["content"][0]["text"]), (&json!(2), &json!("Bob")));
+}
+
+#[tokio::test]
+async fn call_that_was_claimed_twice_is_continued() {
+    let stage = Stage::new();
+    let (first, second) = (stage.replica().await, stage.replica().await);
+    let session = open_session(&first.server, "2025-11-25", json!({"elicitation": {}})).await;
+    let mut stream = first.server.connect().await;
+    stream.send(Request::post(&call(1, "order")).session(&session)).await;
+    let (question, last) = read_question(&mut stream).await;
+    first.is_cut.store(true, Ordering::SeqCst);
+    second.server.connect().await.send(Request::get_stream(&session)).await;
+    stage.wait_for_claim(&question).await;
+    // It dies before it has written anything.
+    let claimer = stage.other_replica(asker(&question)).await;
+    second.is_cut.store(true, Ordering::SeqCst);
+    let third = stage.replica().await;
+    let mut resumed = third.server.connect().await;
+    resumed.send(resume(&session, &last)).await;
+    stage.wait_for_claim_of(&claimer).await;
+    third.server.send(Request::post(&answer(&question, "Ann")).session(&session)).await;
+    assert_eq!(resumed.next_message().await.unwrap()["params"]["progress"], 2);
+    assert_eq!(resumed.next_message().await.unwrap()["params"]["message"], "And who else?");
 }
 
 #[tokio::test]

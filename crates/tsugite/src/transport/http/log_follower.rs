@@ -177,10 +177,13 @@ impl LogFollower {
         let (mut lines, mut fields) = (Vec::new(), Vec::new());
         for (field, value) in self.state.store.list(&shared.key, REQUEST_FIELDS, MAX_REQUESTS).await? {
             let record = RequestRecord::open(&self.replica, &shared.key, &field, &value);
-            let Some(RequestRecord::Running { id, stream: of, waiting, .. }) = record else { continue };
+            let Some(RequestRecord::Running { replica: runner, id, stream: of, waiting }) = record else {
+                continue;
+            };
             if of == stream && field.starts_with(REQUEST_FIELDS) {
-                // Its handler waits for an answer: this replica or another one continues it.
-                if waiting {
+                // Its handler waits for an answer: this replica or another one continues it, or does already and has not
+                // written yet.
+                if waiting || runner != read.owner && !self.replica.is_dead(&runner).await? {
                     return Ok(false);
                 }
                 let id: Option<Id<'static>> = serde_json::from_str(&id).ok();

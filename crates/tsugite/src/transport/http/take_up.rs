@@ -26,17 +26,21 @@ use crate::store::StoreError;
 
 impl HttpState {
     /// Runs the handler of a waiting call again, with the answers so far. Its events are appended to the stream of the
-    /// replica `owner`.
+    /// replica that wrote it last: one that claimed the call before may have died before it wrote anything. In an error the
+    /// handler did not start.
     pub(super) async fn take_up(
         self: &Arc<Self>,
         registered: Arc<RegisteredRequest>,
         record: WaitingRecord,
-        owner: &str,
     ) -> Result<(), StoreError> {
         let principal = record.principal();
         let id = SessionId::parse(record.session.as_bytes()).ok_or("the id of a session is invalid")?;
         let found = self.find_shared_session(id, principal.as_ref(), &MessageSubject::default()).await;
-        let NamedSession::Found(session, revision) = found.session else { return Ok(()) };
+        let (session, revision) = match found.session {
+            NamedSession::Found(session, revision) => (session, revision),
+            NamedSession::Unavailable => return Err("a session could not be looked up".into()),
+            NamedSession::Absent | NamedSession::Unknown => return Ok(()),
+        };
         let read = self.store.read_log(&log_key(session.log_name(), registered.stream), 0).await?;
         // Without an event the client cannot resume the stream, so there is no one to answer.
         let Some(read) = read.filter(|read| !read.ended) else { return Ok(()) };
@@ -63,7 +67,7 @@ impl HttpState {
             tracking: Tracking::Connection,
         }));
         let stream = session.with_streams(|streams, name| {
-            streams.adopt(name, registered.stream, read.last, owner.to_owned())
+            streams.adopt(name, registered.stream, read.last, read.owner.clone())
         });
         let replica = self.replica.clone().ok_or("there is no replica")?;
         let in_flight = InFlightRecord::adopted(replica, registered, keeper);

@@ -175,8 +175,20 @@ async fn store_running(
             state.session_ttl(),
         ),
     ];
-    let committed = state.store.commit(&writes).await?;
-    Ok(committed.map(|committed| committed.version).map_err(|_| ()))
+    if let Ok(committed) = state.store.commit(&writes).await? {
+        return Ok(Ok(committed.version));
+    }
+    // An earlier attempt that failed may have been made nevertheless.
+    let known = state.store.read(&registered.key, &[&registered.field]).await?;
+    let Some(known) = known.and_then(|fields| fields.into_iter().next().flatten()) else {
+        return Ok(Err(()));
+    };
+    Ok(match RequestRecord::open(replica, &registered.key, &registered.field, &known) {
+        Some(RequestRecord::Running { replica: runner, waiting: false, .. }) if runner == replica.name() => {
+            Ok(known.version)
+        }
+        _ => Err(()),
+    })
 }
 
 fn set<'a>(
@@ -281,14 +293,12 @@ impl HttpState {
         let registered = RegisteredRequest::new(session, record.request.clone(), stream);
         let known = self.store.read(&registered.key, &[&registered.field]).await?;
         let known = known.and_then(|fields| fields.into_iter().next().flatten());
-        let owner = known.as_ref().and_then(|known| {
-            match RequestRecord::open(replica, &registered.key, &registered.field, known)? {
-                RequestRecord::Running { replica: owner, .. } => Some(owner),
-                RequestRecord::Cancelled { .. } => None,
-            }
+        let known = known.filter(|known| {
+            let record = RequestRecord::open(replica, &registered.key, &registered.field, known);
+            matches!(record, Some(RequestRecord::Running { .. }))
         });
         // The session has ended, or the client has cancelled the call.
-        let (Some(known), Some(owner)) = (known, owner) else {
+        let Some(known) = known else {
             drop(self.store.commit(&[remove]).await?);
             return Ok(());
         };
@@ -329,7 +339,6 @@ impl HttpState {
             record: Mutex::new(Some(record)),
             registered: Arc::new(registered),
             waiting_version: committed.version,
-            owner,
         });
         self.claimed.insert(&call);
         self.expire_claimed(&call);
@@ -375,11 +384,25 @@ impl HttpState {
         record: WaitingRecord,
     ) -> Result<(), StoreError> {
         let Some(replica) = &self.replica else { return Ok(()) };
-        match store_running(self, replica, &call.registered, call.waiting_version).await? {
-            Ok(version) => call.registered.set_version(version),
-            Err(()) => return Ok(()),
+        let mut attempt = 0;
+        // No other replica continues a call of this one while it lives, so it tries again while the store fails.
+        loop {
+            let continued = async {
+                match store_running(self, replica, &call.registered, call.waiting_version).await? {
+                    Ok(version) => call.registered.set_version(version),
+                    Err(()) => return Ok(()),
+                }
+                self.take_up(call.registered.clone(), record.clone()).await
+            };
+            match continued.await {
+                Err(error) if attempt + 1 < CONTINUE_ATTEMPTS && !self.is_closing() => {
+                    log::warn!(error = %Chain(&*error), "a claimed call does not go on yet");
+                    tokio::time::sleep(Duration::from_millis(100 << attempt.min(5))).await;
+                    attempt += 1;
+                }
+                continued => return continued,
+            }
         }
-        self.take_up(call.registered.clone(), record, &call.owner).await
     }
 }
 
@@ -403,3 +426,5 @@ const REPLICAS_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const WAITING_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_LISTED: usize = 1_000;
 const RUNNING_ATTEMPTS: u32 = 6;
+/// About two minutes.
+const CONTINUE_ATTEMPTS: u32 = 40;

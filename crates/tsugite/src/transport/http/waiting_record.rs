@@ -92,8 +92,6 @@ pub(super) struct ClaimedCall {
     pub(super) record: Mutex<Option<WaitingRecord>>,
     pub(super) registered: Arc<RegisteredRequest>,
     pub(super) waiting_version: u64,
-    /// The replica that wrote the stream.
-    pub(super) owner: String,
 }
 
 impl ClaimedCalls {
