@@ -7,6 +7,7 @@ mod base64;
 mod bench;
 mod binary;
 mod browser;
+mod chaos;
 mod conformance;
 mod count;
 mod fuzz;
@@ -52,6 +53,10 @@ fn main() -> ExitCode {
         ["peers", "clients", "--replicas"] => {
             exit_code(peers::clients::run(Target::OurReplicas, &mut Count::default()))
         }
+        ["chaos", ref rest @ ..] => match chaos::ChaosPlan::from_args(rest) {
+            Ok(plan) => exit_code(plan.run(&mut Count::default())),
+            Err(mistake) => usage_error(&mistake),
+        },
         ["replicas"] => exit_code(test::replicas(&mut Count::default())),
         ["peers", "servers"] => exit_code(peers::servers::run(None, &mut Count::default())),
         ["peers", "servers", "--driver", program] => {
@@ -97,6 +102,9 @@ cargo xtask <command>
                                  test their servers with our client, or with PROGRAM as the driver
   peers binary                   test both with the binary `tsugite`: its demo server, its verbs, its bridge
   replicas                       run the official suite and their clients against three replicas behind nginx
+  chaos [--minutes N] [--seed S]
+                                 disturb replicas and Redis while clients use them, and check what the clients saw; default:
+                                 1 minute and a new seed, which is printed
   page                           test the start page of `tsugite serve` in a browser
   pictures                       update the pictures of the README
   bench                          measure crates, build time, and calls with many tools and sessions
