@@ -137,6 +137,11 @@ impl WrittenEntry<'_> {
         self.entry.get(name).and_then(Value::as_object).into_iter().flatten()
     }
 
+    /// The settings of a login.
+    fn login_members(&self) -> impl Iterator<Item = (&String, &Value)> {
+        ["oauth", "auth"].into_iter().flat_map(|name| self.members(name))
+    }
+
     fn url(&self) -> Option<&str> {
         self.string("url").or_else(|| self.string("serverUrl"))
     }
@@ -167,6 +172,10 @@ impl WrittenEntry<'_> {
         let mut texts = self.command();
         texts.extend(["cwd", "envFile", "url", "serverUrl"].into_iter().filter_map(|name| self.string(name)));
         texts.extend(values.filter_map(|(_, value)| value.as_str()));
+        for (_, value) in self.login_members() {
+            let items = value.as_array().into_iter().flatten();
+            texts.extend(value.as_str().into_iter().chain(items.filter_map(Value::as_str)));
+        }
         texts
     }
 
@@ -233,6 +242,10 @@ impl WrittenEntry<'_> {
         let headers: Vec<&str> = self.members("headers").map(|(name, _)| name.as_str()).collect();
         if !headers.is_empty() {
             rows.push(("headers", sanitize_name(&headers.join(", "))));
+        }
+        let login: Vec<&str> = self.login_members().map(|(name, _)| name.as_str()).collect();
+        if !login.is_empty() {
+            rows.push(("login", sanitize_name(&login.join(", "))));
         }
         for (id, default) in self.input_defaults() {
             rows.push(("input", format!("{} is {} by default", sanitize_name(id), quoted(default))));

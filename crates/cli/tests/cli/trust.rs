@@ -259,3 +259,14 @@ fn completion_scripts_start_nothing() {
         assert_eq!(calls.count(), 0, "{shell}");
     }
 }
+
+#[test]
+fn consent_shows_the_login_settings_of_an_entry() {
+    let place = Place::project();
+    let login = json!({"clientId": "app", "clientSecret": "${GITHUB_TOKEN}", "scopes": ["${SCOPE}"]});
+    let entry = json!({"url": "https://example.com/mcp", "oauth": login});
+    place.file("shop/.mcp.json", &list(json!({"github": entry})));
+    let shown = place.shop(&["trust", "show", "github"]).fine();
+    assert!(shown.contains("login     clientId, clientSecret, scopes"), "{shown}");
+    assert!(shown.contains("reads     GITHUB_TOKEN (set), SCOPE (not set)"), "{shown}");
+}

@@ -323,7 +323,7 @@ impl ServerCheck<'_> {
         };
         for member in self.server.member.value.members() {
             match (member.name.as_str(), &member.value.kind) {
-                (name @ ("env" | "headers"), NodeKind::Object(pairs)) => {
+                (name @ ("env" | "headers" | "oauth" | "auth"), NodeKind::Object(pairs)) => {
                     for pair in pairs {
                         if let NodeKind::String(value) = &pair.value.kind
                             && secrets::is_plain_secret(&pair.name, value)
@@ -436,8 +436,8 @@ fn is_loopback(rest: &str) -> bool {
 }
 
 /// The fields in which hosts resolve variables.
-const FIELDS_WITH_VARIABLES: [&str; 8] =
-    ["command", "args", "env", "envFile", "cwd", "url", "serverUrl", "headers"];
+const FIELDS_WITH_VARIABLES: [&str; 10] =
+    ["command", "args", "env", "envFile", "cwd", "url", "serverUrl", "headers", "oauth", "auth"];
 /// The fields that at least one host supports.
 const KNOWN_FIELDS: [&str; 32] = [
     "type",

@@ -140,7 +140,7 @@ fn client_builder(config: ConnectionConfig) -> ClientBuilder {
             }
             Client::spawn(command)
         }
-        ConnectionConfig::Url { url, headers, transport } => {
+        ConnectionConfig::Url { url, headers, transport, .. } => {
             let mut builder = Client::connect(url);
             for (name, value) in headers {
                 builder = builder.header(name, value);

@@ -9,7 +9,7 @@ use super::jsonc::Node;
 use super::server_list::{Members, members};
 use super::servers_file_error::{EntryFieldError, ServerEntryError};
 use super::variables::Variables;
-use super::{ConnectionConfig, Folders, UrlTransport, env_file, text_file};
+use super::{ConnectionConfig, Folders, OAuthConfig, UrlTransport, env_file, oauth, text_file};
 
 /// The context shared by all entries of a file.
 pub(super) struct EntryContext<'a> {
@@ -124,7 +124,8 @@ impl EntryReader<'_> {
                 EntryFieldError::Whitespace,
             ));
         }
-        Ok(ConnectionConfig::Url { url, headers: self.headers()?, transport })
+        let (headers, oauth) = (self.headers()?, self.oauth()?);
+        Ok(ConnectionConfig::Url { url, headers, transport, oauth })
     }
 
     fn args(&self) -> Result<Vec<String>, ServerEntryError> {
@@ -188,6 +189,17 @@ impl EntryReader<'_> {
             Ok(())
         })?;
         Ok(headers)
+    }
+
+    fn oauth(&self) -> Result<Option<OAuthConfig>, ServerEntryError> {
+        for name in ["oauth", "auth"] {
+            let Some((node, field)) = self.member(name)? else { continue };
+            let read = oauth::read(node, &field, &|node, field| self.resolve_string(node, field))?;
+            if read.is_some() {
+                return Ok(read);
+            }
+        }
+        Ok(None)
     }
 
     /// Calls `f` for each member of an object member.

@@ -23,6 +23,7 @@ mod entry;
 mod env_file;
 mod field_path;
 mod jsonc;
+mod oauth;
 mod server_list;
 mod servers_file_error;
 mod text_file;
@@ -59,7 +60,8 @@ use variables::Variables;
 ///
 /// # Variables
 ///
-/// They are resolved in `command`, `args`, `cwd`, `envFile`, `url`, `serverUrl` and the values of `env` and `headers`:
+/// They are resolved in `command`, `args`, `cwd`, `envFile`, `url`, `serverUrl` and the values of `env`, `headers`, `oauth`
+/// and `auth`:
 ///
 /// | written | is |
 /// |---|---|
@@ -174,6 +176,8 @@ pub enum ConnectionConfig {
         headers: Vec<(String, String)>,
         /// The transport to use.
         transport: UrlTransport,
+        /// How to log in, if the entry says so.
+        oauth: Option<OAuthConfig>,
     },
 }
 
@@ -188,13 +192,41 @@ impl fmt::Debug for ConnectionConfig {
                 .field("unset", unset)
                 .field("cwd", cwd)
                 .finish(),
-            ConnectionConfig::Url { url, headers, transport } => f
+            ConnectionConfig::Url { url, headers, transport, oauth } => f
                 .debug_struct("Url")
                 .field("url", &redacted_url(url))
                 .field("headers", &RedactedPairs(headers))
                 .field("transport", transport)
+                .field("oauth", oauth)
                 .finish(),
         }
+    }
+}
+
+/// How to log in to a server: the member `oauth` as Claude Code and VS Code write it, or `auth` as Cursor writes it.
+///
+/// Its `Debug` output does not show the secret.
+#[derive(Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OAuthConfig {
+    /// The id of a client that was registered beforehand: `clientId`, or `CLIENT_ID` of `auth`.
+    pub client_id: Option<String>,
+    /// Its secret: `clientSecret`, or `CLIENT_SECRET` of `auth`.
+    pub client_secret: Option<String>,
+    /// The port of `http://localhost:PORT/callback`, the redirect URI that the client was registered with: `callbackPort`.
+    pub callback_port: Option<u16>,
+    /// The scopes to ask for: `scopes`, an array or a text with spaces.
+    pub scopes: Option<Vec<String>>,
+}
+
+impl fmt::Debug for OAuthConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OAuthConfig")
+            .field("client_id", &self.client_id)
+            .field("client_secret", &self.client_secret.as_ref().map(|_| Redacted))
+            .field("callback_port", &self.callback_port)
+            .field("scopes", &self.scopes)
+            .finish()
     }
 }
 

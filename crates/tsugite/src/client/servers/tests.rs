@@ -62,7 +62,7 @@ fn pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 fn url(url: &str, headers: &[(&str, &str)], transport: UrlTransport) -> ConnectionConfig {
-    ConnectionConfig::Url { url: url.to_owned(), headers: pairs(headers), transport }
+    ConnectionConfig::Url { url: url.to_owned(), headers: pairs(headers), transport, oauth: None }
 }
 
 fn names(file: &ServersFile) -> Vec<&str> {
@@ -162,7 +162,11 @@ fn claude_code_file_is_read() {
     let ways: Vec<_> = file.servers.into_iter().map(|listed| listed.connection.unwrap()).collect();
     let bearer = format!("Bearer {SECRET}");
     let headers = [("Authorization", bearer.as_str()), ("X-Toolsets", "")];
-    assert_eq!(ways[0], url("https://api.githubcopilot.com/mcp", &headers, UrlTransport::StreamableHttp));
+    let mut github = url("https://api.githubcopilot.com/mcp", &headers, UrlTransport::StreamableHttp);
+    let ConnectionConfig::Url { oauth, .. } = &mut github else { panic!() };
+    *oauth =
+        Some(OAuthConfig { client_id: Some("1".to_owned()), callback_port: Some(8080), ..Default::default() });
+    assert_eq!(ways[0], github);
     assert_eq!(ways[1], url("https://mcp.asana.com/sse", &[], UrlTransport::Sse));
     assert_eq!(ways[2], url("https://example.com/mcp", &[], UrlTransport::StreamableHttp));
     let expected = ConnectionConfig::Command {
@@ -173,6 +177,51 @@ fn claude_code_file_is_read() {
         cwd: None,
     };
     assert_eq!(ways[3], expected);
+}
+
+/// The login settings of an entry with these members.
+fn oauth(members: &str) -> Option<OAuthConfig> {
+    let entry = format!(r#"{{ "url": "https://example.com/mcp", {members} }}"#);
+    let ConnectionConfig::Url { oauth, .. } = connection(&entry) else { panic!() };
+    oauth
+}
+
+#[test]
+fn login_settings_of_each_host_are_read() {
+    let scopes = || Some(vec!["files:read".to_owned(), "mail".to_owned()]);
+    let (client_id, client_secret) = (Some("app".to_owned()), Some(SECRET.to_owned()));
+    let all = OAuthConfig { client_id, client_secret, callback_port: None, scopes: scopes() };
+    // Cursor
+    let of_cursor = r#""auth": { "CLIENT_ID": "app", "CLIENT_SECRET": "${GITHUB_TOKEN}", "scopes": ["files:read", "mail"] }"#;
+    assert_eq!(oauth(of_cursor), Some(all.clone()));
+    assert!(!format!("{all:?}").contains(SECRET));
+    // Claude Code and VS Code
+    let of_claude = r#""oauth": { "clientId": "app", "callbackPort": 8080, "scopes": "files:read mail", "later": {} }"#;
+    let expected = OAuthConfig { client_secret: None, callback_port: Some(8080), ..all };
+    assert_eq!(oauth(of_claude), Some(expected));
+    // Others write no object.
+    assert_eq!(oauth(r#""auth": "oauth", "oauth": true"#), None);
+}
+
+#[test]
+fn invalid_login_settings_are_errors() {
+    for (settings, error) in [
+        (r#"{ "clientId": 1 }"#, "mcpServers.a.oauth.clientId: expected a string, found a number"),
+        (r#"{ "clientId": "" }"#, "mcpServers.a.oauth.clientId: it is empty"),
+        (r#"{ "callbackPort": 0 }"#, "mcpServers.a.oauth.callbackPort: expected a port number, found a number"),
+        (
+            r#"{ "callbackPort": "1" }"#,
+            "mcpServers.a.oauth.callbackPort: expected a port number, found a string",
+        ),
+        (
+            r#"{ "scopes": ["a b"] }"#,
+            "mcpServers.a.oauth.scopes[0]: it contains whitespace or a control character",
+        ),
+        (r#"{ "clientSecret": "${UNSET}" }"#, "mcpServers.a.oauth.clientSecret: the variable UNSET is not set"),
+    ] {
+        let entry = format!(r#"{{ "url": "https://example.com/mcp", "oauth": {settings} }}"#);
+        assert_eq!(entry_error(&entry), error);
+    }
 }
 
 #[test]
