@@ -14,6 +14,7 @@ use crate::console::Console;
 use crate::demo;
 use crate::error::{CliError, ExitStatus, Result};
 use crate::headers;
+use crate::login::LoginServer;
 use crate::options::{CommonOptions, RevisionArg, Transport};
 use crate::server_requests::{PresetAnswers, ServerRequestHandler, TerminalPrompter};
 use crate::targets::{ResolvedTarget, Target};
@@ -58,15 +59,18 @@ impl Connection {
         console: Arc<Console>,
         configure: impl FnOnce(ClientBuilder) -> ClientBuilder,
     ) -> Result<Self> {
-        let ResolvedTarget { target, display_name } = found;
+        let ResolvedTarget { target, display_name, word } = found;
         let transport = match &target {
             Target::Demo | Target::InProcess(_) => "memory",
             Target::Command(_) | Target::Configured(ConnectionConfig::Command { .. }) => "stdio",
             _ => "http",
         };
-        let builder = configure(handler.register(client_builder(target, common)?)?);
+        let login = LoginServer::from_target(&target, &word, common)?.map(|server| server.command());
+        let builder = configure(handler.register(client_builder(target, &word, common).await?)?);
         let started = Instant::now();
-        let client = builder.await.map_err(|error| CliError::from_connect_error(error, &display_name))?;
+        let client = builder
+            .await
+            .map_err(|error| CliError::from_connect_error(error, &display_name, login.as_deref()))?;
         let connect_elapsed = started.elapsed();
         Ok(Self { client, console, connect_elapsed, transport, request_handler: handler })
     }
@@ -121,9 +125,18 @@ impl ServerDetails {
     }
 }
 
-/// Builds the client for a target, not yet connected.
-pub(crate) fn client_builder(target: Target, common: &CommonOptions) -> Result<ClientBuilder> {
-    apply_common_options(builder_for_target(target, common)?, common)
+/// Builds the client for a target, not yet connected. `word` names the target on a command line.
+pub(crate) async fn client_builder(
+    target: Target,
+    word: &str,
+    common: &CommonOptions,
+) -> Result<ClientBuilder> {
+    let server = LoginServer::from_target(&target, word, common)?;
+    let builder = apply_common_options(builder_for_target(target, common)?, common)?;
+    Ok(match server {
+        Some(server) => builder.login(server.authorizer(&common.login).await?),
+        None => builder,
+    })
 }
 
 /// Builds the client for the command of a server under development, which has our environment and may take long to start.
@@ -203,8 +216,11 @@ fn spawn(command: Command, common: &CommonOptions) -> ClientBuilder {
     })
 }
 
-/// Rejects `-H`, `--bearer-env` and `--transport` for a server that is not reached by a URL.
+/// Rejects `-H`, `--bearer-env`, `--transport` and the options of a login for a server that is not reached by a URL.
 fn reject_url_options(builder: ClientBuilder, common: &CommonOptions) -> Result<ClientBuilder> {
+    if common.login.is_given() {
+        return Err(CliError::usage("the options of a login only apply to servers with a URL"));
+    }
     match (common.headers.is_empty() && common.bearer_env.is_none(), common.transport) {
         (false, _) => Err(CliError::usage("-H and --bearer-env only apply to servers with a URL")),
         (_, Transport::Auto) => Ok(builder),

@@ -113,7 +113,8 @@ impl DevServer {
 /// Starts the server, asks what it offers, and ends it again: the bridge starts it for each client that has a session, and
 /// may have none.
 async fn check(builder: &ClientBuilder, known: Option<Revision>, name: &str) -> Result<(Revision, String)> {
-    let client = connect(builder, known).await.map_err(|error| CliError::from_connect_error(error, name))?;
+    let client =
+        connect(builder, known).await.map_err(|error| CliError::from_connect_error(error, name, None))?;
     let listed = async {
         let details = ServerDetails::fetch(&client).await?;
         let catalog = Catalog::fetch(&client, &details.capabilities).await?;

@@ -88,10 +88,14 @@ impl CliError {
         }
     }
 
-    /// Converts an error of connecting to the server `display_name`, which is its URL if it was given by one.
-    pub(crate) fn from_connect_error(error: ClientError, display_name: &str) -> Self {
+    /// Converts an error of connecting to the server `display_name`, which is its URL if it was given by one. `login` is the
+    /// command that logs in to it.
+    pub(crate) fn from_connect_error(error: ClientError, display_name: &str, login: Option<&str>) -> Self {
         let mcp_hint = suggests_other_path(error.kind()).then(|| url_hints::mcp_path(display_name)).flatten();
-        let mut failure = Self::from_connect_error_kind(error, display_name);
+        let mut failure = match error.kind() {
+            ErrorKind::Unauthorized(challenge) => unauthorized(challenge, login),
+            _ => Self::from_connect_error_kind(error, display_name),
+        };
         if let Some(hint) = mcp_hint {
             failure.message = format!("cannot connect to {display_name}");
             failure.hints.retain(|hint| ![MCP_PATH_HINT, HTTP_SSE_HINT].contains(&hint.as_str()));
@@ -113,7 +117,10 @@ impl CliError {
                 let failure = Self::new(exit, message).at_step(step_name(*step)).detail(reason);
                 hints_for(*step).iter().fold(failure, |failure, hint| failure.hint(*hint))
             }
-            ErrorKind::Unauthorized(challenge) => unauthorized(challenge),
+            ErrorKind::Authorization(_) => Self {
+                message: format!("cannot log in to {display_name}"),
+                ..Self::from_client_error(error, "login")
+            },
             ErrorKind::Status { status, body, .. } if url_hints::rejects_address(*status, body) => {
                 let failure = Self::new(ExitStatus::Connect, message).at_step("http");
                 url_hints::rejected_address(failure.detail(error.to_string()), body, display_name)
@@ -157,8 +164,13 @@ impl CliError {
         let detail = error.to_string();
         match error.kind() {
             ErrorKind::Config(_) => Self::usage(detail),
-            ErrorKind::Connect { .. } => Self::from_connect_error(error, "the server"),
-            ErrorKind::Unauthorized(challenge) => unauthorized(challenge),
+            ErrorKind::Connect { .. } => Self::from_connect_error(error, "the server", None),
+            ErrorKind::Unauthorized(challenge) => unauthorized(challenge, None),
+            ErrorKind::Authorization(_) => Self::new(ExitStatus::Unauthorized, "cannot log in")
+                .at_step("login")
+                .detail(detail)
+                .hint(NO_BROWSER_HINT)
+                .hint(BEARER_HINT),
             ErrorKind::Status { status, body, .. } if url_hints::rejects_address(*status, body) => {
                 let failure = Self::new(ExitStatus::Connect, "the server rejected the request").at_step(step);
                 url_hints::rejected_address(failure.detail(detail), body, "")
@@ -270,7 +282,7 @@ fn suggests_other_path(kind: &ErrorKind) -> bool {
     }
 }
 
-fn unauthorized(challenge: &Challenge) -> CliError {
+fn unauthorized(challenge: &Challenge, login: Option<&str>) -> CliError {
     let message = match challenge.status {
         403 => format!("access to {} denied", challenge.url),
         _ => format!("{} requires credentials", challenge.url),
@@ -280,10 +292,22 @@ fn unauthorized(challenge: &Challenge) -> CliError {
         detail.push_str(", WWW-Authenticate: ");
         detail.push_str(header);
     }
-    CliError::new(ExitStatus::Unauthorized, message)
-        .at_step("authorization")
-        .detail(detail)
-        .hint(CREDENTIALS_HINT)
+    let failure = CliError::new(ExitStatus::Unauthorized, message).at_step("authorization").detail(detail);
+    let login = login.map_or_else(|| format!("tsugite login {}", challenge.url), str::to_owned);
+    let failure = match (challenge.status, challenge.param("scope")) {
+        _ if challenge.url.starts_with("unix:") => failure,
+        (401, _) => failure.hint(format!("`{login}` logs in with a browser")),
+        (_, Some(scope)) if scope.chars().all(is_plain) => {
+            failure.hint(format!("`{login} --scope '{scope}'` logs in for more"))
+        }
+        _ => failure,
+    };
+    failure.hint(CREDENTIALS_HINT)
+}
+
+/// Whether a character of a scope can be pasted into a shell within quotes.
+fn is_plain(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || " :._/-".contains(letter)
 }
 
 /// Adds the options that would provide the missing capabilities.
@@ -336,6 +360,8 @@ fn hints_for(step: ConnectStep) -> &'static [&'static str] {
 
 const CREDENTIALS_HINT: &str =
     "--bearer-env NAME sends the token in that variable; a token that was sent is not valid here";
+const NO_BROWSER_HINT: &str = "--no-browser prints the address, and reads the pasted answer";
+const BEARER_HINT: &str = "if you have a token, --bearer-env NAME sends it";
 const MCP_PATH_HINT: &str = "check the path of the URL; most servers use /mcp";
 const NOT_MCP_HINT: &str = "check that an MCP server listens there";
 const REVISION_HINT: &str = "--rev auto accepts any revision that both sides support";

@@ -3,7 +3,8 @@
 //! Each verb is a file in `verbs`. `targets` resolves the server that the command line names, `connection` connects to
 //! it, and `server_requests` answers its requests. `console` and `output` print results, `error` holds errors and exit
 //! codes. `shell` is the interactive prompt, `demo` the built-in server, `serve_options` runs a server, and `page` is the
-//! start page of a served server. `trust` asks before it uses entries of the current folder. `edit` changes configuration files. `dev` runs a
+//! start page of a served server. `trust` asks before it uses entries of the current
+//! folder. `login` logs in where a server requires it. `edit` changes configuration files. `dev` runs a
 //! server under development, `watch` finds changed files, and `child_watch` ends servers if this program is killed.
 
 mod access_token;
@@ -21,6 +22,7 @@ mod headers;
 mod item_details;
 mod json_text;
 mod log;
+mod login;
 mod options;
 mod output;
 mod page;

@@ -38,6 +38,8 @@ pub(crate) struct CommonOptions {
     /// Use the configuration files of the current folder without asking
     #[arg(long)]
     pub(crate) trust_folder: bool,
+    #[command(flatten)]
+    pub(crate) login: LoginOptions,
     /// Write every message on the wire to a file, as lines of JSON
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
@@ -61,6 +63,7 @@ impl CommonOptions {
             timeout: None,
             json: false,
             trust_folder: false,
+            login: LoginOptions::default(),
             trace: None,
             verbose: 0,
             command: Vec::new(),
@@ -73,6 +76,46 @@ impl CommonOptions {
             false => ConsentPolicy::Ask,
         }
     }
+}
+
+/// The options for a login, where a server requires one.
+#[derive(Debug, Default, Args)]
+pub(crate) struct LoginOptions {
+    /// Log in with the id of a client that was registered beforehand
+    #[arg(long, value_name = "ID")]
+    pub(crate) client_id: Option<String>,
+    /// The file with the secret of that client
+    #[arg(long, value_name = "FILE", requires = "client_id")]
+    pub(crate) client_secret_file: Option<PathBuf>,
+    /// Ask for this scope when logging in, instead of those that the server names; repeat it for more
+    #[arg(long = "scope", value_name = "SCOPE")]
+    pub(crate) scopes: Vec<String>,
+    /// Log in without a browser on this machine: print the address, and read the pasted answer
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+    #[arg(skip)]
+    pub(crate) mode: LoginMode,
+}
+
+impl LoginOptions {
+    /// Whether one of the options was given.
+    pub(crate) fn is_given(&self) -> bool {
+        self.client_id.is_some() || !self.scopes.is_empty() || self.no_browser
+    }
+}
+
+/// The use that a verb makes of logins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) enum LoginMode {
+    /// Uses stored tokens, and asks the user to log in on a terminal.
+    #[default]
+    Ask,
+    /// Uses stored tokens only.
+    StoredOnly,
+    /// Like `Ask`, for clients of a bridge, which are told how to log in.
+    Bridge,
+    /// Uses no token, because clients without one of their own are served.
+    Off,
 }
 
 /// The value of `--rev`.

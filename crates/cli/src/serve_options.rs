@@ -22,6 +22,8 @@ pub(crate) struct ServeOptions {
     pub(crate) http: HttpOptions,
     /// Names the configured servers of the user behind the address, whose clients need a token by default.
     pub(crate) configured_servers: Option<String>,
+    /// Whether clients act for the user at a server that the user is logged in to.
+    pub(crate) is_personal: bool,
 }
 
 /// The options for serving over HTTP.
@@ -92,12 +94,25 @@ impl HttpOptions {
         self.origins.iter().fold(http, Http::allow_origin)
     }
 
-    /// The token that clients need: that of `--token`, or one made for the configured servers of the user. `by_default` is
-    /// false where only the user can connect anyway.
-    fn access_token(&self, configured: Option<&str>, by_default: bool) -> Result<Option<AccessToken>> {
+    /// Whether clients need no token though there are configured servers of the user.
+    pub(crate) fn is_open(&self) -> bool {
+        self.token.is_none() && (self.no_auth || self.tls_client_ca.is_some())
+    }
+
+    pub(crate) fn has_token(&self) -> bool {
+        self.token.is_some()
+    }
+
+    pub(crate) fn no_auth(&self) -> bool {
+        self.no_auth
+    }
+
+    /// The token that clients need: that of `--token`, or one made for the configured servers of the user.
+    fn access_token(&self, configured: Option<&str>, is_personal: bool) -> Result<Option<AccessToken>> {
         match (&self.token, configured) {
             (Some(path), _) => AccessToken::read(path).map(Some),
-            (None, Some(servers)) if by_default && !self.no_auth && self.tls_client_ca.is_none() => {
+            // A certificate may be that of another person.
+            (None, Some(servers)) if is_personal || !self.is_open() => {
                 AccessToken::for_servers(servers).map(Some)
             }
             (None, _) => Ok(None),
@@ -168,7 +183,7 @@ impl ServeOptions {
             }
         };
         let is_public = addresses.iter().any(|address| !address.ip().is_loopback());
-        let token = self.http.access_token(self.configured_servers.as_deref(), true)?;
+        let token = self.http.access_token(self.configured_servers.as_deref(), self.is_personal)?;
         if is_public && token.is_none() && self.http.tls_client_ca.is_none() && !self.http.no_auth {
             return Err(CliError::usage(format!(
                 "other machines could use the server at {listen} without a token"

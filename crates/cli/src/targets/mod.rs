@@ -20,6 +20,7 @@ use hosts::ConfigDirs;
 use lookup::FoundServer;
 
 /// A server to connect to.
+#[derive(Clone)]
 pub(crate) enum Target {
     /// The built-in demo server, in this process.
     Demo,
@@ -35,6 +36,8 @@ pub(crate) enum Target {
 pub(crate) struct ResolvedTarget {
     pub(crate) target: Target,
     pub(crate) display_name: String,
+    /// The word that names it on a command line, without secrets.
+    pub(crate) word: String,
 }
 
 /// Resolves the target of a verb: the command after `--`, or else the first word. Returns the remaining words.
@@ -45,7 +48,8 @@ pub(crate) async fn resolve(
 ) -> Result<(ResolvedTarget, Vec<String>)> {
     if let Some(program) = common.command.first() {
         let display_name = format!("`{}`", program.to_string_lossy());
-        return Ok((ResolvedTarget { target: Target::Command(common.command.clone()), display_name }, words));
+        let target = Target::Command(common.command.clone());
+        return Ok((ResolvedTarget { target, display_name, word: String::new() }, words));
     }
     let mut words = words.into_iter();
     let Some(word) = words.next() else {
@@ -61,6 +65,8 @@ pub(crate) async fn resolve(
 pub(crate) struct NamedTarget {
     pub(crate) name: String,
     pub(crate) target: Target,
+    /// The word that names it on a command line, without secrets.
+    pub(crate) word: String,
 }
 
 /// Resolves several targets, and the command after `--`.
@@ -73,12 +79,13 @@ pub(crate) async fn resolve_many(words: &[String], common: &CommonOptions) -> Re
         };
         let found = resolve_word(word, common).await?;
         let name = name.unwrap_or_else(|| short_name(word));
-        named.push(NamedTarget { name, target: found.target });
+        named.push(NamedTarget { name, target: found.target, word: found.word });
     }
     if let Some(program) = common.command.first() {
         let program = std::path::Path::new(program).file_stem().unwrap_or_default();
         let name = sanitize_name(&program.to_string_lossy());
-        named.push(NamedTarget { name, target: Target::Command(common.command.clone()) });
+        let target = Target::Command(common.command.clone());
+        named.push(NamedTarget { name, target, word: String::new() });
     }
     Ok(named)
 }
@@ -98,7 +105,8 @@ pub(crate) async fn resolve_file(
             Err(failure) => Err(failure),
         };
         let name = sanitize_name(&found.name);
-        resolved.push(config.map(|config| NamedTarget { name, target: Target::Configured(config) }));
+        let word = format!("{}:{}", found.location.path.display(), found.name);
+        resolved.push(config.map(|config| NamedTarget { name, target: Target::Configured(config), word }));
     }
     if !common.json {
         Console::new(false).note(&format!("note: the servers are from {}", path.display()));
@@ -150,11 +158,13 @@ async fn resolve_word(word: &str, common: &CommonOptions) -> Result<ResolvedTarg
         return Ok(ResolvedTarget {
             target: Target::Demo,
             display_name: "the built-in demo server".to_owned(),
+            word: word.to_owned(),
         });
     }
     if is_url(word)? {
-        let display_name = url_hints::redacted(word);
-        return Ok(ResolvedTarget { target: Target::Url(word.to_owned()), display_name });
+        let shown = url_hints::redacted(word);
+        let target = Target::Url(word.to_owned());
+        return Ok(ResolvedTarget { target, display_name: shown.clone(), word: shown });
     }
     let found = look_up(word)?;
     let permit = trust::obtain(&found, common.consent_policy()).await?;
@@ -164,7 +174,7 @@ async fn resolve_word(word: &str, common: &CommonOptions) -> Result<ResolvedTarg
         let note = format!("note: {display_name} is from {}", found.location.describe());
         Console::new(false).note(&note);
     }
-    Ok(ResolvedTarget { target: Target::Configured(config), display_name })
+    Ok(ResolvedTarget { target: Target::Configured(config), display_name, word: word.to_owned() })
 }
 
 /// Looks up a server in configuration files: `NAME`, `FILE.json:NAME` or `HOST:NAME`.

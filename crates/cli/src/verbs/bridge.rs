@@ -2,9 +2,12 @@
 
 use clap::Args;
 use tsugite::bridge::Bridge as ServerBridge;
+use tsugite::client::ErrorKind;
 
 use crate::connection;
-use crate::error::Result;
+use crate::console::Console;
+use crate::error::{CliError, Result};
+use crate::login::ServedLogins;
 use crate::options::{CALL_TIMEOUT_HELP, CommonOptions};
 use crate::serve_options::{HttpOptions, ServeOptions};
 use crate::state;
@@ -40,17 +43,58 @@ pub(crate) struct Bridge {
 }
 
 impl Bridge {
-    pub(crate) async fn run(self) -> Result<()> {
-        let (found, words) = targets::resolve(self.words, &self.common, "bridge").await?;
+    pub(crate) async fn run(mut self) -> Result<()> {
+        let words = std::mem::take(&mut self.words);
+        let (found, words) = targets::resolve(words, &self.common, "bridge").await?;
         super::expect_no_more(&words)?;
-        let configured_servers =
-            matches!(found.target, Target::Configured(_)).then(|| format!("bridge {}", found.display_name));
-        let mut bridge = ServerBridge::to(connection::client_builder(found.target, &self.common)?);
+        let is_configured = matches!(found.target, Target::Configured(_));
+        // Standard input and a Unix socket are reached by this user only.
+        let address = self.listen.as_deref().filter(|listen| !listen.starts_with("unix:"));
+        let is_protected =
+            address.is_none() || self.http.has_token() || (is_configured && !self.http.is_open());
+        let find = async || {
+            let target = (&found.target, found.word.as_str());
+            ServedLogins::find(std::iter::once(target), &self.common).await
+        };
+        let mut logins = find().await?;
+        if logins.is_possible() && !is_protected && logins.personal.is_none() && !self.http.no_auth() {
+            self.log_in_if_required(&found.target, &found.word).await?;
+            logins = find().await?;
+        }
+        let is_personal = address.is_some() && logins.personal.is_some();
+        if is_personal {
+            logins.check(self.http.no_auth())?;
+        }
+        let configured_servers = match is_configured {
+            true => Some(format!("bridge {}", found.display_name)),
+            false => is_personal.then(|| format!("bridge {}", logins.names())),
+        };
+        self.common.login.mode = logins.mode(is_protected);
+        let mut bridge =
+            ServerBridge::to(connection::client_builder(found.target, &found.word, &self.common).await?);
         if let Some(limit) = self.common.timeout {
             bridge = bridge.timeout(limit);
         }
-        let options = ServeOptions { listen: self.listen, http: self.http, configured_servers };
+        let options = ServeOptions { listen: self.listen, http: self.http, configured_servers, is_personal };
         let description = format!("a bridge to {}", found.display_name);
         options.serve(state::apply_keys(bridge.server())?, &description, None, bridge.close()).await
+    }
+
+    /// Connects once on a terminal, to log in before clients come: then they need a token. Another failure is left to them.
+    async fn log_in_if_required(&self, target: &Target, word: &str) -> Result<()> {
+        if !Console::new(false).is_interactive() {
+            return Ok(());
+        }
+        let builder = connection::client_builder(target.clone(), word, &self.common).await?;
+        match builder.await {
+            Ok(client) => {
+                client.close().await;
+                Ok(())
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::Authorization(_)) => {
+                Err(CliError::from_connect_error(error, word, None))
+            }
+            Err(_) => Ok(()),
+        }
     }
 }

@@ -73,6 +73,7 @@ impl Dev {
                     listen: Some(listen),
                     http: HttpOptions::with_hosts(self.hosts),
                     configured_servers: None,
+                    is_personal: false,
                 };
                 serve(server, options, &name).await
             }
@@ -102,7 +103,11 @@ impl Dev {
             revision = server.start_until_it_runs() => revision,
         };
         let label = prompt_label(None, &self.common);
-        let found = ResolvedTarget { target: Target::InProcess(bridge.server()), display_name: name };
+        let found = ResolvedTarget {
+            target: Target::InProcess(bridge.server()),
+            display_name: name,
+            word: String::new(),
+        };
         // The shell speaks the revision of the server; all other options are those of the server.
         let common = CommonOptions {
             rev: RevisionArg::Only(revision),

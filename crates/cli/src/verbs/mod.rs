@@ -3,6 +3,7 @@
 //! A verb parses its words, connects, and works on the connection. That last part does not depend on the target, so
 //! that the shell can use it.
 
+mod auth;
 mod bridge;
 pub(crate) mod call;
 pub(crate) mod complete;
@@ -12,6 +13,7 @@ mod dev;
 pub(crate) mod info;
 pub(crate) mod list;
 pub(crate) mod listen;
+mod login;
 mod man;
 pub(crate) mod ping;
 pub(crate) mod prompt;
@@ -43,6 +45,9 @@ pub(crate) enum Verb {
     Raw(raw::Raw),
     Shell(shell::Shell),
     Dev(dev::Dev),
+    Login(login::Login),
+    Logout(login::Logout),
+    Auth(auth::Auth),
     Completions(completions::Completions),
     Man(man::Man),
     Config(config::Config),
@@ -65,6 +70,9 @@ impl Verb {
             Verb::Raw(verb) => verb.run().await,
             Verb::Shell(verb) => verb.run().await,
             Verb::Dev(verb) => verb.run().await,
+            Verb::Login(verb) => verb.run().await,
+            Verb::Logout(verb) => verb.run().await,
+            Verb::Auth(verb) => verb.run().await,
             Verb::Completions(verb) => verb.run(),
             Verb::Man(verb) => verb.run(),
             Verb::Config(verb) => verb.run().await,
@@ -80,6 +88,7 @@ impl Verb {
         match self {
             Verb::Config(verb) => verb.wants_json(),
             Verb::Trust(verb) => verb.wants_json(),
+            Verb::Auth(verb) => verb.wants_json(),
             other => other.common_options().is_some_and(|common| common.json),
         }
     }
@@ -96,7 +105,7 @@ impl Verb {
 
     fn common_options(&self) -> Option<&CommonOptions> {
         match self {
-            Verb::Completions(_) | Verb::Man(_) | Verb::Config(_) | Verb::Trust(_) => None,
+            Verb::Completions(_) | Verb::Man(_) | Verb::Config(_) | Verb::Trust(_) | Verb::Auth(_) => None,
             Verb::Serve(verb) => Some(&verb.common),
             Verb::Bridge(verb) => Some(&verb.common),
             Verb::List(verb) => Some(&verb.common),
@@ -110,6 +119,8 @@ impl Verb {
             Verb::Raw(verb) => Some(&verb.common),
             Verb::Shell(verb) => Some(&verb.common),
             Verb::Dev(verb) => Some(&verb.common),
+            Verb::Login(verb) => Some(&verb.common),
+            Verb::Logout(verb) => Some(&verb.common),
         }
     }
 }

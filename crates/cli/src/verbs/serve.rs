@@ -13,6 +13,7 @@ use crate::connection;
 use crate::console::Console;
 use crate::demo;
 use crate::error::{CliError, Result};
+use crate::login::ServedLogins;
 use crate::options::{CALL_TIMEOUT_HELP, CommonOptions, RevisionArg};
 use crate::page::{PageServer, SharedStartPage, StartPage};
 use crate::serve_options::{HttpOptions, ServeOptions};
@@ -58,12 +59,24 @@ pub(crate) struct Serve {
 }
 
 impl Serve {
-    pub(crate) async fn run(self) -> Result<()> {
+    pub(crate) async fn run(mut self) -> Result<()> {
         let named = self.resolve_targets().await?;
         let listen = (!self.stdio).then_some(self.listen);
-        let configured_servers =
+        let mut configured_servers =
             named.as_deref().and_then(|named| configured_servers(named, self.config.as_deref()));
-        let options = ServeOptions { listen, http: self.http, configured_servers };
+        let targets = named.iter().flatten().map(|server| (&server.target, server.word.as_str()));
+        let logins = ServedLogins::find(targets, &self.common).await?;
+        // Standard input and a Unix socket are reached by this user only.
+        let is_local = listen.as_ref().is_none_or(|listen| listen.starts_with("unix:"));
+        let is_protected =
+            is_local || self.http.has_token() || (configured_servers.is_some() && !self.http.is_open());
+        self.common.login.mode = logins.mode(is_protected);
+        let is_personal = !is_local && logins.personal.is_some();
+        if is_personal {
+            logins.check(self.http.no_auth())?;
+            configured_servers.get_or_insert_with(|| format!("serve {}", logins.names()));
+        }
+        let options = ServeOptions { listen, http: self.http, configured_servers, is_personal };
         match named {
             None => serve_demo(options, &self.state, &self.common).await,
             Some(named) => serve_many(options, &self.state, named, &self.common).await,
@@ -146,7 +159,8 @@ async fn serve_many(
     }
     let names: Vec<String> = named.iter().map(|server| server.name.clone()).collect();
     for server in named {
-        bridge = bridge.target(server.name, connection::client_builder(server.target, common)?);
+        bridge = bridge
+            .target(server.name, connection::client_builder(server.target, &server.word, common).await?);
     }
     let server = state.apply(bridge.server())?;
     let page = SharedStartPage::new(StartPage {

@@ -16,6 +16,7 @@ mod help;
 mod installing;
 mod killed;
 mod listening;
+mod logins;
 mod many;
 mod questions;
 mod secrets;

@@ -8,8 +8,9 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::connection::Connection;
+use crate::console::Console;
 use crate::error::{CliError, ExitStatus, Result};
-use crate::options::CommonOptions;
+use crate::options::{CommonOptions, LoginMode};
 use crate::server_requests::PresetAnswers;
 use crate::targets::lookup::{self, FoundServer};
 use crate::targets::{ResolvedTarget, Target};
@@ -35,7 +36,7 @@ pub(super) async fn connect_all(
         tasks.spawn(async move {
             // The semaphore is never closed.
             let _permit = permits.acquire().await;
-            (number, connect_one(found, policy, limit).await)
+            (number, connect_one(found, policy, limit, LoginMode::StoredOnly).await)
         });
     }
     let lost = || CliError::new(ExitStatus::Connect, "the connection attempt was aborted").at_step("connect");
@@ -47,16 +48,35 @@ pub(super) async fn connect_all(
             *slot = outcome;
         }
     }
+    // One after the other: each may open the browser.
+    if Console::new(false).is_interactive() {
+        for (found, outcome) in servers.into_iter().zip(&mut all) {
+            let needs_login = |failure: &CliError| {
+                (failure.exit, failure.step) == (ExitStatus::Unauthorized, Some("authorization"))
+            };
+            if outcome.as_ref().is_err_and(needs_login) {
+                *outcome = connect_one(found, policy, limit, LoginMode::Ask).await;
+            }
+        }
+    }
     all
 }
 
-async fn connect_one(found: FoundServer, policy: ConsentPolicy, limit: Duration) -> Result<ConnectReport> {
+/// Connects to a server. With [`LoginMode::Ask`] a person may log in, which takes its own time.
+async fn connect_one(
+    found: FoundServer,
+    policy: ConsentPolicy,
+    limit: Duration,
+    mode: LoginMode,
+) -> Result<ConnectReport> {
     let permit = trust::obtain(&found, policy).await?;
     let config = lookup::connection(&found, &permit, &CommonOptions::defaults())?;
-    let name = found.name;
+    let (name, word) = (found.name.clone(), found.word());
     let mut common = CommonOptions::defaults();
     common.timeout = Some(limit);
-    let found = ResolvedTarget { target: Target::Configured(config), display_name: format!("`{name}`") };
+    common.login.mode = mode;
+    let target = Target::Configured(config);
+    let found = ResolvedTarget { target, display_name: format!("`{name}`"), word };
     let connecting = async {
         let connection = Connection::open(found, &common, PresetAnswers::default()).await?;
         let report = ConnectReport {
@@ -66,6 +86,7 @@ async fn connect_one(found: FoundServer, policy: ConsentPolicy, limit: Duration)
         connection.close().await?;
         Ok(report)
     };
+    let limit = if mode == LoginMode::Ask { limit + LOGIN_TIMEOUT } else { limit };
     // Dropping the future on timeout stops the child process.
     let outcome: Result<ConnectReport> = tokio::time::timeout(limit, connecting).await.unwrap_or_else(|_| {
         let detail = format!("no response within {} s", limit.as_secs_f64());
@@ -79,7 +100,11 @@ async fn connect_one(found: FoundServer, policy: ConsentPolicy, limit: Duration)
 /// Replaces the hints by ones for an entry of a file, to which options do not apply.
 fn with_entry_hints(failure: CliError) -> CliError {
     let hints: &[&str] = match (failure.exit, failure.step) {
-        (ExitStatus::Unauthorized, _) => &["add a token to `headers` in its entry"],
+        (ExitStatus::Unauthorized, _) => {
+            let mut failure = failure;
+            failure.hints.retain(|hint| hint.starts_with("`tsugite login"));
+            return failure.hint("or add a token to `headers` in its entry");
+        }
         (ExitStatus::Connect, Some("handshake")) => &[
             "check that it writes only MCP messages to standard output; `tsugite info -v` shows its standard error",
             "few environment variables are passed to it: set more in `env` of its entry",
@@ -103,5 +128,7 @@ pub(super) fn report_json(outcome: &Result<ConnectReport>) -> Value {
     }
 }
 
+/// How long a person may take to log in, as long as the login itself allows.
+const LOGIN_TIMEOUT: Duration = Duration::from_secs(300);
 /// The limit of concurrent connection attempts.
 const MAX_CONCURRENT_CONNECTS: usize = 8;

@@ -5,7 +5,7 @@ mod questions;
 mod results;
 mod tmux;
 
-use tmux::Terminal;
+pub(crate) use tmux::Terminal;
 
 /// A target: the demo server as a process that writes its process id to a file.
 const STARTED: &str = "-e TSUGITE -- sh -c 'echo $$ > server.pid; exec \"$TSUGITE\" serve --stdio'";

@@ -9,19 +9,19 @@ use std::thread;
 use crate::support::{PAUSE, Place, TRIES, TSUGITE};
 
 /// A terminal in which `tsugite` runs.
-pub(super) struct Terminal {
+pub(crate) struct Terminal {
     socket: String,
-    pub(super) place: Place,
+    pub(crate) place: Place,
 }
 
 impl Terminal {
     /// Runs `tsugite` with these words in a shell. When it ends, `(ended with CODE)` is printed.
-    pub(super) fn run(words: &str) -> Self {
+    pub(crate) fn run(words: &str) -> Self {
         Self::within(Place::new(), &format!("\"$TSUGITE\" {words}"))
     }
 
     /// Runs a script in an existing folder.
-    pub(super) fn within(place: Place, script: &str) -> Self {
+    pub(crate) fn within(place: Place, script: &str) -> Self {
         static LAST: AtomicU32 = AtomicU32::new(0);
         let number = LAST.fetch_add(1, Ordering::Relaxed);
         let socket = format!("tsugite-test-{}-{number}", std::process::id());
@@ -44,26 +44,26 @@ impl Terminal {
     }
 
     /// Types a text.
-    pub(super) fn types(&self, text: &str) -> &Self {
+    pub(crate) fn types(&self, text: &str) -> &Self {
         self.tmux(&["send-keys", "-t", "test", "-l", text]);
         self
     }
 
     /// Presses a key: `Enter`, `Tab`, `Up`, `C-c`.
-    pub(super) fn presses(&self, key: &str) -> &Self {
+    pub(crate) fn presses(&self, key: &str) -> &Self {
         self.tmux(&["send-keys", "-t", "test", key]);
         self
     }
 
     /// Waits until the screen shows this.
     #[track_caller]
-    pub(super) fn shows(&self, text: &str) -> String {
+    pub(crate) fn shows(&self, text: &str) -> String {
         self.until(&format!("the screen shows {text:?}"), |screen| screen.contains(text))
     }
 
     /// Waits until the last line of the screen is this, without trailing spaces.
     #[track_caller]
-    pub(super) fn ends_with(&self, line: &str) -> String {
+    pub(crate) fn ends_with(&self, line: &str) -> String {
         self.until(&format!("the last line is {line:?}"), |screen| {
             screen.trim_end().lines().next_back().is_some_and(|last| last.trim_end() == line)
         })
@@ -71,7 +71,7 @@ impl Terminal {
 
     /// Waits until a process has ended.
     #[track_caller]
-    pub(super) fn gone(&self, id: &str) {
+    pub(crate) fn gone(&self, id: &str) {
         for _ in 0..TRIES {
             let alive = Command::new("kill").args(["-0", id.trim()]).stderr(Stdio::null()).status().unwrap();
             if !alive.success() {
@@ -84,7 +84,7 @@ impl Terminal {
 
     /// Resizes the terminal, and waits until programs can see it.
     #[track_caller]
-    pub(super) fn resize(&self, columns: &str) {
+    pub(crate) fn resize(&self, columns: &str) {
         self.tmux(&["resize-window", "-t", "test", "-x", columns, "-y", "50"]);
         // tmux applies it a little later.
         let tty = self.tmux(&["display-message", "-p", "-t", "test", "#{pane_tty}"]);

@@ -164,8 +164,11 @@ fn claude_code_file_is_read() {
     let headers = [("Authorization", bearer.as_str()), ("X-Toolsets", "")];
     let mut github = url("https://api.githubcopilot.com/mcp", &headers, UrlTransport::StreamableHttp);
     let ConnectionConfig::Url { oauth, .. } = &mut github else { panic!() };
-    *oauth =
-        Some(OAuthConfig { client_id: Some("1".to_owned()), callback_port: Some(8080), ..Default::default() });
+    *oauth = Some(OAuthConfig {
+        client_id: Some("1".to_owned()),
+        callback_port: Some(8080),
+        ..Default::default()
+    });
     assert_eq!(ways[0], github);
     assert_eq!(ways[1], url("https://mcp.asana.com/sse", &[], UrlTransport::Sse));
     assert_eq!(ways[2], url("https://example.com/mcp", &[], UrlTransport::StreamableHttp));
@@ -196,7 +199,8 @@ fn login_settings_of_each_host_are_read() {
     assert_eq!(oauth(of_cursor), Some(all.clone()));
     assert!(!format!("{all:?}").contains(SECRET));
     // Claude Code and VS Code
-    let of_claude = r#""oauth": { "clientId": "app", "callbackPort": 8080, "scopes": "files:read mail", "later": {} }"#;
+    let of_claude =
+        r#""oauth": { "clientId": "app", "callbackPort": 8080, "scopes": "files:read mail", "later": {} }"#;
     let expected = OAuthConfig { client_secret: None, callback_port: Some(8080), ..all };
     assert_eq!(oauth(of_claude), Some(expected));
     // Others write no object.
@@ -208,7 +212,10 @@ fn invalid_login_settings_are_errors() {
     for (settings, error) in [
         (r#"{ "clientId": 1 }"#, "mcpServers.a.oauth.clientId: expected a string, found a number"),
         (r#"{ "clientId": "" }"#, "mcpServers.a.oauth.clientId: it is empty"),
-        (r#"{ "callbackPort": 0 }"#, "mcpServers.a.oauth.callbackPort: expected a port number, found a number"),
+        (
+            r#"{ "callbackPort": 0 }"#,
+            "mcpServers.a.oauth.callbackPort: expected a port number, found a number",
+        ),
         (
             r#"{ "callbackPort": "1" }"#,
             "mcpServers.a.oauth.callbackPort: expected a port number, found a string",
@@ -217,7 +224,10 @@ fn invalid_login_settings_are_errors() {
             r#"{ "scopes": ["a b"] }"#,
             "mcpServers.a.oauth.scopes[0]: it contains whitespace or a control character",
         ),
-        (r#"{ "clientSecret": "${UNSET}" }"#, "mcpServers.a.oauth.clientSecret: the variable UNSET is not set"),
+        (
+            r#"{ "clientSecret": "${UNSET}" }"#,
+            "mcpServers.a.oauth.clientSecret: the variable UNSET is not set",
+        ),
     ] {
         let entry = format!(r#"{{ "url": "https://example.com/mcp", "oauth": {settings} }}"#);
         assert_eq!(entry_error(&entry), error);

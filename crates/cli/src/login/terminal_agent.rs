@@ -1,0 +1,48 @@
+//! [`TerminalAgent`]: shows the login page to the user of a terminal.
+
+use tsugite_auth::{Browser, LoginPage, Prompt, UserAgent, UserAgentFuture};
+
+use crate::console::{Console, sanitize};
+use crate::url_hints;
+
+/// Opens the browser and prints the address; without a browser, it reads the pasted answer.
+pub(super) struct TerminalAgent {
+    browser: Option<Browser>,
+    prompt: Prompt,
+}
+
+impl TerminalAgent {
+    /// Uses the program in `BROWSER`, or the browser of the system.
+    pub(super) fn new(no_browser: bool) -> Self {
+        let program = std::env::var("BROWSER").ok();
+        // Some write a list of programs, or a pattern.
+        let program = program.filter(|program| !program.is_empty() && !program.contains([':', '%']));
+        let browser = program.map_or_else(Browser::system, Browser::program);
+        Self { browser: (!no_browser).then_some(browser), prompt: Prompt::terminal() }
+    }
+}
+
+impl UserAgent for TerminalAgent {
+    fn open(&self, mut page: LoginPage) -> UserAgentFuture<'_> {
+        // The query may hold a secret.
+        page.server = url_hints::redacted(&page.server);
+        Box::pin(async move {
+            let Some(browser) = &self.browser else { return self.prompt.open(page).await };
+            let console = Console::new(false);
+            match browser.open(page.clone()).await {
+                Ok(answer) => {
+                    console.note(&format!(
+                        "log in to {} in the browser; if it does not open, use this address:\n\n{}\n",
+                        sanitize(&page.server),
+                        sanitize(&page.url)
+                    ));
+                    Ok(answer)
+                }
+                Err(error) => {
+                    console.note(&sanitize(&error.to_string()));
+                    self.prompt.open(page).await
+                }
+            }
+        })
+    }
+}
