@@ -81,6 +81,17 @@ impl Browser {
         if let Some(why) = opened.get("errorText").and_then(Value::as_str) {
             return Err(format!("cannot open {url}: {why}"));
         }
+        self.wait_until_loaded()
+    }
+
+    /// Evaluates an expression that opens another page, such as a click, and waits until that is loaded.
+    pub(crate) fn follow(&mut self, expression: &str) -> Result<(), String> {
+        self.events.clear();
+        self.evaluate(expression)?;
+        self.wait_until_loaded()
+    }
+
+    fn wait_until_loaded(&mut self) -> Result<(), String> {
         let start = Instant::now();
         while self.events("Page.loadEventFired").next().is_none() {
             self.receive(start)?;

@@ -11,6 +11,7 @@ mod chaos;
 mod conformance;
 mod count;
 mod fuzz;
+mod logins;
 mod msrv;
 mod node;
 mod page;
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         ["peers", "servers", "--driver", program] => {
             exit_code(peers::servers::run(Some(program), &mut Count::default()))
         }
+        ["logins"] => exit_code(logins::run(&mut Count::default())),
         ["page"] => exit_code(page::run(&mut Count::default())),
         ["peers", "binary"] => exit_code(peers::cli::run(&mut Count::default())),
         ["pictures"] => exit_code(pictures::make()),
@@ -105,6 +107,7 @@ cargo xtask <command>
   chaos [--minutes N] [--seed S]
                                  disturb replicas and Redis while clients use them, and check what the clients saw; default:
                                  1 minute and a new seed, which is printed
+  logins                         log `tsugite` in to servers of other projects, in a browser
   page                           test the start page of `tsugite serve` in a browser
   pictures                       update the pictures of the README
   bench                          measure crates, build time, and calls with many tools and sessions

@@ -34,17 +34,17 @@ fn combine_results<const N: usize>(outcomes: [Result<(), String>; N]) -> Result<
 }
 
 /// The installed packages of other projects.
-struct PeerPackages {
+pub(crate) struct PeerPackages {
     node: PathBuf,
     python: PathBuf,
     /// The folder where the Node scripts find their packages.
     script_dir: PathBuf,
     /// The folder for logs.
-    output_dir: PathBuf,
+    pub(crate) output_dir: PathBuf,
 }
 
 impl PeerPackages {
-    fn new() -> Result<Self, String> {
+    pub(crate) fn new() -> Result<Self, String> {
         let folder = process::target_dir()?.join("peers");
         process::create_dir(&folder)?;
         let scripts = node::install_packages("peers")?;
@@ -63,14 +63,14 @@ impl PeerPackages {
     }
 
     /// Runs a script for Node.
-    fn typescript(&self, script: &str) -> Command {
+    pub(crate) fn typescript(&self, script: &str) -> Command {
         let mut command = process::program(&self.node, []);
         command.arg(self.script_dir.join(script));
         command
     }
 
     /// Runs a script for Python.
-    fn python(&self, script: &str) -> Command {
+    pub(crate) fn python(&self, script: &str) -> Command {
         let mut command = process::program(&self.python, []);
         command.arg(source_dir().join("python").join(script));
         command
