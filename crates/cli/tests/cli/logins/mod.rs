@@ -93,6 +93,40 @@ fn call_on_a_terminal_logs_in() {
 }
 
 #[test]
+fn shell_on_a_terminal_logs_in() {
+    let (place, server) = (Place::new(), Protected::start());
+    let browser = write_browser(&place);
+    let script = format!("BROWSER='{browser}' \"$TSUGITE\" shell {}", server.url);
+    let terminal = Terminal::within(place, &script);
+    log_in(&terminal.place);
+    let address = server.url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap();
+    terminal.ends_with(&format!("{address}>"));
+    terminal.types("greet").presses("Enter").shows("\nhello\n");
+}
+
+#[test]
+fn shell_takes_the_pasted_answer() {
+    let server = Protected::start();
+    let terminal = Terminal::run(&format!("shell {} --no-browser", server.url));
+    let screen = terminal.shows("paste it here:");
+    // The terminal breaks the address into lines.
+    let lines = screen.lines().skip_while(|line| !line.contains("/authorize?"));
+    let address: String = lines.take_while(|line| !line.is_empty()).collect();
+    terminal.types(&redirect_of(&address)).presses("Enter");
+    let place = server.url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap();
+    terminal.ends_with(&format!("{place}>"));
+    terminal.types("greet").presses("Enter").shows("\nhello\n");
+}
+
+#[test]
+fn no_login_begins_if_standard_error_is_no_terminal() {
+    let server = Protected::start();
+    let terminal = Terminal::run(&format!("list {} 2> said; cat said", server.url));
+    terminal.shows("logs in with a browser");
+    assert_eq!(server.logins(), 0);
+}
+
+#[test]
 fn doctor_on_a_terminal_logs_in() {
     let (place, server) = (Place::new(), Protected::start());
     let entry = format!(r#"{{"mcpServers": {{"one": {{"type": "http", "url": "{}"}}}}}}"#, server.url);
