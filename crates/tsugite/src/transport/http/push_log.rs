@@ -159,7 +159,8 @@ impl HttpState {
             && shared.push().is_some_and(|push| push.replica != replica.name())
         {
             session.connection.set_push_active(false);
-            self.logs.wake_followers(&push_log_key(&shared.digest));
+            // A stream that is not told of changes must not stay open, whatever the store says next.
+            self.logs.end_followers(&push_log_key(&shared.digest));
         }
     }
 
@@ -201,6 +202,12 @@ impl HttpState {
         if let Ok(Ok(committed)) = self.store.commit(&[self.set_push(shared, &push, Some(version))]).await {
             shared.set_push(push, committed.version);
         }
+    }
+
+    /// Subscribes this replica to the resources of a session, after messages about them may have been lost.
+    pub(super) async fn reload_subscriptions(&self, session: &HttpSession) -> Result<(), StoreError> {
+        let (Some(replica), Some(shared)) = (&self.replica, &session.shared) else { return Ok(()) };
+        self.load_subscriptions(replica, shared, session).await
     }
 
     /// Subscribes this replica to the resources of a session.

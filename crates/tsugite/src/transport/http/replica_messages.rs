@@ -72,9 +72,14 @@ impl HttpState {
                 }
             }
             ReplicaMessage::PushStreamTaken { session, replica } => {
-                if let Some(session) = self.session_by_digest(session) {
-                    self.push_stream_taken(&session, replica);
-                }
+                let Some(session) = self.session_by_digest(session) else { return done() };
+                // This replica may have taken the stream back since the message was sent: the store knows.
+                let (state, by) = (self.clone(), replica.clone());
+                return Box::pin(async move {
+                    if !state.reread_session(&session).await {
+                        state.push_stream_taken(&session, &by);
+                    }
+                });
             }
             ReplicaMessage::SubscriptionChanged { session, uri, subscribed } => {
                 let Some(local) = self.session_by_digest(session) else { return done() };

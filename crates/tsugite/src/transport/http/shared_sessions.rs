@@ -312,12 +312,18 @@ impl HttpState {
     pub(super) async fn reread_active_sessions(self: &Arc<Self>) {
         for session in self.active_sessions() {
             self.reread_session(&session).await;
+            // Subscriptions that were made at other replicas.
+            if session.connection.is_push_active()
+                && let Err(error) = self.reload_subscriptions(&session).await
+            {
+                log::warn!(error = %Chain(&*error), "subscriptions of a session were not read again");
+            }
         }
     }
 
-    /// Looks at the record of a session again.
-    pub(super) async fn reread_session(&self, session: &HttpSession) {
-        let Some(shared) = &session.shared else { return };
+    /// Looks at the record of a session again. Returns false if the store cannot tell.
+    pub(super) async fn reread_session(&self, session: &HttpSession) -> bool {
+        let Some(shared) = &session.shared else { return true };
         let changes = shared.changes();
         match self.store.read(&shared.key, &[SESSION_FIELD, PUSH_FIELD]).await {
             Ok(Some(fields)) => {
@@ -327,8 +333,9 @@ impl HttpState {
             }
             Ok(None) => drop(self.sessions.remove(session)),
             // The next request of the session tells.
-            Err(_) => {}
+            Err(_) => return false,
         }
+        true
     }
 
     fn active_sessions(&self) -> Vec<Arc<HttpSession>> {
