@@ -102,7 +102,8 @@ impl HttpState {
                     log::warn!(error = %Chain(&*error), "messages for a session are not stored yet")
                 }
             }
-            tokio::time::sleep(Duration::from_millis(50 << attempt)).await;
+            // Soon after the store is back, since later messages wait for these.
+            tokio::time::sleep(Duration::from_millis(50 << attempt.min(4))).await;
             // A commit that failed may have happened. What is sealed is never equal to anything else.
             if let Ok(Some(read)) = self.store.read_log(&log, 0).await
                 && read.batches.iter().any(|batch| batch.data == data)
@@ -276,4 +277,5 @@ impl HttpState {
     }
 }
 
-const ATTEMPTS: u32 = 10;
+/// About a minute.
+const ATTEMPTS: u32 = 75;
