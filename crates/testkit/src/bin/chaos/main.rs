@@ -12,6 +12,7 @@ mod get_stream;
 mod history;
 mod random;
 mod redis_proxy;
+mod replica_log;
 mod run;
 mod schedule;
 mod server;

@@ -14,6 +14,8 @@ use tsugite::server::SealKeys;
 use tsugite_redis::Redis;
 use tsugite_testkit::replicas::KEYS_VARIABLE;
 
+use crate::replica_log::ReplicaLog;
+
 /// Serves until SIGTERM, or until standard input ends. Prints the address when it is bound.
 pub(crate) async fn serve(listen: &str, redis: &str, marks: &Path) -> ExitCode {
     // The driver holds the other end, and has exited when it closes.
@@ -31,6 +33,7 @@ pub(crate) async fn serve(listen: &str, redis: &str, marks: &Path) -> ExitCode {
 }
 
 async fn try_serve(listen: &str, redis: &str, marks: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    tracing::subscriber::set_global_default(ReplicaLog)?;
     let store = Redis::at(redis)?.prefix("chaos").timeout(REDIS_TIMEOUT);
     let server = Server::new("chaos", "1.0.0")
         .state(Marks::open(marks)?)
