@@ -312,6 +312,15 @@ async fn receive_messages(replica: Weak<Replica>) {
             Ok(received) => {
                 failures = 0;
                 position = received.position;
+                if received.missed || !received.messages.is_empty() {
+                    log::debug!(
+                        replica = replica.name,
+                        messages = received.messages.len(),
+                        missed = received.missed,
+                        position = position.0,
+                        "messages of other replicas were received"
+                    );
+                }
                 let mut tasks = Vec::new();
                 if received.missed {
                     tasks.extend(replica.receive(&ReceivedMessage::Missed));

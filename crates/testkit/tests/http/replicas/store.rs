@@ -52,6 +52,8 @@ pub(super) struct Faults {
     misses_messages: Mutex<bool>,
     /// If present, reads of records wait for a permit.
     gate: Mutex<Option<Arc<Semaphore>>>,
+    /// If present, lists of a session's fields wait for a permit.
+    list_gate: Mutex<Option<Arc<Semaphore>>>,
     /// All keys, fields, values and messages that were written.
     written: Mutex<Vec<Vec<u8>>>,
     times_to_live: Mutex<Vec<Duration>>,
@@ -107,6 +109,13 @@ impl Faults {
     pub(super) fn stall_reads(&self) -> Arc<Semaphore> {
         let gate = Arc::new(Semaphore::new(0));
         *self.gate.lock().unwrap() = Some(gate.clone());
+        gate
+    }
+
+    /// Lets lists of a session's fields wait until the returned semaphore has permits.
+    pub(super) fn stall_lists(&self) -> Arc<Semaphore> {
+        let gate = Arc::new(Semaphore::new(0));
+        *self.list_gate.lock().unwrap() = Some(gate.clone());
         gate
     }
 
@@ -192,6 +201,7 @@ impl ReplicaStore {
             drops_messages: Mutex::default(),
             misses_messages: Mutex::default(),
             gate: Mutex::default(),
+            list_gate: Mutex::default(),
             written: Mutex::default(),
             times_to_live: Mutex::default(),
         };
@@ -231,7 +241,15 @@ impl Store for ReplicaStore {
     fn list(&self, key: &str, after: &str, max: usize) -> StoreResult<Vec<(String, Field)>> {
         // What replicas look for in the background costs no request anything.
         let operation = if key.starts_with("session/") { Operation::List } else { Operation::Other };
-        self.run(&operation, || self.store.list(key, after, max))
+        let listed = self.run(&operation, || self.store.list(key, after, max));
+        let gate = self.faults.list_gate.lock().unwrap().clone();
+        match gate.filter(|_| matches!(operation, Operation::List)) {
+            None => listed,
+            Some(gate) => StoreFuture::pending(async move {
+                drop(gate.acquire().await);
+                listed.await
+            }),
+        }
     }
 
     fn commit(&self, writes: &[Write<'_>]) -> StoreResult<Result<Committed, Conflict>> {

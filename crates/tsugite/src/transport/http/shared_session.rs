@@ -81,6 +81,17 @@ struct SharedState {
     push: Option<(PushStream, u64)>,
     /// Counts the changes that this replica made or was told of. What was read before a change is older than it.
     changes: u64,
+    /// How many GET requests take the stream at this moment.
+    takers: u32,
+}
+
+/// A GET request that takes the stream. What is read meanwhile may be older than its outcome.
+pub(super) struct StreamTaker<'a>(&'a SharedSession);
+
+impl Drop for StreamTaker<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.state).takers -= 1;
+    }
 }
 
 /// The stream for messages that belong to no request, as it is stored.
@@ -106,7 +117,7 @@ impl PushStream {
 
 impl SharedSession {
     pub(super) fn new(digest: String, record: SessionRecord, version: u64) -> Self {
-        let state = SharedState { record, version, refreshed_millis: 0, push: None, changes: 0 };
+        let state = SharedState { record, version, refreshed_millis: 0, push: None, changes: 0, takers: 0 };
         Self { key: session_key(&digest), digest, state: Mutex::new(state) }
     }
 
@@ -165,6 +176,18 @@ impl SharedSession {
         let mut state = lock(&self.state);
         state.push = Some((push, version));
         state.changes += 1;
+    }
+
+    /// Begins to take the stream.
+    pub(super) fn begin_to_take(&self) -> StreamTaker<'_> {
+        lock(&self.state).takers += 1;
+        StreamTaker(self)
+    }
+
+    /// The replica that has the stream. `None` if it is unknown, or while this replica takes it.
+    pub(super) fn push_holder(&self) -> Option<String> {
+        let state = lock(&self.state);
+        state.push.as_ref().filter(|_| state.takers == 0).map(|(push, _)| push.replica.clone())
     }
 
     /// Whether a quarter of the time to live has passed since it was last set. The caller refreshes it then.
