@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use message::Envelope;
 pub(crate) use message::ReplicaMessage;
-pub(crate) use sealed::digest;
+pub(crate) use sealed::{NAME_DIGITS, digest};
 
 use crate::error::Chain;
 use crate::lock::lock;
@@ -34,6 +34,7 @@ pub(crate) struct Replica {
     /// 64 random bits, which tell this replica from all others.
     id: u64,
     name: String,
+    asker: OnceLock<String>,
     pub(crate) store: Arc<dyn Store>,
     keys: Arc<LazyKeyRing>,
     lease: Duration,
@@ -79,6 +80,7 @@ impl Replica {
         Some(Arc::new(Self {
             id,
             name: format!("{id:016x}"),
+            asker: OnceLock::new(),
             store,
             keys,
             lease,

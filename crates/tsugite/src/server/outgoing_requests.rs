@@ -20,7 +20,7 @@ use tsugite_core::revision::{Revision, write_notification, write_request};
 
 use super::ask_error::AskError;
 use crate::lock::lock;
-use crate::replica::Replica;
+use crate::replica::{NAME_DIGITS, Replica};
 use crate::shared::cancel_reason::CancelReason;
 use crate::shared::outbound_queue::OutboundQueue;
 
@@ -53,7 +53,7 @@ impl OutgoingRequests {
     fn wire_id(&self, id: i64) -> Id<'static> {
         match &self.replica {
             None => Id::from(id),
-            Some(replica) => Id::from(format!("{}-{id}", replica.name())),
+            Some(replica) => Id::from(format!("{}-{id}", replica.asker())),
         }
     }
 
@@ -62,7 +62,7 @@ impl OutgoingRequests {
         match &self.replica {
             None => id.as_i64(),
             Some(replica) => {
-                let number = id.as_str()?.strip_prefix(replica.name())?.strip_prefix('-')?;
+                let number = id.as_str()?.strip_prefix(replica.asker())?.strip_prefix('-')?;
                 number.parse().ok()
             }
         }
@@ -144,11 +144,21 @@ impl OutgoingRequests {
     }
 }
 
-/// The replica that sent the request with this id to the client.
+/// The replica that sent the request with this id to the client. A client may have invented it.
 pub(crate) fn asking_replica(id: &Id<'_>) -> Option<String> {
-    let (replica, number) = id.as_str()?.split_once('-')?;
-    let is_name = replica.len() == 16 && replica.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (is_name && number.parse::<u64>().is_ok()).then(|| replica.to_owned())
+    asker(id)?.get(..NAME_DIGITS).map(str::to_owned)
+}
+
+/// The replica that sent the request with this id to the client, if a replica with the keys of `replica` made the id.
+pub(crate) fn verified_asker(replica: &Replica, id: &Id<'_>) -> Option<String> {
+    replica.verify_asker(asker(id)?)
+}
+
+/// The part of an id that names the replica.
+fn asker<'a>(id: &'a Id<'_>) -> Option<&'a str> {
+    let (asker, number) = id.as_str()?.split_once('-')?;
+    let is_asker = asker.len() == 2 * NAME_DIGITS && asker.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_asker && number.parse::<u64>().is_ok()).then_some(asker)
 }
 
 /// Sends a request whose params are already JSON and waits for the response. `None` if the client is gone. Dropping the
