@@ -1,6 +1,7 @@
 //! Questions to the client: an answer reaches the question it belongs to, whichever replica receives it.
 
 use serde_json::json;
+use tsugite::store::Store;
 use tsugite_testkit::http::open_session;
 
 use super::*;
@@ -56,4 +57,24 @@ async fn answer_that_cannot_be_stored_is_not_accepted() {
     second.faults.connect();
     assert_eq!(second.post(&session, &answer(&question, "Ann")).await.status, 202);
     assert_eq!(text(&next(&mut stream).await.unwrap()), "Hello, Ann!");
+}
+
+#[tokio::test]
+async fn invented_question_id_stores_no_message() {
+    let cluster = Cluster::with_long_leases();
+    let [first, second, _] = cluster.start_three().await;
+    let session = open_session(&first.at, "2025-11-25", json!({"elicitation": {}})).await;
+    let batches = open_session(&first.at, "2025-03-26", json!({})).await;
+    let mut stream = first.call_stream(&session, &call(1, "greet")).await;
+    let mut forged = next(&mut stream).await.unwrap()["id"].as_str().unwrap().to_owned();
+    // The name of a replica that does not exist, with the proof of one that does.
+    forged.replace_range(..16, "0123456789abcdef");
+    let commits = second.faults.seen().commits;
+    for id in [forged.as_str(), "0123456789abcdef-1", "0123456789abcdef0123456789abcdef-1"] {
+        let answer = answer(&json!({"id": id}), "Mallory");
+        assert_eq!(second.post(&session, &answer).await.status, 202);
+        assert_eq!(second.post(&batches, &json!([answer])).await.status, 202);
+    }
+    assert_eq!(second.faults.seen().commits, commits, "nothing is stored");
+    assert!(Store::inbox(&*cluster.store, "0123456789abcdef").await.unwrap().is_empty());
 }

@@ -265,8 +265,8 @@ impl HttpState {
         dead: &str,
     ) -> Result<(), StoreError> {
         for message in replica.messages_to(dead).await? {
-            if let ReplicaMessage::ClientResponse { response, .. } = message {
-                self.answer_claimed_text(response.as_bytes());
+            if let ReplicaMessage::ClientResponse { session, response } = message {
+                self.answer_claimed_text(&session, response.as_bytes());
             }
         }
         Ok(())
@@ -289,8 +289,8 @@ impl HttpState {
             return Ok(());
         };
         let Ok(stream) = u128::from_str_radix(&record.stream, 16) else { return Ok(()) };
-        let session = session_key(&digest(record.session.as_bytes()));
-        let registered = RegisteredRequest::new(session, record.request.clone(), stream);
+        let session = digest(record.session.as_bytes());
+        let registered = RegisteredRequest::new(session_key(&session), record.request.clone(), stream);
         let known = self.store.read(&registered.key, &[&registered.field]).await?;
         let known = known.and_then(|fields| fields.into_iter().next().flatten());
         let known = known.filter(|known| {
@@ -336,6 +336,7 @@ impl HttpState {
         let Ok(committed) = self.store.commit(&writes).await? else { return Ok(()) };
         registered.set_version(committed.version);
         let call = Arc::new(ClaimedCall {
+            session,
             record: Mutex::new(Some(record)),
             registered: Arc::new(registered),
             waiting_version: committed.version,
@@ -349,20 +350,25 @@ impl HttpState {
     fn expire_claimed(self: &Arc<Self>, call: &Arc<ClaimedCall>) {
         let questions = lock(&call.record).as_ref().map(|record| record.history.questions.clone());
         for question in questions.unwrap_or_default() {
-            let state = Arc::downgrade(self);
+            let (state, session) = (Arc::downgrade(self), call.session.clone());
             let left = Duration::from_millis(question.deadline_millis.saturating_sub(now_millis()));
             tokio::spawn(async move {
                 tokio::time::sleep(left).await;
                 if let Some(state) = state.upgrade() {
-                    state.answer_claimed(&question.id, KeptAnswer::TimedOut);
+                    state.answer_claimed(&session, &question.id, KeptAnswer::TimedOut);
                 }
             });
         }
     }
 
-    /// Continues a claimed call with an answer. Returns false if no claimed call asked the question.
-    pub(super) fn answer_claimed(self: &Arc<Self>, question: &str, answer: KeptAnswer) -> bool {
-        let Some(call) = self.claimed.take(question) else { return false };
+    /// Continues a claimed call with an answer. Returns false if no claimed call of the session asked the question.
+    pub(super) fn answer_claimed(
+        self: &Arc<Self>,
+        session: &str,
+        question: &str,
+        answer: KeptAnswer,
+    ) -> bool {
+        let Some(call) = self.claimed.take(session, question) else { return false };
         let Some(mut record) = lock(&call.record).take() else { return true };
         let Some(at) = record.history.questions.iter().position(|open| open.id == question) else {
             return true;
