@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tsugite::prelude::*;
 use tsugite::server::SealKeys;
+use tsugite::transport::http::Http;
 use tsugite_redis::Redis;
 use tsugite_testkit::replicas::KEYS_VARIABLE;
 
@@ -45,6 +46,7 @@ async fn try_serve(listen: &str, redis: &str, marks: &Path) -> Result<(), Box<dy
         .resource(note)
         .replica_lease(LEASE)
         .shutdown_grace(Duration::from_secs(1))
+        .http(Http::new().http_sse())
         .seal_keys(SealKeys::from_env(KEYS_VARIABLE)?)
         .store(store);
     let listener = server.bind_http(listen).await?;
