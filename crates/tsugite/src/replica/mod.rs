@@ -296,6 +296,8 @@ async fn renew_lease(replica: Weak<Replica>) {
 async fn receive_messages(replica: Weak<Replica>) {
     let mut position = Position::default();
     let mut failures: u32 = 0;
+    // What was sent to all before the first success is not received, and clients may listen since the first attempt.
+    let mut began_late = false;
     loop {
         let mut receiving = {
             let Some(replica) = replica.upgrade() else { return };
@@ -314,17 +316,18 @@ async fn receive_messages(replica: Weak<Replica>) {
             Ok(received) => {
                 failures = 0;
                 position = received.position;
-                if received.missed || !received.messages.is_empty() {
+                let missed = received.missed || std::mem::take(&mut began_late);
+                if missed || !received.messages.is_empty() {
                     log::debug!(
                         replica = replica.name,
                         messages = received.messages.len(),
-                        missed = received.missed,
+                        missed,
                         position = position.0,
                         "messages of other replicas were received"
                     );
                 }
                 let mut tasks = Vec::new();
-                if received.missed {
+                if missed {
                     tasks.extend(replica.receive(&ReceivedMessage::Missed));
                 }
                 for message in received.messages.iter().filter_map(|sealed| replica.open_message(sealed)) {
@@ -337,6 +340,7 @@ async fn receive_messages(replica: Weak<Replica>) {
                     log::warn!(error = %Chain(&*error), "messages of other replicas were not received");
                 }
                 drop(replica);
+                began_late |= position == Position::default();
                 failures = (failures + 1).min(5);
                 tokio::time::sleep(Duration::from_millis(50 << failures)).await;
             }
