@@ -20,8 +20,9 @@ pub(crate) trait CallKeeper: Send + Sync {
     /// Stores that the handler waits for nothing but answers. Done before the client sees a question.
     fn store_waiting(self: Arc<Self>, call: WaitingCall) -> KeepFuture;
 
-    /// Stores that the handler runs again. Done before it sees an answer.
-    fn store_running(self: Arc<Self>) -> KeepFuture;
+    /// Stores that the handler runs again. Done before it sees the answers, which have the ids of their questions. If
+    /// another process has taken the call over, it gets the answers.
+    fn store_running(self: Arc<Self>, answers: Vec<(String, KeptAnswer)>) -> KeepFuture;
 }
 
 /// The outcome of a [`CallKeeper`].

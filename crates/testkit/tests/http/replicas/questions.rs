@@ -78,3 +78,35 @@ async fn invented_question_id_stores_no_message() {
     assert_eq!(second.faults.seen().commits, commits, "nothing is stored");
     assert!(Store::inbox(&*cluster.store, "0123456789abcdef").await.unwrap().is_empty());
 }
+
+#[tokio::test]
+async fn answer_to_a_replica_that_lost_its_call_is_passed_on() {
+    let cluster = Cluster::new();
+    let [first, second, third] = cluster.start_three().await;
+    let session = open_session(&first.at, "2025-11-25", json!({"elicitation": {}})).await;
+    for replica in [&second, &third] {
+        assert_eq!(replica.post(&session, &list(1)).await.status, 200);
+    }
+    second.faults.hide_inboxes();
+    let mut stream = first.call_stream(&session, &call(2, "greet")).await;
+    let asked = next_event(&mut stream).await;
+    let (question, last) = (asked.json(), asked.id.unwrap());
+    // The third replica reads that the first one has the call. Then the first one seems dead, the second one claims its
+    // call, and the first one is back before the third one sends it the answer.
+    let (gate, reads) = (third.faults.stall_reads(), third.faults.seen().reads);
+    let claimed = async {
+        within(third.faults.wait_for(|seen| seen.reads > reads)).await;
+        first.faults.cut_off();
+        let waiting = format!("waiting/{}", &question["id"].as_str().unwrap()[..16]);
+        while !Store::list(&*cluster.store, &waiting, "", 1).await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        first.faults.connect();
+        gate.add_permits(1_000);
+    };
+    let answer = answer(&question, "Ann");
+    let (answered, ()) = tokio::join!(third.post(&session, &answer), within(claimed));
+    assert_eq!(answered.status, 202);
+    let mut resumed = second.resume(&session, &last).await;
+    assert_eq!(text(&next(&mut resumed).await.unwrap()), "Hello, Ann!");
+}

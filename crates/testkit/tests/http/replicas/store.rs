@@ -50,6 +50,8 @@ pub(super) struct Faults {
     drops_messages: Mutex<bool>,
     /// Whether received messages are lost, with notice.
     misses_messages: Mutex<bool>,
+    /// Whether the inboxes of other replicas seem empty.
+    hides_inboxes: Mutex<bool>,
     /// If present, reads of records wait for a permit.
     gate: Mutex<Option<Arc<Semaphore>>>,
     /// If present, lists of a session's fields wait for a permit.
@@ -103,6 +105,11 @@ impl Faults {
     /// Loses the messages that this replica receives next, with the notice that some are lost.
     pub(super) fn miss_messages(&self) {
         *self.misses_messages.lock().unwrap() = true;
+    }
+
+    /// Shows no message in the inboxes of other replicas from now on, as if those had handled all.
+    pub(super) fn hide_inboxes(&self) {
+        *self.hides_inboxes.lock().unwrap() = true;
     }
 
     /// Lets reads of records wait until the returned semaphore has permits.
@@ -200,6 +207,7 @@ impl ReplicaStore {
             unconfirmed: Mutex::default(),
             drops_messages: Mutex::default(),
             misses_messages: Mutex::default(),
+            hides_inboxes: Mutex::default(),
             gate: Mutex::default(),
             list_gate: Mutex::default(),
             written: Mutex::default(),
@@ -296,6 +304,9 @@ impl Store for ReplicaStore {
     }
 
     fn inbox(&self, replica: &str) -> StoreResult<Vec<Bytes>> {
+        if *self.faults.hides_inboxes.lock().unwrap() {
+            return StoreFuture::Ready(Ok(Vec::new()));
+        }
         self.run(&Operation::Other, || self.store.inbox(replica))
     }
 

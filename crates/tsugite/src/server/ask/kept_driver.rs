@@ -104,7 +104,7 @@ impl KeptQuestions {
             self.poll_answers(cx);
             if !self.answers.is_empty() {
                 self.storing = Some(match self.is_waiting {
-                    true => self.request.keeper.clone().store_running(),
+                    true => self.request.keeper.clone().store_running(self.answers_by_id()),
                     false => Box::pin(std::future::ready(Ok(()))),
                 });
                 continue;
@@ -167,6 +167,15 @@ impl KeptQuestions {
             };
             self.answers.push((asked.key.clone(), answer));
         }
+    }
+
+    /// The answers that the handler has not seen yet, with the ids of their questions.
+    fn answers_by_id(&self) -> Vec<(String, KeptAnswer)> {
+        let by_id = |(key, answer): &(String, KeptAnswer)| {
+            let asked = self.questions.iter().find(|asked| asked.key == *key)?;
+            Some((asked.request.wire_id().as_str()?.to_owned(), answer.clone()))
+        };
+        self.answers.iter().filter_map(by_id).collect()
     }
 
     /// Sends the questions that the client has not seen.

@@ -225,7 +225,7 @@ fn clock_millis() -> u64 {
 }
 
 pub(super) fn session_key(digest: &str) -> String {
-    format!("session/{digest}")
+    format!("{SESSION_KEYS}{digest}")
 }
 
 /// The key of an HTTP+SSE session.
@@ -386,6 +386,8 @@ pub(super) fn request_field(id: &str) -> String {
     field
 }
 
+/// The keys of sessions begin with this.
+pub(super) const SESSION_KEYS: &str = "session/";
 pub(super) const SESSION_FIELD: &str = "session";
 /// The field with the [`PushStream`].
 pub(super) const PUSH_FIELD: &str = "push";

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tsugite_core::jsonrpc::Id;
+use tsugite_core::jsonrpc::{Id, write};
 use tsugite_core::revision::Revision;
 
 use super::http_state::HttpState;
 use super::sessions::HttpSession;
-use super::shared_session::{MOVED_FIELDS, RequestRecord, session_key};
+use super::shared_session::{MOVED_FIELDS, RequestRecord, SESSION_KEYS, session_key};
 use super::waiting_record::{ClaimedCall, RegisteredRequest, WaitingRecord};
 use crate::error::Chain;
 use crate::lock::lock;
@@ -23,7 +23,7 @@ use crate::server::Principal;
 use crate::server::kept_call::{CallKeeper, KeepError, KeepFuture, KeptAnswer, WaitingCall};
 use crate::server::outgoing_requests::asking_replica;
 use crate::shared::log;
-use crate::store::{Field, Precondition, StoreError, Write};
+use crate::store::{Field, Precondition, Recipient, StoreError, Write};
 
 /// Stores one call of a session while it waits.
 pub(super) struct HttpCallKeeper {
@@ -119,29 +119,85 @@ impl HttpCallKeeper {
         }
     }
 
-    async fn try_store_running(&self) -> Result<(), KeepError> {
-        let (Some(state), Some(registered)) = (self.state.upgrade(), self.registered.get()) else {
-            return Err(KeepError::NotStored);
-        };
-        let Some(replica) = &state.replica else { return Err(KeepError::NotStored) };
-        let waiting_version = self.waiting_version.load(Ordering::Acquire);
-        for attempt in 0..RUNNING_ATTEMPTS {
+    async fn try_store_running(&self, answers: Vec<(String, KeptAnswer)>) -> Result<(), KeepError> {
+        let mut attempt = 0;
+        // Another replica may claim the call at any time, so it must not go on here before the store says so. As long as
+        // this replica lives no other one continues the call, so there is no end to the attempts.
+        loop {
+            let (Some(state), Some(registered)) = (self.state.upgrade(), self.registered.get()) else {
+                return Err(KeepError::NotStored);
+            };
+            let Some(replica) = &state.replica else { return Err(KeepError::NotStored) };
+            let waiting_version = self.waiting_version.load(Ordering::Acquire);
             match store_running(&state, replica, registered, waiting_version).await {
                 Ok(Ok(version)) => {
                     registered.set_version(version);
                     self.waiting_version.store(0, Ordering::Release);
                     return Ok(());
                 }
-                Ok(Err(())) => return Err(KeepError::TakenOver),
+                Ok(Err(())) => {
+                    tokio::spawn(pass_on_answers(state, registered.clone(), answers));
+                    return Err(KeepError::TakenOver);
+                }
                 Err(error) => {
                     log::warn!(error = %Chain(&*error), "a call does not go on yet: the store failed");
-                    tokio::time::sleep(Duration::from_millis(100 << attempt)).await;
                 }
             }
+            drop(state);
+            tokio::time::sleep(Duration::from_millis(100 << attempt)).await;
+            attempt = (attempt + 1).min(LONGEST_BACKOFF);
         }
-        // Another replica may claim the call at any time, so it must not go on here.
-        Err(KeepError::TakenOver)
     }
+}
+
+/// Passes answers on to the replica that has taken their call over: they came here while it did.
+async fn pass_on_answers(
+    state: Arc<HttpState>,
+    registered: Arc<RegisteredRequest>,
+    answers: Vec<(String, KeptAnswer)>,
+) {
+    let Some(replica) = &state.replica else { return };
+    for (id, answer) in answers {
+        let (id, mut response) = (Id::from(id), Vec::new());
+        match answer {
+            KeptAnswer::Result(result) => write::raw_result(&mut response, &id, &result),
+            KeptAnswer::Error(error) => write::error(&mut response, Some(&id), false, &error),
+            // The other replica has a timeout of its own.
+            KeptAnswer::TimedOut | KeptAnswer::Closed => continue,
+        }
+        let message = ReplicaMessage::ClientResponse {
+            session: registered.key.trim_start_matches(SESSION_KEYS).to_owned(),
+            response: String::from_utf8_lossy(&response).into_owned(),
+        };
+        for attempt in 0..CONTINUE_ATTEMPTS {
+            match pass_on(&state, replica, &registered.key, &message).await {
+                Ok(()) => break,
+                Err(error) => {
+                    log::warn!(error = %Chain(&*error), "an answer is not passed on yet: the store failed");
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(100 << attempt.min(LONGEST_BACKOFF))).await;
+        }
+    }
+}
+
+/// Sends a message to the replica that has taken over the calls of this one in a session.
+async fn pass_on(
+    state: &HttpState,
+    replica: &Replica,
+    session_key: &str,
+    message: &ReplicaMessage,
+) -> Result<(), StoreError> {
+    let field = format!("{MOVED_FIELDS}{}", replica.name());
+    let moved = state.store.read(session_key, &[&field]).await?;
+    let moved = moved.and_then(|fields| fields.into_iter().next().flatten());
+    let to = moved.and_then(|field| String::from_utf8(field.value.to_vec()).ok());
+    if let Some(to) = to.filter(|to| to != replica.name())
+        && let Some(write) = replica.send(Recipient::Replica(&to), message)
+    {
+        drop(state.store.commit(&[write]).await?);
+    }
+    Ok(())
 }
 
 impl CallKeeper for HttpCallKeeper {
@@ -149,8 +205,8 @@ impl CallKeeper for HttpCallKeeper {
         Box::pin(async move { self.try_store_waiting(call).await })
     }
 
-    fn store_running(self: Arc<Self>) -> KeepFuture {
-        Box::pin(async move { self.try_store_running().await })
+    fn store_running(self: Arc<Self>, answers: Vec<(String, KeptAnswer)>) -> KeepFuture {
+        Box::pin(async move { self.try_store_running(answers).await })
     }
 }
 
@@ -403,7 +459,7 @@ impl HttpState {
             match continued.await {
                 Err(error) if attempt + 1 < CONTINUE_ATTEMPTS && !self.is_closing() => {
                     log::warn!(error = %Chain(&*error), "a claimed call does not go on yet");
-                    tokio::time::sleep(Duration::from_millis(100 << attempt.min(5))).await;
+                    tokio::time::sleep(Duration::from_millis(100 << attempt.min(LONGEST_BACKOFF))).await;
                     attempt += 1;
                 }
                 continued => return continued,
@@ -431,6 +487,7 @@ const REPLICAS: &str = "replicas";
 const REPLICAS_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const WAITING_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_LISTED: usize = 1_000;
-const RUNNING_ATTEMPTS: u32 = 6;
+/// The exponent of the longest pause between two attempts.
+const LONGEST_BACKOFF: u32 = 5;
 /// About two minutes.
 const CONTINUE_ATTEMPTS: u32 = 40;
