@@ -71,12 +71,12 @@ impl OutgoingRequests {
     /// Hands a response to the request that waits for it. Returns false and drops the response if none does: it is
     /// late, a duplicate, or a mistake of the client.
     pub(crate) fn receive_response(&self, response: Response<'_>) -> bool {
-        let id = response.id.as_ref().and_then(|id| self.own_id(id));
-        let waiter = match (id, &response.id) {
-            (Some(id), _) => self.lock().waiters.remove(&id),
-            (None, Some(id)) => id.as_str().and_then(|id| self.lock().adopted.remove(id)),
-            (None, None) => None,
-        };
+        let Some(id) = &response.id else { return false };
+        let mut table = self.lock();
+        let own = self.own_id(id).and_then(|id| table.waiters.remove(&id));
+        // This replica may have lost a call to another one, and taken it back.
+        let waiter = own.or_else(|| table.adopted.remove(id.as_str()?));
+        drop(table);
         let Some(waiter) = waiter else { return false };
         // The receiver may be gone already.
         drop(waiter.send(response.outcome.map(|raw| raw.to_owned())));

@@ -59,6 +59,16 @@ async fn answer_that_cannot_be_stored_is_not_accepted() {
     assert_eq!(text(&next(&mut stream).await.unwrap()), "Hello, Ann!");
 }
 
+impl Cluster {
+    /// Waits until another replica has claimed the calls of this one.
+    async fn wait_for_claim_of(&self, replica: &str) {
+        let key = format!("waiting/{replica}");
+        while !self.store.list(&key, "", 1).await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
 #[tokio::test]
 async fn invented_question_id_stores_no_message() {
     let cluster = Cluster::with_long_leases();
@@ -97,10 +107,7 @@ async fn answer_to_a_replica_that_lost_its_call_is_passed_on() {
     let claimed = async {
         within(third.faults.wait_for(|seen| seen.reads > reads)).await;
         first.faults.cut_off();
-        let waiting = format!("waiting/{}", &question["id"].as_str().unwrap()[..16]);
-        while !Store::list(&*cluster.store, &waiting, "", 1).await.unwrap().is_empty() {
-            tokio::task::yield_now().await;
-        }
+        cluster.wait_for_claim_of(&question["id"].as_str().unwrap()[..16]).await;
         first.faults.connect();
         gate.add_permits(1_000);
     };
@@ -108,5 +115,28 @@ async fn answer_to_a_replica_that_lost_its_call_is_passed_on() {
     let (answered, ()) = tokio::join!(third.post(&session, &answer), within(claimed));
     assert_eq!(answered.status, 202);
     let mut resumed = second.resume(&session, &last).await;
+    assert_eq!(text(&next(&mut resumed).await.unwrap()), "Hello, Ann!");
+}
+
+#[tokio::test]
+async fn replica_takes_back_a_call_that_it_lost() {
+    let cluster = Cluster::new();
+    let (first, second) = (cluster.start().await, cluster.start().await);
+    let session = open_session(&first.at, "2025-11-25", json!({"elicitation": {}})).await;
+    assert_eq!(second.post(&session, &list(1)).await.status, 200);
+    let mut stream = first.call_stream(&session, &call(2, "greet")).await;
+    let asked = next_event(&mut stream).await;
+    let (question, last) = (asked.json(), asked.id.unwrap());
+    let name = &question["id"].as_str().unwrap()[..16];
+    first.faults.cut_off();
+    within(cluster.wait_for_claim_of(name)).await;
+    // The handler still waits at the first replica, which is back when the second one seems dead.
+    let replicas = cluster.store.list("replicas", "", 10).await.unwrap();
+    let other = replicas.into_iter().map(|(other, _)| other).find(|other| other != name).unwrap();
+    second.faults.cut_off();
+    first.faults.connect();
+    within(cluster.wait_for_claim_of(&other)).await;
+    assert_eq!(first.post(&session, &answer(&question, "Ann")).await.status, 202);
+    let mut resumed = first.resume(&session, &last).await;
     assert_eq!(text(&next(&mut resumed).await.unwrap()), "Hello, Ann!");
 }

@@ -183,7 +183,7 @@ async fn pass_on_answers(
 
 /// Sends a message to the replica that has taken over the calls of this one in a session.
 async fn pass_on(
-    state: &HttpState,
+    state: &Arc<HttpState>,
     replica: &Replica,
     session_key: &str,
     message: &ReplicaMessage,
@@ -192,10 +192,17 @@ async fn pass_on(
     let moved = state.store.read(session_key, &[&field]).await?;
     let moved = moved.and_then(|fields| fields.into_iter().next().flatten());
     let to = moved.and_then(|field| String::from_utf8(field.value.to_vec()).ok());
-    if let Some(to) = to.filter(|to| to != replica.name())
-        && let Some(write) = replica.send(Recipient::Replica(&to), message)
-    {
-        drop(state.store.commit(&[write]).await?);
+    match (to, message) {
+        // This replica has taken the call back.
+        (Some(to), ReplicaMessage::ClientResponse { session, response }) if to == replica.name() => {
+            state.answer_claimed_text(session, response.as_bytes());
+        }
+        (Some(to), message) => {
+            if let Some(write) = replica.send(Recipient::Replica(&to), message) {
+                drop(state.store.commit(&[write]).await?);
+            }
+        }
+        (None, _) => {}
     }
     Ok(())
 }
@@ -391,6 +398,7 @@ impl HttpState {
         // In a conflict another replica was faster.
         let Ok(committed) = self.store.commit(&writes).await? else { return Ok(()) };
         registered.set_version(committed.version);
+        self.drop_lost_call(&session, &registered.id);
         let call = Arc::new(ClaimedCall {
             session,
             record: Mutex::new(Some(record)),
@@ -400,6 +408,16 @@ impl HttpState {
         self.claimed.insert(&call);
         self.expire_claimed(&call);
         Ok(())
+    }
+
+    /// Drops the handler of a call that this replica has lost to another one, and takes back now.
+    fn drop_lost_call(&self, session: &str, request: &str) {
+        let (session, id) = (self.session_by_digest(session), serde_json::from_str::<Id<'static>>(request));
+        if let (Some(session), Ok(id)) = (session, id)
+            && session.connection.is_in_flight(&id)
+        {
+            session.connection.cancel_request(&id, None);
+        }
     }
 
     /// Lets the questions of a claimed call time out.
