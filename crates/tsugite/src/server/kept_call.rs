@@ -33,8 +33,10 @@ pub(crate) type KeepFuture = Pin<Box<dyn Future<Output = Result<(), KeepError>> 
 pub(crate) enum KeepError {
     /// Another process has taken the call over: it must not continue here.
     TakenOver,
-    /// The store failed, or the call cannot be stored. It continues here.
+    /// The call cannot be stored. It continues here.
     NotStored,
+    /// The store failed: the call may be stored, now or later, and another process may take it over.
+    Unknown,
 }
 
 /// A request that can be kept.

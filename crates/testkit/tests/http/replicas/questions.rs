@@ -140,3 +140,38 @@ async fn replica_takes_back_a_call_that_it_lost() {
     let mut resumed = first.resume(&session, &last).await;
     assert_eq!(text(&next(&mut resumed).await.unwrap()), "Hello, Ann!");
 }
+
+#[tokio::test]
+async fn call_that_was_stored_without_confirmation_ends_once() {
+    let cluster = Cluster::new();
+    let (first, second) = (cluster.start().await, cluster.start().await);
+    let session = open_session(&first.at, "2025-11-25", json!({"elicitation": {}})).await;
+    assert_eq!(second.post(&session, &list(1)).await.status, 200);
+    first.faults.lose_confirmation(|operation| operation.writes_field("session/"));
+    let mut stream = first.call_stream(&session, &call(2, "greet")).await;
+    let asked = next_event(&mut stream).await;
+    let (question, last) = (asked.json(), asked.id.unwrap());
+    // The call is stored, which the first replica does not know. The second one claims it.
+    first.faults.cut_off();
+    within(cluster.wait_for_claim_of(&question["id"].as_str().unwrap()[..16])).await;
+    first.faults.connect();
+    assert_eq!(first.post(&session, &answer(&question, "Ann")).await.status, 202);
+    // The stream of the first replica ends without a response; the second one has it.
+    assert_eq!(next(&mut stream).await, None);
+    let mut resumed = second.resume(&session, &last).await;
+    assert_eq!(text(&next(&mut resumed).await.unwrap()), "Hello, Ann!");
+    assert_eq!(next(&mut resumed).await, None);
+}
+
+#[tokio::test]
+async fn call_that_was_not_stored_goes_on_with_its_answer() {
+    let cluster = Cluster::with_long_leases();
+    let (first, second) = (cluster.start().await, cluster.start().await);
+    let session = open_session(&first.at, "2025-11-25", json!({"elicitation": {}})).await;
+    first.faults.refuse(|operation| operation.writes_field("session/"));
+    let mut stream = first.call_stream(&session, &call(2, "greet")).await;
+    let question = next(&mut stream).await.unwrap();
+    first.faults.connect();
+    assert_eq!(second.post(&session, &answer(&question, "Ann")).await.status, 202);
+    assert_eq!(text(&next(&mut stream).await.unwrap()), "Hello, Ann!");
+}

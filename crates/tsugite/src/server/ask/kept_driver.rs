@@ -27,7 +27,7 @@ pub(crate) struct KeptQuestions {
     call: Arc<CallState>,
     questions: Vec<AskedQuestion>,
     storing: Option<KeepFuture>,
-    /// Whether the call is stored as waiting.
+    /// Whether the call is stored as waiting, or may be.
     is_waiting: bool,
     /// Whether the store was asked since the handler last ran.
     was_stored: bool,
@@ -86,8 +86,11 @@ impl KeptQuestions {
                 self.storing = None;
                 match (stored, self.answers.is_empty()) {
                     (Err(KeepError::TakenOver), _) => return KeptStep::Abandon,
-                    // It is stored as waiting, or it is not and continues here.
-                    (stored, true) => (self.is_waiting, self.was_stored) = (stored.is_ok(), true),
+                    // It is stored as waiting, or may be; or it is not and continues here.
+                    (stored, true) => {
+                        self.is_waiting = matches!(stored, Ok(()) | Err(KeepError::Unknown));
+                        self.was_stored = true;
+                    }
                     (_, false) => (self.is_waiting, self.was_stored) = (false, false),
                 }
                 if !self.answers.is_empty() {

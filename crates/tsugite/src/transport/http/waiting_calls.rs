@@ -5,7 +5,7 @@
 //! answer to one of the questions is there, the handler runs again from the start with the stored answers, and finishes
 //! the same stream under the same request id.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -33,8 +33,10 @@ pub(super) struct HttpCallKeeper {
     principal: Option<Principal>,
     /// Set when the request is registered in the store, before its handler goes on.
     registered: OnceLock<Arc<RegisteredRequest>>,
-    /// The version of the record of the waiting call; 0 if there is none.
+    /// The version of the record of the waiting call; 0 if there is none, or none that is known.
     waiting_version: AtomicU64,
+    /// Whether the call may be stored as waiting although the store failed.
+    may_wait: AtomicBool,
 }
 
 impl HttpCallKeeper {
@@ -51,6 +53,7 @@ impl HttpCallKeeper {
             principal,
             registered: OnceLock::new(),
             waiting_version: AtomicU64::new(0),
+            may_wait: AtomicBool::new(false),
         })
     }
 
@@ -58,9 +61,9 @@ impl HttpCallKeeper {
         drop(self.registered.set(registered.clone()));
     }
 
-    /// Whether the call is stored as waiting.
+    /// Whether the call is stored as waiting, or may be. Another replica can continue it then.
     pub(super) fn is_waiting(&self) -> bool {
-        self.waiting_version.load(Ordering::Acquire) != 0
+        self.waiting_version.load(Ordering::Acquire) != 0 || self.may_wait.load(Ordering::Acquire)
     }
 
     async fn try_store_waiting(&self, call: WaitingCall) -> Result<(), KeepError> {
@@ -107,14 +110,16 @@ impl HttpCallKeeper {
             Ok(Ok(committed)) => {
                 registered.set_version(committed.version);
                 self.waiting_version.store(committed.version, Ordering::Release);
+                self.may_wait.store(false, Ordering::Release);
                 Ok(())
             }
             Ok(Err(_)) => Err(KeepError::TakenOver),
             Err(error) => {
                 if log::is_first("waiting", &error.to_string()) {
-                    log::warn!(error = %Chain(&*error), "a call that waits for an answer is not stored");
+                    log::warn!(error = %Chain(&*error), "a call that waits for an answer may not be stored");
                 }
-                Err(KeepError::NotStored)
+                self.may_wait.store(true, Ordering::Release);
+                Err(KeepError::Unknown)
             }
         }
     }
@@ -133,6 +138,7 @@ impl HttpCallKeeper {
                 Ok(Ok(version)) => {
                     registered.set_version(version);
                     self.waiting_version.store(0, Ordering::Release);
+                    self.may_wait.store(false, Ordering::Release);
                     return Ok(());
                 }
                 Ok(Err(())) => {
@@ -218,40 +224,55 @@ impl CallKeeper for HttpCallKeeper {
 }
 
 /// Stores that a waiting call runs. Returns the new version of its request record, or an error if another replica has the
-/// call.
+/// call. Without the version of the waiting call, it is not known whether it was stored.
 async fn store_running(
     state: &HttpState,
     replica: &Replica,
     registered: &RegisteredRequest,
     waiting_version: u64,
 ) -> Result<Result<u64, ()>, StoreError> {
-    let (key, field) = (waiting_key(replica.name()), waiting_field(&registered.key, &registered.field));
-    let request = registered.record(replica.name(), false);
-    let request = request.seal(replica, &registered.key, &registered.field)?;
-    let writes = [
-        Write::Remove { key: &key, field: &field, precondition: Precondition::FieldVersion(waiting_version) },
-        set(
-            &registered.key,
-            &registered.field,
-            request,
-            Precondition::FieldVersion(registered.version()),
-            state.session_ttl(),
-        ),
-    ];
-    if let Ok(committed) = state.store.commit(&writes).await? {
-        return Ok(Ok(committed.version));
+    let versions = (registered.version(), waiting_version);
+    if let Ok(version) = commit_running(state, replica, registered, versions).await? {
+        return Ok(Ok(version));
     }
-    // An earlier attempt that failed may have been made nevertheless.
+    // An attempt that failed may have been made nevertheless: to store the call as waiting, or as running.
     let known = state.store.read(&registered.key, &[&registered.field]).await?;
     let Some(known) = known.and_then(|fields| fields.into_iter().next().flatten()) else {
         return Ok(Err(()));
     };
-    Ok(match RequestRecord::open(replica, &registered.key, &registered.field, &known) {
-        Some(RequestRecord::Running { replica: runner, waiting: false, .. }) if runner == replica.name() => {
-            Ok(known.version)
+    match RequestRecord::open(replica, &registered.key, &registered.field, &known) {
+        Some(RequestRecord::Running { replica: runner, waiting, .. }) if runner == replica.name() => {
+            match waiting {
+                false => Ok(Ok(known.version)),
+                true if waiting_version == 0 => {
+                    commit_running(state, replica, registered, (known.version, known.version)).await
+                }
+                true => Ok(Err(())),
+            }
         }
-        _ => Err(()),
-    })
+        _ => Ok(Err(())),
+    }
+}
+
+/// Stores that a call runs, if its request record and the record of the waiting call have these versions. No record of a
+/// waiting call has the version 0; one that is stored later than this conflicts with it.
+async fn commit_running(
+    state: &HttpState,
+    replica: &Replica,
+    registered: &RegisteredRequest,
+    (version, waiting_version): (u64, u64),
+) -> Result<Result<u64, ()>, StoreError> {
+    let (key, field) = (waiting_key(replica.name()), waiting_field(&registered.key, &registered.field));
+    let request = registered.record(replica.name(), false);
+    let value = request.seal(replica, &registered.key, &registered.field)?;
+    let precondition = Precondition::FieldVersion(version);
+    let mut writes = vec![set(&registered.key, &registered.field, value, precondition, state.session_ttl())];
+    if waiting_version != 0 {
+        let precondition = Precondition::FieldVersion(waiting_version);
+        writes.push(Write::Remove { key: &key, field: &field, precondition });
+    }
+    let committed = state.store.commit(&writes).await?;
+    Ok(committed.map(|committed| committed.version).map_err(drop))
 }
 
 fn set<'a>(
