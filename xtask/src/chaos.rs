@@ -14,6 +14,11 @@ pub(crate) struct ChaosPlan {
 }
 
 impl ChaosPlan {
+    /// A minute, as in `cargo xtask test`. Its schedule is always the same.
+    pub(crate) fn short() -> Self {
+        Self { minutes: 1, seed: 21 }
+    }
+
     /// Reads `[--minutes N] [--seed S]`. Without a seed the time is one.
     pub(crate) fn from_args(args: &[&str]) -> Result<Self, String> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -21,7 +26,7 @@ impl ChaosPlan {
     }
 
     fn parse(mut args: &[&str], seed: u64) -> Result<Self, String> {
-        let mut plan = Self { minutes: 1, seed };
+        let mut plan = Self { seed, ..Self::short() };
         while let [option, value, rest @ ..] = args {
             match (*option, value.parse::<u64>()) {
                 ("--minutes", Ok(minutes)) if (1..=MAX_MINUTES).contains(&minutes) => {

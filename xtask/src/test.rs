@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::count::Count;
-use crate::{conformance, fuzz, logins, msrv, page, peers, process, setup};
+use crate::{chaos, conformance, fuzz, logins, msrv, page, peers, process, setup};
 
 type Step = fn(&mut Count) -> Result<(), String>;
 
-const STEPS: [(&str, Step); 15] = [
+const STEPS: [(&str, Step); 16] = [
     ("set-up", |_| setup::check()),
     ("rust-version", |_| msrv::check()),
     ("format", |_| format()),
@@ -25,6 +25,7 @@ const STEPS: [(&str, Step); 15] = [
     ("conformance", conformance::run_all),
     ("peers", peers::run),
     ("replicas", replicas),
+    ("chaos", |count| chaos::ChaosPlan::short().run(count)),
     ("logins", logins::run),
     ("fuzz", |_| fuzz::FuzzPlan::smoke()?.run()),
 ];

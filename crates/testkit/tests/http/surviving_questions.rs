@@ -182,7 +182,7 @@ fn answer(question: &Value, name: &str) -> Value {
 
 /// The name of the replica that asked a question.
 fn asker(question: &Value) -> &str {
-    question["id"].as_str().unwrap().split_once('-').unwrap().0
+    &question["id"].as_str().unwrap()[..16]
 }
 
 fn resume(session: &str, after: &str) -> Request {
@@ -379,4 +379,29 @@ async fn lose_call(tool: &str) {
     assert_eq!((&lost["id"], &lost["error"]["code"]), (&json!(1), &json!(-32603)), "{lost}");
     assert!(lost["error"]["message"].as_str().unwrap().contains("may have run"), "{lost}");
     assert_eq!(resumed.next_message().await, None);
+}
+
+#[tokio::test]
+async fn question_of_a_claimed_call_takes_no_answer_of_another_session() {
+    let stage = Stage::new();
+    let (first, second) = (stage.replica().await, stage.replica().await);
+    let session = open_session(&first.server, "2025-11-25", json!({"elicitation": {}})).await;
+    let stranger = open_session(&second.server, "2025-11-25", json!({"elicitation": {}})).await;
+    let mut stream = first.server.connect().await;
+    stream.send(Request::post(&call(1, "order")).session(&session)).await;
+    let (question, last) = read_question(&mut stream).await;
+    first.is_cut.store(true, Ordering::SeqCst);
+    stage.wait_for_claim(&question).await;
+    for (session, name) in [(&stranger, "Mallory"), (&session, "Ann")] {
+        let answer = Request::post(&answer(&question, name)).session(session);
+        assert_eq!(second.server.send(answer).await.status, 202);
+    }
+    let mut resumed = second.server.connect().await;
+    assert_eq!(resumed.send(resume(&session, &last)).await.status, 200);
+    let (next, _) = read_question(&mut resumed).await;
+    let answer = Request::post(&answer(&next, "Bob")).session(&session);
+    assert_eq!(second.server.send(answer).await.status, 202);
+    assert_eq!(resumed.next_message().await.unwrap()["params"]["progress"], 3);
+    let result = resumed.next_message().await.unwrap();
+    assert_eq!(result["result"]["content"][0]["text"], "Ann and Bob, receipt 1");
 }

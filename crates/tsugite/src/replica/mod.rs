@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use message::Envelope;
 pub(crate) use message::ReplicaMessage;
-pub(crate) use sealed::digest;
+pub(crate) use sealed::{NAME_DIGITS, digest};
 
 use crate::error::Chain;
 use crate::lock::lock;
@@ -34,6 +34,7 @@ pub(crate) struct Replica {
     /// 64 random bits, which tell this replica from all others.
     id: u64,
     name: String,
+    asker: OnceLock<String>,
     pub(crate) store: Arc<dyn Store>,
     keys: Arc<LazyKeyRing>,
     lease: Duration,
@@ -79,6 +80,7 @@ impl Replica {
         Some(Arc::new(Self {
             id,
             name: format!("{id:016x}"),
+            asker: OnceLock::new(),
             store,
             keys,
             lease,
@@ -294,6 +296,8 @@ async fn renew_lease(replica: Weak<Replica>) {
 async fn receive_messages(replica: Weak<Replica>) {
     let mut position = Position::default();
     let mut failures: u32 = 0;
+    // What was sent to all before the first success is not received, and clients may listen since the first attempt.
+    let mut began_late = false;
     loop {
         let mut receiving = {
             let Some(replica) = replica.upgrade() else { return };
@@ -312,8 +316,18 @@ async fn receive_messages(replica: Weak<Replica>) {
             Ok(received) => {
                 failures = 0;
                 position = received.position;
+                let missed = received.missed || std::mem::take(&mut began_late);
+                if missed || !received.messages.is_empty() {
+                    log::debug!(
+                        replica = replica.name,
+                        messages = received.messages.len(),
+                        missed,
+                        position = position.0,
+                        "messages of other replicas were received"
+                    );
+                }
                 let mut tasks = Vec::new();
-                if received.missed {
+                if missed {
                     tasks.extend(replica.receive(&ReceivedMessage::Missed));
                 }
                 for message in received.messages.iter().filter_map(|sealed| replica.open_message(sealed)) {
@@ -326,6 +340,7 @@ async fn receive_messages(replica: Weak<Replica>) {
                     log::warn!(error = %Chain(&*error), "messages of other replicas were not received");
                 }
                 drop(replica);
+                began_late |= position == Position::default();
                 failures = (failures + 1).min(5);
                 tokio::time::sleep(Duration::from_millis(50 << failures)).await;
             }

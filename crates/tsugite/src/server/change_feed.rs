@@ -148,6 +148,10 @@ impl ChangeListener {
         }
     }
 
+    pub(super) fn is_subscribed(&self, uri: &str) -> bool {
+        self.uris().uris.contains(uri)
+    }
+
     fn list_changed(&self, kind: ListKind) {
         if self.lists.contains(&kind) {
             match kind {
@@ -166,8 +170,7 @@ impl ChangeListener {
             !shared.has_visibility_rules(&config)
                 || matches!(shared.find_resource(&config, principal().as_ref(), uri), Ok(Some(_)))
         };
-        let subscribed = self.uris().uris.contains(uri);
-        if subscribed && may_read() {
+        if self.is_subscribed(uri) && may_read() {
             self.notify::<Updated>(UriParams::new(uri));
         }
     }

@@ -20,8 +20,9 @@ pub(crate) trait CallKeeper: Send + Sync {
     /// Stores that the handler waits for nothing but answers. Done before the client sees a question.
     fn store_waiting(self: Arc<Self>, call: WaitingCall) -> KeepFuture;
 
-    /// Stores that the handler runs again. Done before it sees an answer.
-    fn store_running(self: Arc<Self>) -> KeepFuture;
+    /// Stores that the handler runs again. Done before it sees the answers, which have the ids of their questions. If
+    /// another process has taken the call over, it gets the answers.
+    fn store_running(self: Arc<Self>, answers: Vec<(String, KeptAnswer)>) -> KeepFuture;
 }
 
 /// The outcome of a [`CallKeeper`].
@@ -32,8 +33,10 @@ pub(crate) type KeepFuture = Pin<Box<dyn Future<Output = Result<(), KeepError>> 
 pub(crate) enum KeepError {
     /// Another process has taken the call over: it must not continue here.
     TakenOver,
-    /// The store failed, or the call cannot be stored. It continues here.
+    /// The call cannot be stored. It continues here.
     NotStored,
+    /// The store failed: the call may be stored, now or later, and another process may take it over.
+    Unknown,
 }
 
 /// A request that can be kept.

@@ -20,7 +20,7 @@ use tsugite_core::revision::{Revision, write_notification, write_request};
 
 use super::ask_error::AskError;
 use crate::lock::lock;
-use crate::replica::Replica;
+use crate::replica::{NAME_DIGITS, Replica};
 use crate::shared::cancel_reason::CancelReason;
 use crate::shared::outbound_queue::OutboundQueue;
 
@@ -53,7 +53,7 @@ impl OutgoingRequests {
     fn wire_id(&self, id: i64) -> Id<'static> {
         match &self.replica {
             None => Id::from(id),
-            Some(replica) => Id::from(format!("{}-{id}", replica.name())),
+            Some(replica) => Id::from(format!("{}-{id}", replica.asker())),
         }
     }
 
@@ -62,7 +62,7 @@ impl OutgoingRequests {
         match &self.replica {
             None => id.as_i64(),
             Some(replica) => {
-                let number = id.as_str()?.strip_prefix(replica.name())?.strip_prefix('-')?;
+                let number = id.as_str()?.strip_prefix(replica.asker())?.strip_prefix('-')?;
                 number.parse().ok()
             }
         }
@@ -71,12 +71,12 @@ impl OutgoingRequests {
     /// Hands a response to the request that waits for it. Returns false and drops the response if none does: it is
     /// late, a duplicate, or a mistake of the client.
     pub(crate) fn receive_response(&self, response: Response<'_>) -> bool {
-        let id = response.id.as_ref().and_then(|id| self.own_id(id));
-        let waiter = match (id, &response.id) {
-            (Some(id), _) => self.lock().waiters.remove(&id),
-            (None, Some(id)) => id.as_str().and_then(|id| self.lock().adopted.remove(id)),
-            (None, None) => None,
-        };
+        let Some(id) = &response.id else { return false };
+        let mut table = self.lock();
+        let own = self.own_id(id).and_then(|id| table.waiters.remove(&id));
+        // This replica may have lost a call to another one, and taken it back.
+        let waiter = own.or_else(|| table.adopted.remove(id.as_str()?));
+        drop(table);
         let Some(waiter) = waiter else { return false };
         // The receiver may be gone already.
         drop(waiter.send(response.outcome.map(|raw| raw.to_owned())));
@@ -144,11 +144,21 @@ impl OutgoingRequests {
     }
 }
 
-/// The replica that sent the request with this id to the client.
+/// The replica that sent the request with this id to the client. A client may have invented it.
 pub(crate) fn asking_replica(id: &Id<'_>) -> Option<String> {
-    let (replica, number) = id.as_str()?.split_once('-')?;
-    let is_name = replica.len() == 16 && replica.bytes().all(|byte| byte.is_ascii_hexdigit());
-    (is_name && number.parse::<u64>().is_ok()).then(|| replica.to_owned())
+    asker(id)?.get(..NAME_DIGITS).map(str::to_owned)
+}
+
+/// The replica that sent the request with this id to the client, if a replica with the keys of `replica` made the id.
+pub(crate) fn verified_asker(replica: &Replica, id: &Id<'_>) -> Option<String> {
+    replica.verify_asker(asker(id)?)
+}
+
+/// The part of an id that names the replica.
+fn asker<'a>(id: &'a Id<'_>) -> Option<&'a str> {
+    let (asker, number) = id.as_str()?.split_once('-')?;
+    let is_asker = asker.len() == 2 * NAME_DIGITS && asker.bytes().all(|byte| byte.is_ascii_hexdigit());
+    (is_asker && number.parse::<u64>().is_ok()).then_some(asker)
 }
 
 /// Sends a request whose params are already JSON and waits for the response. `None` if the client is gone. Dropping the

@@ -77,6 +77,11 @@ impl ServerConnection {
         }
     }
 
+    /// Whether the session has subscribed to a resource, as far as this process knows.
+    pub(crate) fn is_subscribed(&self, uri: &str) -> bool {
+        self.push.lock().listener.as_ref().is_some_and(|listener| listener.is_subscribed(uri))
+    }
+
     /// Wakes the stream that carries the queue, so that it checks whether to end.
     pub(crate) fn wake_push_stream(&self) {
         if let Some(queue) = self.push.queue.get() {

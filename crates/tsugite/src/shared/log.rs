@@ -28,6 +28,12 @@ macro_rules! log_info {
     ($($event:tt)+) => { $crate::shared::log::log_event!(info "INFO"; $($event)+) };
 }
 
+/// Logs a detail for an analysis, with the fields and the message of `tracing::debug!`. It never goes to stderr.
+#[allow(unused_macros, reason = "used only by the HTTP transport")]
+macro_rules! log_debug {
+    ($($event:tt)+) => { tracing::debug!($($event)+) };
+}
+
 macro_rules! log_event {
     ($level:ident $name:literal; $($event:tt)+) => {
         if $crate::shared::log::has_subscriber() {
@@ -69,7 +75,7 @@ macro_rules! stderr_event {
 }
 
 #[allow(unused_imports, reason = "used only by the HTTP transport")]
-pub(crate) use log_info as info;
+pub(crate) use {log_debug as debug, log_info as info};
 pub(crate) use {log_error as error, log_event, log_warn as warn, stderr_event};
 
 /// Whether the current thread has a subscriber, of its own or the global one.

@@ -199,6 +199,16 @@ impl SealKeys {
         self.recognize_bytes(sealed)?.open(bound_to, now)
     }
 
+    /// A tag that only the holder of the newest key can make for `text`.
+    pub(crate) fn tag(&self, text: &str) -> u64 {
+        tag(&self.newest, text)
+    }
+
+    /// Whether one of the keys made this tag for `text`.
+    pub(crate) fn has_made(&self, made: u64, text: &str) -> bool {
+        std::iter::once(&self.newest).chain(&self.older).any(|key| tag(key, text) == made)
+    }
+
     fn recognize_bytes(&self, bytes: Vec<u8>) -> Result<SealedText<'_>, SealError> {
         if bytes.len() < HEADER_LEN + EXPIRY_LEN + TAG_LEN {
             return Err(SealError::Malformed);
@@ -295,6 +305,13 @@ fn sign(key: &hmac::Key, message: &[u8]) -> [u8; 32] {
     tag
 }
 
+fn tag(key: &SealKey, text: &str) -> u64 {
+    // Longer than a salt, so that no tag reveals the key of a text.
+    let message = associated_data(TAG_LABEL, &[text.as_bytes()]);
+    let [a, b, c, d, e, f, g, h, ..] = sign(&key.root, &message);
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
+
 const VERSION: u8 = 1;
 const SALT_LEN: usize = 24;
 /// Version, key id and salt.
@@ -306,7 +323,8 @@ const MIN_SECRET_LEN: usize = 32;
 const DERIVE_LABEL: &[u8] = b"tsugite: key to seal with";
 const ID_LABEL: &[u8] = b"tsugite: id of the key that seals";
 // The HMAC of a salt is a key, the HMAC of the label is public: a salt must never equal the label.
-const _: () = assert!(ID_LABEL.len() != SALT_LEN);
+const TAG_LABEL: &[u8] = b"tsugite: tag of a text";
+const _: () = assert!(ID_LABEL.len() != SALT_LEN && TAG_LABEL.len() + 8 > SALT_LEN);
 
 #[cfg(test)]
 mod tests {

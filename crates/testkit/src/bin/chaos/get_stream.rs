@@ -1,5 +1,6 @@
 //! The GET stream of a session, opened again whenever it ends.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -16,6 +17,7 @@ use crate::stream_position::StreamPosition;
 /// A stream that a task keeps open. The task ends on drop.
 pub(crate) struct GetStream {
     state: watch::Receiver<State>,
+    trace: Arc<Mutex<Trace>>,
     task: JoinHandle<()>,
 }
 
@@ -32,16 +34,10 @@ impl GetStream {
     pub(crate) fn open(client: usize, session: &Session, run: &Run) -> Self {
         let (sender, state) = watch::channel(State::default());
         let request = session.request(Request::new("GET").header("Accept", "text/event-stream"));
-        let session_began = session.began;
-        let reader = Reader {
-            client,
-            session_began,
-            request,
-            run: run.clone(),
-            state: sender,
-            trace: Trace::default(),
-        };
-        Self { state, task: tokio::spawn(reader.read()) }
+        let (session_began, trace) = (session.began, Arc::<Mutex<Trace>>::default());
+        let reader =
+            Reader { client, session_began, request, run: run.clone(), state: sender, trace: trace.clone() };
+        Self { state, trace, task: tokio::spawn(reader.read()) }
     }
 
     pub(crate) fn update_count(&self) -> u64 {
@@ -50,7 +46,8 @@ impl GetStream {
 
     /// For a failure.
     pub(crate) fn describe(&self) -> String {
-        format!("{:?}", *self.state.borrow())
+        let trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        format!("{:?}\n{trace}", *self.state.borrow())
     }
 
     pub(crate) async fn wait_until_open(&mut self) -> bool {
@@ -76,12 +73,12 @@ struct Reader {
     request: Request,
     run: Run,
     state: watch::Sender<State>,
-    trace: Trace,
+    trace: Arc<Mutex<Trace>>,
 }
 
 impl Reader {
     /// Reads until the session is gone.
-    async fn read(mut self) {
+    async fn read(self) {
         let mut position = StreamPosition::default();
         loop {
             let request = match position.last_id() {
@@ -90,8 +87,7 @@ impl Reader {
             };
             match self.run.send(&request).await {
                 Exchange::Head(mut connection, head) => {
-                    self.trace
-                        .add(self.run.now(), format!("GET after {:?}: {}", position.last_id(), head.status));
+                    self.note(&format!("GET after {:?}: {}", position.last_id(), head.status));
                     self.state.send_modify(|state| {
                         state.status = head.status;
                         state.is_open = head.status == 200;
@@ -122,13 +118,14 @@ impl Reader {
                 Exchange::Broken => {}
                 Exchange::Silent => self.fail("no response to GET"),
             }
+            self.note("the stream is not open");
             self.state.send_modify(|state| state.is_open = false);
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
 
-    fn accept(&mut self, message: &Value) {
-        self.trace.add(self.run.now(), format!("{message:.200}"));
+    fn accept(&self, message: &Value) {
+        self.note(&format!("{message:.200}"));
         match message.get("method").and_then(Value::as_str) {
             Some("notifications/resources/updated") => self.state.send_modify(|state| state.updates += 1),
             Some(method) if method.ends_with("list_changed") => {}
@@ -136,8 +133,13 @@ impl Reader {
         }
     }
 
+    fn note(&self, line: &str) {
+        self.trace.lock().unwrap_or_else(PoisonError::into_inner).add(self.run.now(), line);
+    }
+
     fn fail(&self, failure: &str) {
-        self.run.history.fail(self.client, &format!("GET stream: {failure}"), &self.trace);
+        let trace = self.trace.lock().unwrap_or_else(PoisonError::into_inner);
+        self.run.history.fail(self.client, &format!("GET stream: {failure}"), &trace);
     }
 }
 

@@ -53,20 +53,28 @@ pub(crate) enum CallKind {
     StatelessNow,
     StatelessSteps,
     StatelessQuestion,
+    HttpSseNow,
+    HttpSseSteps,
+    HttpSseQuestion,
+    HttpSseSlow,
 }
 
 impl CallKind {
     pub(crate) fn tool(self) -> &'static str {
         match self {
-            Self::Now | Self::StatelessNow => "now",
-            Self::Steps | Self::StatelessSteps => "steps",
-            Self::Question | Self::StatelessQuestion => "question",
-            Self::Slow => "slow",
+            Self::Now | Self::StatelessNow | Self::HttpSseNow => "now",
+            Self::Steps | Self::StatelessSteps | Self::HttpSseSteps => "steps",
+            Self::Question | Self::StatelessQuestion | Self::HttpSseQuestion => "question",
+            Self::Slow | Self::HttpSseSlow => "slow",
         }
     }
 
     pub(crate) fn is_stateless(self) -> bool {
         matches!(self, Self::StatelessNow | Self::StatelessSteps | Self::StatelessQuestion)
+    }
+
+    pub(crate) fn is_http_sse(self) -> bool {
+        matches!(self, Self::HttpSseNow | Self::HttpSseSteps | Self::HttpSseQuestion | Self::HttpSseSlow)
     }
 
     /// Whether its handler may start several times: once for each question that is answered.
@@ -77,7 +85,12 @@ impl CallKind {
 
 impl fmt::Display for CallKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}", self.tool(), if self.is_stateless() { ", stateless" } else { "" })
+        let era = match (self.is_stateless(), self.is_http_sse()) {
+            (true, _) => ", stateless",
+            (_, true) => ", HTTP+SSE",
+            (false, false) => "",
+        };
+        write!(f, "{}{era}", self.tool())
     }
 }
 
@@ -204,6 +217,8 @@ fn unexplained(
         Outcome::Unavailable => faults.had(&redis, began) || faults.had(&replica, began),
         Outcome::MayHaveRun if record.kind.is_stateless() => faults.had(&replica, began),
         Outcome::MayHaveRun => faults.had(&redis, began) || faults.had(&replica, began),
+        // A session of HTTP+SSE ends with its replica.
+        Outcome::SessionLost if record.kind.is_http_sse() && faults.had(&replica, began) => true,
         Outcome::SessionLost => faults.had(&[Effect::DataLost], session_began),
         Outcome::StreamLost => faults.had(&[Effect::DataLost], began),
         Outcome::Unexpected(_) => false,

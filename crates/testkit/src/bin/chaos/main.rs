@@ -1,8 +1,8 @@
 //! Disturbs replicas of a server while clients use them, and checks what the clients saw: `chaos --seconds N --seed S`.
 //!
 //! Three replicas run behind nginx (plain round robin) with one Redis server. A schedule that follows from the seed kills,
-//! stops and restarts replicas and Redis, and disturbs the connections between them. Clients of both eras call tools
-//! meanwhile. `cargo xtask chaos` starts it.
+//! stops and restarts replicas and Redis, and disturbs the connections between them. Clients of both eras and of HTTP+SSE
+//! call tools meanwhile. `cargo xtask chaos` starts it.
 
 mod after_run;
 mod call_stream;
@@ -10,8 +10,10 @@ mod deployment;
 mod fault_log;
 mod get_stream;
 mod history;
+mod http_sse_client;
 mod random;
 mod redis_proxy;
+mod replica_log;
 mod run;
 mod schedule;
 mod server;
@@ -32,6 +34,7 @@ use after_run::Held;
 use deployment::Deployment;
 use fault_log::FaultLog;
 use history::{History, Trace};
+use http_sse_client::HttpSseClient;
 use run::{CALL_TIMEOUT, Run};
 use schedule::Planned;
 use session_client::SessionClient;
@@ -103,15 +106,15 @@ async fn try_drive(length: Duration, seed: u64, folder: &PathBuf) -> Result<usiz
     Ok(history.failure_count())
 }
 
-/// Every fourth client has no session.
+/// Every fourth client has no session, every eighth uses HTTP+SSE.
 fn start_clients(run: &Run) -> JoinSet<()> {
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
-        if number % 4 == 3 {
-            clients.spawn(StatelessClient::new(number, run.clone()).work());
-        } else {
-            clients.spawn(SessionClient::new(number, run.clone()).work());
-        }
+        match number % 8 {
+            3 | 7 => clients.spawn(StatelessClient::new(number, run.clone()).work()),
+            5 => clients.spawn(HttpSseClient::new(number, run.clone()).work()),
+            _ => clients.spawn(SessionClient::new(number, run.clone()).work()),
+        };
     }
     clients
 }

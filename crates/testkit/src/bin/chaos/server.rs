@@ -11,8 +11,11 @@ use std::time::Duration;
 
 use tsugite::prelude::*;
 use tsugite::server::SealKeys;
+use tsugite::transport::http::Http;
 use tsugite_redis::Redis;
 use tsugite_testkit::replicas::KEYS_VARIABLE;
+
+use crate::replica_log::ReplicaLog;
 
 /// Serves until SIGTERM, or until standard input ends. Prints the address when it is bound.
 pub(crate) async fn serve(listen: &str, redis: &str, marks: &Path) -> ExitCode {
@@ -31,6 +34,7 @@ pub(crate) async fn serve(listen: &str, redis: &str, marks: &Path) -> ExitCode {
 }
 
 async fn try_serve(listen: &str, redis: &str, marks: &Path) -> Result<(), Box<dyn std::error::Error>> {
+    tracing::subscriber::set_global_default(ReplicaLog)?;
     let store = Redis::at(redis)?.prefix("chaos").timeout(REDIS_TIMEOUT);
     let server = Server::new("chaos", "1.0.0")
         .state(Marks::open(marks)?)
@@ -42,6 +46,7 @@ async fn try_serve(listen: &str, redis: &str, marks: &Path) -> Result<(), Box<dy
         .resource(note)
         .replica_lease(LEASE)
         .shutdown_grace(Duration::from_secs(1))
+        .http(Http::new().http_sse())
         .seal_keys(SealKeys::from_env(KEYS_VARIABLE)?)
         .store(store);
     let listener = server.bind_http(listen).await?;

@@ -317,7 +317,7 @@ impl SessionClient {
             return Err(Outcome::Unexpected("no session id".to_owned()));
         };
         self.sessions += 1;
-        self.trace.add(self.run.now(), format!("session {} opened", self.sessions));
+        self.trace.add(self.run.now(), format!("session {} opened: {id}", self.sessions));
         let uri = format!("chaos://{}-{}", self.number, self.sessions);
         let mut session = Session { id, revision: self.revision, began, uri, get_stream: None };
         let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
@@ -380,7 +380,7 @@ impl SessionClient {
         }
         if !stream.wait_for_update(before).await {
             let state = stream.describe();
-            self.fail(&format!("a change does not reach the GET stream ({state})"));
+            self.fail(&format!("a change of {} does not reach the GET stream: {state}", session.uri));
         }
     }
 

@@ -133,7 +133,7 @@ async fn read_stream(connection: &mut Connection, call: &Call) -> Result<Value, 
 /// The arguments of a call. They follow from its number.
 pub(crate) fn arguments(call: &Call) -> Value {
     match call.kind {
-        CallKind::Steps | CallKind::StatelessSteps => {
+        CallKind::Steps | CallKind::StatelessSteps | CallKind::HttpSseSteps => {
             json!({"nonce": call.nonce, "steps": 2 + call.id % 6, "pause_millis": 20 + 40 * (call.id % 5)})
         }
         _ => json!({"nonce": call.nonce}),

@@ -88,3 +88,16 @@ async fn call_of_an_outage_is_answered_after_it() {
     answered.body = within(connection.read_body()).await;
     assert_eq!(text(&answered.json()), "done");
 }
+
+#[tokio::test]
+async fn changes_before_the_store_was_first_reached_are_announced() {
+    let cluster = Cluster::with_long_leases();
+    let first = cluster.start().await;
+    first.faults.cut_off();
+    let filter = json!({"notifications": {"toolsListChanged": true}});
+    let listen = request(1, "subscriptions/listen", filter);
+    let mut stream = first.stream(Request::stateless(listen)).await;
+    assert_eq!(next(&mut stream).await.unwrap()["method"], "notifications/subscriptions/acknowledged");
+    first.faults.connect();
+    assert_eq!(next(&mut stream).await.unwrap()["method"], "notifications/tools/list_changed");
+}

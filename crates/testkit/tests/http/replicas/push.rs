@@ -126,6 +126,25 @@ async fn late_end_of_an_old_stream_keeps_the_new() {
 }
 
 #[tokio::test]
+async fn request_during_a_takeover_does_not_silence_the_stream() {
+    let cluster = Cluster::with_long_leases();
+    let [first, second, third] = cluster.start_three().await;
+    let session = open_session(&first.at, "2025-11-25", json!({})).await;
+    let _old = first.get_stream(&session).await;
+    assert_eq!(second.post(&session, &subscribe(1, PAGE)).await.status, 200);
+    // The second replica begins to take the stream, and serves a request that still finds it at the first.
+    let (gate, lists) = (second.faults.stall_lists(), second.faults.seen().lists);
+    let begun = async {
+        within(second.faults.wait_for(|seen| seen.lists > lists)).await;
+        assert_eq!(second.post(&session, &list(2)).await.status, 200);
+        gate.add_permits(10);
+    };
+    let (mut stream, ()) = tokio::join!(second.get_stream(&session), begun);
+    third.server.notify_resource_updated(PAGE);
+    assert_eq!(updated(&mut stream).await, PAGE);
+}
+
+#[tokio::test]
 async fn get_streams_opened_at_once_are_not_both_sent_to() {
     let cluster = Cluster::with_long_leases();
     let [first, second, third] = cluster.start_three().await;

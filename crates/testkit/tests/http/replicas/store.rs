@@ -50,8 +50,12 @@ pub(super) struct Faults {
     drops_messages: Mutex<bool>,
     /// Whether received messages are lost, with notice.
     misses_messages: Mutex<bool>,
+    /// Whether the inboxes of other replicas seem empty.
+    hides_inboxes: Mutex<bool>,
     /// If present, reads of records wait for a permit.
     gate: Mutex<Option<Arc<Semaphore>>>,
+    /// If present, lists of a session's fields wait for a permit.
+    list_gate: Mutex<Option<Arc<Semaphore>>>,
     /// All keys, fields, values and messages that were written.
     written: Mutex<Vec<Vec<u8>>>,
     times_to_live: Mutex<Vec<Duration>>,
@@ -103,10 +107,22 @@ impl Faults {
         *self.misses_messages.lock().unwrap() = true;
     }
 
+    /// Shows no message in the inboxes of other replicas from now on, as if those had handled all.
+    pub(super) fn hide_inboxes(&self) {
+        *self.hides_inboxes.lock().unwrap() = true;
+    }
+
     /// Lets reads of records wait until the returned semaphore has permits.
     pub(super) fn stall_reads(&self) -> Arc<Semaphore> {
         let gate = Arc::new(Semaphore::new(0));
         *self.gate.lock().unwrap() = Some(gate.clone());
+        gate
+    }
+
+    /// Lets lists of a session's fields wait until the returned semaphore has permits.
+    pub(super) fn stall_lists(&self) -> Arc<Semaphore> {
+        let gate = Arc::new(Semaphore::new(0));
+        *self.list_gate.lock().unwrap() = Some(gate.clone());
         gate
     }
 
@@ -191,7 +207,9 @@ impl ReplicaStore {
             unconfirmed: Mutex::default(),
             drops_messages: Mutex::default(),
             misses_messages: Mutex::default(),
+            hides_inboxes: Mutex::default(),
             gate: Mutex::default(),
+            list_gate: Mutex::default(),
             written: Mutex::default(),
             times_to_live: Mutex::default(),
         };
@@ -231,7 +249,15 @@ impl Store for ReplicaStore {
     fn list(&self, key: &str, after: &str, max: usize) -> StoreResult<Vec<(String, Field)>> {
         // What replicas look for in the background costs no request anything.
         let operation = if key.starts_with("session/") { Operation::List } else { Operation::Other };
-        self.run(&operation, || self.store.list(key, after, max))
+        let listed = self.run(&operation, || self.store.list(key, after, max));
+        let gate = self.faults.list_gate.lock().unwrap().clone();
+        match gate.filter(|_| matches!(operation, Operation::List)) {
+            None => listed,
+            Some(gate) => StoreFuture::pending(async move {
+                drop(gate.acquire().await);
+                listed.await
+            }),
+        }
     }
 
     fn commit(&self, writes: &[Write<'_>]) -> StoreResult<Result<Committed, Conflict>> {
@@ -278,6 +304,9 @@ impl Store for ReplicaStore {
     }
 
     fn inbox(&self, replica: &str) -> StoreResult<Vec<Bytes>> {
+        if *self.faults.hides_inboxes.lock().unwrap() {
+            return StoreFuture::Ready(Ok(Vec::new()));
+        }
         self.run(&Operation::Other, || self.store.inbox(replica))
     }
 

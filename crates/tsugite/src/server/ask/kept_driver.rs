@@ -27,7 +27,7 @@ pub(crate) struct KeptQuestions {
     call: Arc<CallState>,
     questions: Vec<AskedQuestion>,
     storing: Option<KeepFuture>,
-    /// Whether the call is stored as waiting.
+    /// Whether the call is stored as waiting, or may be.
     is_waiting: bool,
     /// Whether the store was asked since the handler last ran.
     was_stored: bool,
@@ -86,8 +86,11 @@ impl KeptQuestions {
                 self.storing = None;
                 match (stored, self.answers.is_empty()) {
                     (Err(KeepError::TakenOver), _) => return KeptStep::Abandon,
-                    // It is stored as waiting, or it is not and continues here.
-                    (stored, true) => (self.is_waiting, self.was_stored) = (stored.is_ok(), true),
+                    // It is stored as waiting, or may be; or it is not and continues here.
+                    (stored, true) => {
+                        self.is_waiting = matches!(stored, Ok(()) | Err(KeepError::Unknown));
+                        self.was_stored = true;
+                    }
                     (_, false) => (self.is_waiting, self.was_stored) = (false, false),
                 }
                 if !self.answers.is_empty() {
@@ -104,7 +107,7 @@ impl KeptQuestions {
             self.poll_answers(cx);
             if !self.answers.is_empty() {
                 self.storing = Some(match self.is_waiting {
-                    true => self.request.keeper.clone().store_running(),
+                    true => self.request.keeper.clone().store_running(self.answers_by_id()),
                     false => Box::pin(std::future::ready(Ok(()))),
                 });
                 continue;
@@ -167,6 +170,15 @@ impl KeptQuestions {
             };
             self.answers.push((asked.key.clone(), answer));
         }
+    }
+
+    /// The answers that the handler has not seen yet, with the ids of their questions.
+    fn answers_by_id(&self) -> Vec<(String, KeptAnswer)> {
+        let by_id = |(key, answer): &(String, KeptAnswer)| {
+            let asked = self.questions.iter().find(|asked| asked.key == *key)?;
+            Some((asked.request.wire_id().as_str()?.to_owned(), answer.clone()))
+        };
+        self.answers.iter().filter_map(by_id).collect()
     }
 
     /// Sends the questions that the client has not seen.

@@ -17,14 +17,13 @@ use tsugite_core::revision::{Revision, RpcError};
 use super::event_stream::{EventStream, encode_events, poll_append};
 use super::forwarding::{ChangeError, SessionChange};
 use super::http_state::HttpState;
-use super::in_flight_record::{InFlightRecord, RegisterError};
+use super::in_flight_record::{InFlightRecord, NOT_STORED, RegisterError};
 use super::log_writer::{AppendError, AppendFuture, end_after_failure};
 use super::sessions::SessionGuard;
 use super::waiting_calls::HttpCallKeeper;
-use crate::server::ResponseWriter;
-use crate::server::in_flight::duplicate_id;
 use crate::server::limits::{CallerKey, Resource};
 use crate::server::response_writer::{ResponseSlot, WrittenResponse};
+use crate::server::{CancellationToken, ResponseWriter};
 use crate::shared::log;
 use crate::shared::outbound_queue::OutboundQueue;
 
@@ -101,22 +100,42 @@ impl Output {
     }
 }
 
+/// A request that other replicas must know.
+pub(super) struct TrackedRequest {
+    id: Id<'static>,
+    /// Ends the handler of one request of a batch, and answers it.
+    in_batch: Option<(CancellationToken, ResponseWriter)>,
+}
+
+impl TrackedRequest {
+    pub(super) fn new(id: Id<'static>) -> Self {
+        Self { id, in_batch: None }
+    }
+
+    /// A request of a batch, with the token that ends its handler and the writer of its response.
+    pub(super) fn in_batch(id: Id<'static>, handler: CancellationToken, writer: ResponseWriter) -> Self {
+        Self { id, in_batch: Some((handler, writer)) }
+    }
+}
+
 /// The means to continue without a connection.
 pub(super) struct Resumable {
     pub(super) state: Arc<HttpState>,
     session: SessionGuard,
     pub(super) stream: Option<Arc<EventStream>>,
     pub(super) pending_append: Option<AppendFuture>,
-    /// The request in the store, for other replicas.
-    record: Option<InFlightRecord>,
+    /// The requests in the store, for other replicas.
+    records: Vec<InFlightRecord>,
+    /// The id that is reserved for the stream.
+    reserved_stream: Option<u128>,
     /// Whether the log was told that it has ended.
     log_ended: bool,
     /// Whether the store has failed to take events for too long.
     append_failed: bool,
-    /// The id of the request, if other replicas must know it.
-    request: Option<Id<'static>>,
-    /// The change of the session that the request makes.
-    change: Option<SessionChange>,
+    /// The requests, if other replicas must know them.
+    requests: Vec<TrackedRequest>,
+    /// The changes of the session that the requests make.
+    changes: Vec<SessionChange>,
     /// Stores the call while it waits, once it is registered.
     keeper: Option<Arc<HttpCallKeeper>>,
 }
@@ -128,11 +147,12 @@ impl Resumable {
             session,
             stream: None,
             pending_append: None,
-            record: None,
+            records: Vec::new(),
+            reserved_stream: None,
             log_ended: false,
             append_failed: false,
-            request: None,
-            change: None,
+            requests: Vec::new(),
+            changes: Vec::new(),
             keeper: None,
         }
     }
@@ -146,36 +166,52 @@ impl Resumable {
         id: Id<'static>,
     ) -> Self {
         let mut resumable = Self::new(state, session);
-        (resumable.stream, resumable.record) = (Some(stream), Some(record));
-        resumable.request = Some(id);
+        (resumable.stream, resumable.records) = (Some(stream), vec![record]);
+        resumable.requests = vec![TrackedRequest::new(id)];
         resumable
     }
 
-    /// Sets what other replicas must know of the request.
-    pub(super) fn set_request(
+    /// Sets what other replicas must know.
+    pub(super) fn set_requests(
         &mut self,
-        id: Id<'static>,
-        change: Option<SessionChange>,
+        requests: Vec<TrackedRequest>,
+        changes: Vec<SessionChange>,
         keeper: Option<Arc<HttpCallKeeper>>,
     ) {
-        (self.request, self.change, self.keeper) = (Some(id), change, keeper);
+        (self.requests, self.changes, self.keeper) = (requests, changes, keeper);
     }
 
-    /// Registers the request in the store. Other replicas refuse its id then, and find it when its client cancels it.
-    async fn register(&mut self) -> Result<(), RegisterError> {
-        if let Some(id) = &self.request {
-            let keeper = self.keeper.take();
-            self.record = InFlightRecord::register(&self.state, &self.session, id, keeper).await?;
+    /// Registers the requests in the store. Other replicas refuse their ids then, and find them when the client cancels
+    /// one. A request of a batch that must not go on ends alone.
+    async fn register(&mut self, revision: Revision) -> Result<(), RegisterError> {
+        let keeper = self.keeper.take();
+        self.reserved_stream = self.state.reserve_stream();
+        let Some(stream) = self.reserved_stream else { return Ok(()) };
+        let mut is_available = true;
+        for TrackedRequest { id, in_batch } in &mut self.requests {
+            let (in_batch, request) = (in_batch.take(), (&*id, stream));
+            let registered = match is_available {
+                true => InFlightRecord::register(&self.state, &self.session, request, keeper.clone()).await,
+                false => Err(RegisterError::Unavailable),
+            };
+            match (registered, in_batch) {
+                (Ok(record), _) => self.records.extend(record),
+                (Err(error @ RegisterError::SessionEnded), _) | (Err(error), None) => return Err(error),
+                (Err(error), Some((handler, writer))) => {
+                    is_available &= !matches!(error, RegisterError::Unavailable);
+                    handler.cancel();
+                    if let Some(error) = error.to_rpc_error(id) {
+                        writer.send_error(Some(id), &error, revision);
+                    }
+                }
+            }
         }
         Ok(())
     }
 
     pub(super) fn stream(&mut self) -> Arc<EventStream> {
         let (session, state) = (&self.session, &self.state);
-        let reserved = || match &self.record {
-            Some(record) => Some(record.stream()),
-            None => state.reserve_stream(),
-        };
+        let reserved = || self.reserved_stream.or_else(|| state.reserve_stream());
         self.stream
             .get_or_insert_with(|| session.with_streams(|streams, id| streams.create(id, reserved())))
             .clone()
@@ -193,25 +229,28 @@ impl Resumable {
     /// gets an error.
     fn end_log(&self, stream: &EventStream) -> Option<AppendFuture> {
         let logs = &self.state.logs;
-        match &self.request {
-            Some(id) if self.append_failed => {
-                let (target, line) = (stream.log_target(), self.error_line(id, NOT_STORED));
-                Some(Box::pin(end_after_failure(logs.clone(), target, stream.last_event(), line)))
+        match self.requests.is_empty() {
+            false if self.append_failed => {
+                let (target, lines) = (stream.log_target(), self.error_lines(NOT_STORED));
+                Some(Box::pin(end_after_failure(logs.clone(), target, stream.last_event(), lines)))
             }
-            Some(id) if self.state.is_aborting() => {
-                stream.append_messages(self.error_line(id, CUT_OFF), true, logs).1
+            false if self.state.is_aborting() => {
+                stream.append_messages(self.error_lines(CUT_OFF), true, logs).1
             }
-            Some(_) | None => stream.end_log(logs),
+            _ => stream.end_log(logs),
         }
     }
 
-    fn error_line(&self, id: &Id<'_>, message: &'static str) -> Vec<u8> {
+    /// An error for each request, one per line.
+    fn error_lines(&self, message: &'static str) -> Vec<u8> {
         let revision = self.session.revision.unwrap_or(Revision::NEWEST);
         let error = RpcError::internal_with_message(message).to_error_object(revision);
-        let mut line = Vec::new();
-        write::error(&mut line, Some(id), revision.writes_null_id(), &error);
-        line.push(b'\n');
-        line
+        let mut lines = Vec::new();
+        for TrackedRequest { id, .. } in &self.requests {
+            write::error(&mut lines, Some(id), revision.writes_null_id(), &error);
+            lines.push(b'\n');
+        }
+        lines
     }
 
     /// Notes that events could not be stored. The log belongs to another replica then, or is ended when the store heals.
@@ -225,7 +264,7 @@ impl Resumable {
         if let Some(stream) = self.stream.take() {
             stream.set_finished();
             // A call that waits is continued by another replica, in the same log.
-            let is_waiting = self.record.as_ref().is_some_and(InFlightRecord::is_waiting);
+            let is_waiting = self.records.iter().any(InFlightRecord::is_waiting);
             if !self.log_ended
                 && !is_waiting
                 && let (Some(end), Ok(runtime)) =
@@ -277,39 +316,45 @@ impl Exchange {
     }
 
     /// Registers a request that is not done at once, for other replicas. In an error the handler is dropped.
+    ///
+    /// The handler was polled once before: to register first would cost each call that is done at once two writes. So an
+    /// error does not say that the request did not run, and is no reason for the client to repeat it.
     pub(super) async fn register(&mut self, revision: Revision) -> Result<(), RegisterError> {
         let Some(resumable) = &mut self.resumable else { return Ok(()) };
-        let registered = resumable.register().await;
-        if registered.is_err() {
+        let registered = resumable.register(revision).await;
+        if let Err(error) = &registered {
             self.handler = None;
             drop(self.output.take_outcome());
-        }
-        if let (Err(RegisterError::DuplicateId), Some(id)) = (&registered, &resumable.request) {
-            let writer = ResponseWriter::with_slot(self.output.queue.clone(), self.output.response.clone());
-            writer.send_error(Some(id), &duplicate_id(id), revision);
+            // A batch has ended only with its session.
+            if let [TrackedRequest { id, .. }] = &*resumable.requests
+                && let Some(error) = error.to_rpc_error(id)
+            {
+                let (queue, response) = (self.output.queue.clone(), self.output.response.clone());
+                ResponseWriter::with_slot(queue, response).send_error(Some(id), &error, revision);
+            }
         }
         registered
     }
 
     /// Whether the request changes its session in the store.
     pub(super) fn changes_session(&self) -> bool {
-        self.resumable.as_ref().is_some_and(|resumable| resumable.change.is_some())
+        self.resumable.as_ref().is_some_and(|resumable| !resumable.changes.is_empty())
     }
 
-    /// Stores the change that the request made.
-    pub(super) async fn store_change(&mut self) -> Result<(), ChangeError> {
+    /// Stores the changes that the request made.
+    pub(super) async fn store_changes(&mut self) -> Result<(), ChangeError> {
         let Some(resumable) = &mut self.resumable else { return Ok(()) };
-        match resumable.change.take() {
-            Some(change) => change.store(&resumable.state, &resumable.session).await,
-            None => Ok(()),
+        for change in std::mem::take(&mut resumable.changes) {
+            change.store(&resumable.state, &resumable.session).await?;
         }
+        Ok(())
     }
 
     /// Replaces the outcome of a request that is done by an error.
     pub(super) async fn refuse(&mut self, error: &RpcError, revision: Revision) -> Outcome {
-        let id = self.resumable.as_ref().and_then(|resumable| resumable.request.as_ref());
+        let request = self.resumable.as_ref().and_then(|resumable| resumable.requests.first());
         let writer = ResponseWriter::with_slot(self.output.queue.clone(), self.output.response.clone());
-        writer.send_error(id, error, revision);
+        writer.send_error(request.map(|request| &request.id), error, revision);
         poll_fn(|cx| self.poll_outcome(cx)).await
     }
 
@@ -467,10 +512,6 @@ impl Future for DetachedRequest {
 /// The message of the error for a request that is cut off.
 const CUT_OFF: &str =
     "Internal error: the server was stopped while the request ran; the request may have run";
-
-/// The message of the error for a request whose events the store did not take.
-const NOT_STORED: &str =
-    "Internal error: the store of the server failed while the request ran; the request may have run";
 
 /// How long messages are held back at most.
 ///

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tsugite_core::jsonrpc::{Id, Message, ParseError, Request, Response, write};
+use tsugite_core::jsonrpc::{Id, Message, Request, Response, write};
 use tsugite_core::protocol::cancellation::Cancelled;
 use tsugite_core::protocol::logging::SetLevel;
 use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
@@ -13,8 +13,8 @@ use super::http_state::HttpState;
 use super::sessions::HttpSession;
 use super::shared_session::{REQUEST_FIELDS, RequestRecord, SharedSession, id_text, request_field};
 use crate::replica::{Replica, ReplicaMessage};
-use crate::server::outgoing_requests::asking_replica;
-use crate::store::{Conflict, Precondition, Recipient, StoreError, StoreScope, Write};
+use crate::server::connection::ServerConnection;
+use crate::store::{Conflict, Precondition, Recipient, StoreError, Write};
 
 /// A cancellation of a request.
 pub(super) struct Cancellation {
@@ -117,36 +117,16 @@ impl Cancellation {
 const MAX_EARLY_CANCELLATIONS: usize = 64;
 const MAX_LISTED: usize = 10_000;
 
-/// A message of a batch that concerns another replica.
+/// A message of a batch that concerns other replicas.
 pub(super) enum ForwardedMessage {
-    /// A response to a request of this replica.
-    Response {
-        asker: String,
-        response: String,
-    },
-    Cancellation(Cancellation),
+    /// A response to a request of one of these replicas.
+    Response { to: Vec<String>, response: String },
+    /// A cancellation, with the record of its request.
+    Cancellation(Cancellation, Option<RequestRecord>),
 }
 
-impl ForwardedMessage {
-    /// Returns the message if another replica asked for it, or may run the request that it cancels.
-    pub(super) fn of_message(
-        state: &HttpState,
-        session: &HttpSession,
-        message: &Result<Message<'_>, ParseError>,
-    ) -> Option<Self> {
-        let replica = state.replica.as_ref().filter(|_| state.store.scope() == StoreScope::Replicas)?;
-        let message = message.as_ref().ok()?;
-        if let Message::Response(response) = message {
-            let asker = response.id.as_ref().and_then(asking_replica);
-            let asker = asker.filter(|asker| asker != replica.name())?;
-            return Some(Self::Response { asker, response: response_text(response) });
-        }
-        let cancellation = Cancellation::of_message(message)?;
-        (!session.connection.is_in_flight(&cancellation.id)).then_some(Self::Cancellation(cancellation))
-    }
-}
-
-fn response_text(response: &Response<'_>) -> String {
+/// A response as JSON.
+pub(super) fn response_text(response: &Response<'_>) -> String {
     let mut text = Vec::new();
     match (&response.id, &response.outcome) {
         (Some(id), Ok(result)) => write::raw_result(&mut text, id, &(*result).to_owned()),
@@ -166,15 +146,14 @@ pub(super) async fn store_all(
     let Some(replica) = &state.replica else { return Ok(()) };
     for message in messages {
         match message {
-            ForwardedMessage::Cancellation(cancellation) => {
-                cancellation.store(&state, &session, None).await?
+            ForwardedMessage::Cancellation(cancellation, known) => {
+                cancellation.store(&state, &session, known).await?
             }
-            ForwardedMessage::Response { asker, response } => {
+            ForwardedMessage::Response { to, response } => {
                 let session = session.log_name().to_owned();
                 let message = ReplicaMessage::ClientResponse { session, response };
-                if let Some(write) = replica.send(Recipient::Replica(&asker), &message) {
-                    drop(state.store.commit(&[write]).await?);
-                }
+                let writes = to.iter().filter_map(|to| replica.send(Recipient::Replica(to), &message));
+                drop(state.store.commit(&writes.collect::<Vec<_>>()).await?);
             }
         }
     }
@@ -216,6 +195,14 @@ impl SessionChange {
                 Some(SessionChange::Subscription { uri, subscribed: false })
             }
             _ => None,
+        }
+    }
+
+    /// Whether a request of this connection has made the change.
+    pub(super) fn was_made(&self, connection: &ServerConnection) -> bool {
+        match self {
+            SessionChange::LogLevel => true,
+            SessionChange::Subscription { uri, subscribed } => connection.is_subscribed(uri) == *subscribed,
         }
     }
 

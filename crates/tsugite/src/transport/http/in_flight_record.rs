@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tsugite_core::jsonrpc::Id;
+use tsugite_core::revision::RpcError;
 
 use super::http_state::HttpState;
 use super::sessions::HttpSession;
@@ -15,6 +16,7 @@ use super::waiting_calls::HttpCallKeeper;
 use super::waiting_record::RegisteredRequest;
 use crate::error::Chain;
 use crate::replica::Replica;
+use crate::server::in_flight::duplicate_id;
 use crate::shared::log;
 use crate::store::{Precondition, StoreError, Write};
 
@@ -34,19 +36,30 @@ pub(super) enum RegisterError {
     Cancelled,
     /// The session has ended.
     SessionEnded,
+    /// The store fails. Other replicas could run a request with the same id, and could not cancel this one.
+    Unavailable,
+}
+
+impl RegisterError {
+    /// The error that the request gets; `None` if it gets none, or the whole response is another one.
+    pub(super) fn to_rpc_error(&self, id: &Id<'_>) -> Option<RpcError> {
+        match self {
+            RegisterError::DuplicateId => Some(duplicate_id(id)),
+            RegisterError::Unavailable => Some(RpcError::internal_with_message(NOT_STORED)),
+            RegisterError::Cancelled | RegisterError::SessionEnded => None,
+        }
+    }
 }
 
 impl InFlightRecord {
-    /// Registers a request. `None` if the session has no record, or the store fails: the handler has begun, and continues
-    /// unregistered.
+    /// Registers a request whose messages go to this stream. `None` if the session has no record.
     pub(super) async fn register(
         state: &HttpState,
         session: &HttpSession,
-        id: &Id<'_>,
+        (id, stream): (&Id<'_>, u128),
         keeper: Option<Arc<HttpCallKeeper>>,
     ) -> Result<Option<Self>, RegisterError> {
         let (Some(replica), Some(shared)) = (&state.replica, &session.shared) else { return Ok(None) };
-        let Some(stream) = state.reserve_stream() else { return Ok(None) };
         let registered = RegisteredRequest::new(shared.key.clone(), id_text(id), stream);
         let record = registered.record(replica.name(), false);
         let (key, field) = (&registered.key, &registered.field);
@@ -79,8 +92,8 @@ impl InFlightRecord {
                     Some(RequestRecord::Running { .. }) | None => replaces = Some(current.version),
                 },
                 Err(error) => {
-                    log::warn!(error = %Chain(&*error), "a request is not registered for other replicas");
-                    return Ok(None);
+                    log::warn!(error = %Chain(&*error), "a request ends: it cannot be registered for other replicas");
+                    return Err(RegisterError::Unavailable);
                 }
             }
         }
@@ -94,11 +107,6 @@ impl InFlightRecord {
         keeper: Arc<HttpCallKeeper>,
     ) -> Self {
         Self { replica, registered, keeper: Some(keeper) }
-    }
-
-    /// The id that was reserved for the stream of the request.
-    pub(super) fn stream(&self) -> u128 {
-        self.registered.stream
     }
 
     /// Whether the call is stored as waiting, for another replica to continue.
@@ -148,4 +156,7 @@ impl Drop for InFlightRecord {
     }
 }
 
+/// The message of the error for a request that the store did not take, or whose events it did not take.
+pub(super) const NOT_STORED: &str =
+    "Internal error: the store of the server failed while the request ran; the request may have run";
 const REMOVE_ATTEMPTS: u32 = 8;

@@ -79,7 +79,8 @@ impl LogFollower {
     async fn follow(mut self, follower: Arc<Follower>, events: mpsc::Sender<Bytes>) {
         let log = self.log();
         let (mut failing_since, mut noted_at) = (None, Instant::now());
-        loop {
+        // Another replica may have taken the stream before there was a follower to end.
+        while !self.is_taken() {
             let mut wait = LONGEST_WAIT;
             match self.state.store.read_log(&log, self.after).await {
                 Ok(Some(read)) => {
@@ -106,6 +107,7 @@ impl LogFollower {
                     }
                 }
             }
+            log::debug!(log, after = self.after, "a stream was read");
             follower.note_sent(self.after);
             tokio::select! {
                 () = follower.changed() => {}
@@ -113,7 +115,7 @@ impl LogFollower {
                 () = self.session.connection.closed() => break,
                 () = events.closed() => break,
             }
-            if follower.has_ended() || self.must_end() {
+            if follower.has_ended() || self.state.is_closing() {
                 break;
             }
             if self.stream == PUSH_STREAM && noted_at.elapsed() >= LONGEST_WAIT {
@@ -121,15 +123,20 @@ impl LogFollower {
                 self.state.note_delivered(&self.session, self.after).await;
             }
         }
+        log::debug!(
+            log,
+            after = self.after,
+            replaced = follower.has_ended(),
+            "a stream is no longer followed"
+        );
         if self.stream == PUSH_STREAM && !follower.has_ended() {
             self.state.note_delivered(&self.session, self.after).await;
         }
     }
 
-    /// Whether the server stops, or another replica has the stream.
-    fn must_end(&self) -> bool {
-        self.state.is_closing()
-            || self.stream == PUSH_STREAM && self.state.other_push_reader(&self.session).is_some()
+    /// Whether another replica has the stream for messages that belong to no request.
+    fn is_taken(&self) -> bool {
+        self.stream == PUSH_STREAM && self.state.other_push_reader(&self.session).is_some()
     }
 
     /// Sends what was read.

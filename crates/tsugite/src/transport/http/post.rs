@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use http::StatusCode;
-use tsugite_core::jsonrpc::{Incoming, Message, ParseError, Request};
+use tsugite_core::jsonrpc::{Id, Incoming, Message, ParseError, Request, Response};
 use tsugite_core::protocol::Method;
 use tsugite_core::protocol::subscriptions::Listen;
 use tsugite_core::revision::{Revision, RpcError};
@@ -15,14 +15,14 @@ use tsugite_core::session::http::{
 };
 use tsugite_core::session::request_meta::{RequestMeta, parse_with_meta};
 
-use super::exchange::{Exchange, HttpHandlerFuture, Output, Resumable};
-use super::forwarding::{self, Cancellation, ForwardedMessage, SessionChange};
+use super::exchange::{Exchange, HttpHandlerFuture, Output, Resumable, TrackedRequest};
+use super::forwarding::{self, Cancellation, ForwardedMessage, SessionChange, response_text};
 use super::http_state::HttpState;
 use super::post_response::{Dispatched, ResponseMode};
 use super::request_head::RequestHead;
 use super::responses::{StatusError, empty, http_error, parse_error, status_error, store_unavailable};
 use super::sessions::SessionGuard;
-use super::shared_session::RequestRecord;
+use super::shared_session::{KnownRecords, RequestRecord};
 use super::shared_sessions::FoundSession;
 use super::waiting_calls::HttpCallKeeper;
 use crate::error::Chain;
@@ -32,7 +32,7 @@ use crate::server::dispatch::ReceivedRequest;
 use crate::server::in_flight::duplicate_id;
 use crate::server::incoming_request::{IncomingRequest, Tracking};
 use crate::server::kept_call::KeptRequest;
-use crate::server::outgoing_requests::asking_replica;
+use crate::server::outgoing_requests::{asking_replica, verified_asker};
 use crate::server::pending::{PendingRequest, pending_bytes};
 use crate::server::principal::Caller;
 use crate::server::{DeclaredCapabilities, Headers, ResponseWriter};
@@ -44,7 +44,7 @@ use crate::store::StoreScope;
 pub(super) fn dispatch(
     state: &Arc<HttpState>,
     head: &RequestHead,
-    FoundSession { session, request: known, moved_to }: FoundSession,
+    FoundSession { session, known }: FoundSession,
     bytes: &[u8],
 ) -> Dispatched {
     let session_revision = session.revision();
@@ -56,7 +56,6 @@ pub(super) fn dispatch(
         mirrors: head.mcp.mirrors(),
         session: session.into_guard(),
         known,
-        moved_to,
         caller,
     };
     let mut scanned = RequestMeta::default();
@@ -88,10 +87,8 @@ struct IncomingPost<'a> {
     headers: RequestHeaders<'a>,
     mirrors: MirrorHeaders<'a>,
     session: Option<SessionGuard>,
-    /// The record of the request that the message sends or cancels, if another replica may have it.
-    known: Option<RequestRecord>,
-    /// The replica that continues the call which the client answers.
-    moved_to: Option<String>,
+    /// What other replicas may have of the requests that are sent, cancelled or answered.
+    known: KnownRecords,
     caller: Caller,
 }
 
@@ -139,15 +136,9 @@ impl IncomingPost<'_> {
                 };
                 // A stream is closed early only if the client has an event id to resume with.
                 let (output, writer) = self.new_output(revision.primes_streams());
-                match self.known.take() {
-                    Some(RequestRecord::Running { replica, .. }) if self.is_other_replica(&replica) => {
-                        writer.send_error(Some(&request.id), &duplicate_id(&request.id), revision);
-                        return self.exchange(output, None, Some(session), ResponseMode::Handshake(revision));
-                    }
-                    Some(RequestRecord::Cancelled { reason, .. }) => {
-                        session.connection.cancel_request(&request.id.clone().into_owned(), reason);
-                    }
-                    Some(RequestRecord::Running { .. }) | None => {}
+                if self.is_in_flight_elsewhere(&session, &request.id) {
+                    writer.send_error(Some(&request.id), &duplicate_id(&request.id), revision);
+                    return self.exchange(output, None, Some(session), ResponseMode::Handshake(revision));
                 }
                 let changes = SessionChange::of_request(self.state, request, revision);
                 let keeper = self.keeper(&session, revision);
@@ -156,7 +147,8 @@ impl IncomingPost<'_> {
                 let pending = session.connection.handle_request(incoming);
                 let mut resumable = Resumable::new(self.state.clone(), session);
                 if self.state.is_shared() {
-                    resumable.set_request(request.id.clone().into_owned(), changes, keeper);
+                    let tracked = TrackedRequest::new(request.id.clone().into_owned());
+                    resumable.set_requests(vec![tracked], changes.into_iter().collect(), keeper);
                 }
                 let exchange = Exchange::new(output, pending.map(cancellable), Some(resumable));
                 Dispatched::Request(exchange, ResponseMode::Handshake(revision))
@@ -265,20 +257,10 @@ impl IncomingPost<'_> {
     }
 
     /// Delivers a response to the request of ours that waits for it, here or at another replica.
-    fn deliver_response(self, response: tsugite_core::jsonrpc::Response<'_>, bytes: &[u8]) -> Dispatched {
+    fn deliver_response(self, response: Response<'_>, bytes: &[u8]) -> Dispatched {
         let accepted = Dispatched::Response(empty(StatusCode::ACCEPTED));
-        let Some(session) = self.session else { return accepted };
-        let asker = response.id.as_ref().and_then(asking_replica);
-        let delivered = session.connection.outgoing_requests().receive_response(response)
-            || self.state.is_shared() && self.state.answer_claimed_text(bytes);
-        // A call that was claimed may still wait at the replica that asked, if that was only stopped for a while: it gets the
-        // answer, too, and finds that the call is no longer its own. Later questions of that replica are not claimed.
-        if delivered && self.moved_to.is_none() {
-            return accepted;
-        }
-        let mut recipients: Vec<String> = [self.moved_to, asker].into_iter().flatten().collect();
-        recipients.retain(|name| self.state.replica.as_ref().is_some_and(|own| own.name() != name));
-        recipients.dedup();
+        let Some(session) = &self.session else { return accepted };
+        let recipients = self.deliver_locally(session, response, bytes);
         if recipients.is_empty() {
             return accepted;
         }
@@ -287,9 +269,40 @@ impl IncomingPost<'_> {
         Dispatched::forward(self.state, recipients, message)
     }
 
+    /// Hands a response to the request of ours that waits for it here, and returns the other replicas that may wait for it.
+    fn deliver_locally(&self, session: &SessionGuard, response: Response<'_>, bytes: &[u8]) -> Vec<String> {
+        let moved_to =
+            response.id.as_ref().and_then(asking_replica).and_then(|asker| self.known.moved_to(&asker));
+        let asker = self.state.replica.as_ref().zip(response.id.as_ref());
+        let asker = asker.and_then(|(replica, id)| verified_asker(replica, id));
+        let delivered = session.connection.outgoing_requests().receive_response(response)
+            || self.state.is_shared() && self.state.answer_claimed_text(session.log_name(), bytes);
+        // A call that was claimed may still wait at the replica that asked, if that was only stopped for a while: it gets the
+        // answer, too, and finds that the call is no longer its own. Later questions of that replica are not claimed.
+        if delivered && moved_to.is_none() {
+            return Vec::new();
+        }
+        let mut recipients: Vec<String> = [moved_to, asker].into_iter().flatten().collect();
+        recipients.retain(|name| self.is_other_replica(name));
+        recipients.dedup();
+        recipients
+    }
+
+    /// Whether another replica runs a request with this id. A cancellation that came before the request counts from now on.
+    fn is_in_flight_elsewhere(&self, session: &SessionGuard, id: &Id<'_>) -> bool {
+        match self.known.request(id) {
+            Some(RequestRecord::Running { replica, .. }) => self.is_other_replica(&replica),
+            Some(RequestRecord::Cancelled { reason, .. }) => {
+                session.connection.cancel_request(&id.clone().into_owned(), reason);
+                false
+            }
+            None => false,
+        }
+    }
+
     /// Cancels a request that another replica runs, or that is still to come.
     fn forward_cancellation(self, cancellation: Cancellation) -> Dispatched {
-        let (state, known) = (self.state.clone(), self.known);
+        let (state, known) = (self.state.clone(), self.known.request(&cancellation.id));
         match self.session {
             Some(session) => Dispatched::Later(Box::pin(async move {
                 match cancellation.store(&state, &session, known).await {
@@ -325,18 +338,13 @@ impl IncomingPost<'_> {
         let (output, writer) = self.new_output(false);
         let max_bytes = self.state.config.limits.max_message_bytes.saturating_mul(2);
         let writer = ResponseWriter::batch_into(writer, max_bytes);
-        let mut handlers = Vec::new();
-        let mut wants_response = false;
-        let mut forwarded = Vec::new();
+        let (mut handlers, mut tracked, mut changes) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut wants_response, mut forwarded) = (false, Vec::new());
         for message in messages {
             let Ok(Message::Request(request)) = &message else {
                 wants_response |= message.is_err();
-                let session = session.as_ref();
-                match session.and_then(|session| ForwardedMessage::of_message(self.state, session, &message))
-                {
-                    Some(ForwardedMessage::Response { response, .. })
-                        if self.state.answer_claimed_text(response.as_bytes()) => {}
-                    Some(message) => forwarded.push(message),
+                match session.as_ref() {
+                    Some(session) => forwarded.extend(self.receive_in_batch(session, message, &writer)),
                     None => connection.receive_notification_or_response(message, &writer),
                 }
                 continue;
@@ -349,8 +357,20 @@ impl IncomingPost<'_> {
                     continue;
                 }
             };
+            if session.as_ref().is_some_and(|session| self.is_in_flight_elsewhere(session, &request.id)) {
+                writer.send_error(Some(&request.id), &duplicate_id(&request.id), revision);
+                continue;
+            }
             let incoming = self.received_request(request, &meta, revision, &writer, session.as_ref());
-            handlers.extend(connection.handle_request(incoming).map(cancellable));
+            let pending = connection.handle_request(incoming);
+            let change = SessionChange::of_request(self.state, request, revision);
+            // The response does not tell, since the whole batch has one.
+            changes.extend(change.filter(|change| pending.is_some() || change.was_made(connection)));
+            if let Some(pending) = pending {
+                let id = request.id.clone().into_owned();
+                tracked.push(TrackedRequest::in_batch(id, pending.cancellation.clone(), writer.clone()));
+                handlers.push(cancellable(pending));
+            }
         }
         // The array is sent when the last writer is dropped.
         drop(writer);
@@ -370,8 +390,51 @@ impl IncomingPost<'_> {
             }));
         }
         let handler = (!handlers.is_empty()).then(|| join_all(handlers));
-        let resumable = session.map(|session| Resumable::new(self.state.clone(), session));
+        let resumable = session.map(|session| {
+            let mut resumable = Resumable::new(self.state.clone(), session);
+            match self.state.is_shared() {
+                true => resumable.set_requests(tracked, changes, None),
+                // Without other replicas the writers in it would hold the response back.
+                false => drop(tracked),
+            }
+            resumable
+        });
         Dispatched::Request(Exchange::new(output, handler, resumable), ResponseMode::Handshake(revision))
+    }
+
+    /// Handles a message of a batch that is no request. Returns it if it concerns another replica.
+    fn receive_in_batch(
+        &self,
+        session: &SessionGuard,
+        message: Result<Message<'_>, ParseError>,
+        writer: &ResponseWriter,
+    ) -> Option<ForwardedMessage> {
+        let is_shared = self.state.store.scope() == StoreScope::Replicas;
+        match message {
+            Ok(Message::Response(response)) => {
+                let text = response_text(&response);
+                let to = self.deliver_locally(session, response, text.as_bytes());
+                (!to.is_empty()).then_some(ForwardedMessage::Response { to, response: text })
+            }
+            Ok(message) => {
+                let cancellation = Cancellation::of_message(&message)
+                    .filter(|cancelled| is_shared && !session.connection.is_in_flight(&cancelled.id));
+                match cancellation {
+                    Some(cancellation) => {
+                        let known = self.known.request(&cancellation.id);
+                        Some(ForwardedMessage::Cancellation(cancellation, known))
+                    }
+                    None => {
+                        session.connection.receive_notification_or_response(Ok(message), writer);
+                        None
+                    }
+                }
+            }
+            Err(error) => {
+                session.connection.receive_notification_or_response(Err(error), writer);
+                None
+            }
+        }
     }
 }
 

@@ -117,7 +117,7 @@ async fn wait_for_response(
         }
     };
     if let Outcome::Json(WrittenResponse { error_code: None, .. }) = &outcome {
-        match (exchange.store_change().await, &mode) {
+        match (exchange.store_changes().await, &mode) {
             (Ok(()), _) => {}
             (Err(ChangeError::Store(error)), _) => return store_unavailable(&*error),
             (Err(ChangeError::TooManySubscriptions), ResponseMode::Handshake(revision)) => {

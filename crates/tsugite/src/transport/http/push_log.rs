@@ -97,7 +97,10 @@ impl HttpState {
                 writes.extend(replica.send(Recipient::Replica(reader), &appended));
             }
             match self.store.commit(&writes).await {
-                Ok(_) => return self.logs.wake_followers(&log),
+                Ok(_) => {
+                    log::debug!(session = shared.digest, count, reader = ?reader, "messages for a session are stored");
+                    return self.logs.wake_followers(&log);
+                }
                 Err(error) => {
                     log::warn!(error = %Chain(&*error), "messages for a session are not stored yet")
                 }
@@ -117,6 +120,8 @@ impl HttpState {
     /// client has.
     pub(super) async fn take_push_stream(&self, session: &HttpSession) -> Result<u64, StoreError> {
         let (Some(replica), Some(shared)) = (&self.replica, &session.shared) else { return Ok(0) };
+        // A request of the session that reads the record meanwhile must not leave the stream to the replica before.
+        let taker = shared.begin_to_take();
         // The replica before stops when it reads its message, so this one begins before it is sent.
         session.connection.set_push_active(true);
         self.load_subscriptions(replica, shared, session).await?;
@@ -136,6 +141,7 @@ impl HttpState {
             }
             match self.store.commit(&writes).await? {
                 Ok(committed) => {
+                    log::debug!(session = shared.digest, replica = replica.name(), "a GET stream is taken");
                     shared.set_push(taken, committed.version);
                     break;
                 }
@@ -150,6 +156,8 @@ impl HttpState {
         }
         // Those that were made while the replica before was told of them.
         self.load_subscriptions(replica, shared, session).await?;
+        drop(taker);
+        self.leave_push_stream(session);
         Ok(shared.push().map_or(0, |push| push.delivered))
     }
 
@@ -157,8 +165,13 @@ impl HttpState {
     pub(super) fn leave_push_stream(&self, session: &HttpSession) {
         let (Some(replica), Some(shared)) = (&self.replica, &session.shared) else { return };
         if session.connection.is_push_active()
-            && shared.push().is_some_and(|push| push.replica != replica.name())
+            && shared.push_holder().is_some_and(|holder| holder != replica.name())
         {
+            log::debug!(
+                session = shared.digest,
+                replica = replica.name(),
+                "a GET stream is left to another replica"
+            );
             session.connection.set_push_active(false);
             // A stream that is not told of changes must not stay open, whatever the store says next.
             self.logs.end_followers(&push_log_key(&shared.digest));

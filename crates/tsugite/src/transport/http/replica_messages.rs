@@ -46,7 +46,7 @@ impl HttpState {
                     _ => false,
                 };
                 if !delivered {
-                    self.answer_claimed_text(response.as_bytes());
+                    self.answer_claimed_text(session, response.as_bytes());
                 }
             }
             ReplicaMessage::RequestCancelled { session, request, reason } => {

@@ -81,6 +81,17 @@ struct SharedState {
     push: Option<(PushStream, u64)>,
     /// Counts the changes that this replica made or was told of. What was read before a change is older than it.
     changes: u64,
+    /// How many GET requests take the stream at this moment.
+    takers: u32,
+}
+
+/// A GET request that takes the stream. What is read meanwhile may be older than its outcome.
+pub(super) struct StreamTaker<'a>(&'a SharedSession);
+
+impl Drop for StreamTaker<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.state).takers -= 1;
+    }
 }
 
 /// The stream for messages that belong to no request, as it is stored.
@@ -106,7 +117,7 @@ impl PushStream {
 
 impl SharedSession {
     pub(super) fn new(digest: String, record: SessionRecord, version: u64) -> Self {
-        let state = SharedState { record, version, refreshed_millis: 0, push: None, changes: 0 };
+        let state = SharedState { record, version, refreshed_millis: 0, push: None, changes: 0, takers: 0 };
         Self { key: session_key(&digest), digest, state: Mutex::new(state) }
     }
 
@@ -167,6 +178,18 @@ impl SharedSession {
         state.changes += 1;
     }
 
+    /// Begins to take the stream.
+    pub(super) fn begin_to_take(&self) -> StreamTaker<'_> {
+        lock(&self.state).takers += 1;
+        StreamTaker(self)
+    }
+
+    /// The replica that has the stream. `None` if it is unknown, or while this replica takes it.
+    pub(super) fn push_holder(&self) -> Option<String> {
+        let state = lock(&self.state);
+        state.push.as_ref().filter(|_| state.takers == 0).map(|(push, _)| push.replica.clone())
+    }
+
     /// Whether a quarter of the time to live has passed since it was last set. The caller refreshes it then.
     pub(super) fn must_refresh(&self, ttl: Duration) -> bool {
         let (mut state, now) = (lock(&self.state), clock_millis());
@@ -202,7 +225,7 @@ fn clock_millis() -> u64 {
 }
 
 pub(super) fn session_key(digest: &str) -> String {
-    format!("session/{digest}")
+    format!("{SESSION_KEYS}{digest}")
 }
 
 /// The key of an HTTP+SSE session.
@@ -258,44 +281,95 @@ fn now_millis() -> u64 {
 /// How long a cancellation waits for its request.
 const CANCELLATION_MILLIS: u64 = 30_000;
 
-/// The part of a session's record that a message needs.
+/// The parts of a session's record that a message needs, or all messages of a batch.
 #[derive(Clone, Default)]
-pub(super) enum MessageSubject {
-    /// Nothing but the session.
-    #[default]
-    Session,
-    /// The request with this id, which is sent or cancelled.
-    Request(String),
-    /// The replica that asked a question which the client answers.
-    Answer(String),
+pub(super) struct MessageSubject {
+    /// The ids of the requests that are sent or cancelled, as JSON.
+    pub(super) requests: Vec<String>,
+    /// The replicas that asked the questions which the client answers.
+    pub(super) askers: Vec<String>,
 }
 
 impl MessageSubject {
-    /// Reads the subject of a message. The message is parsed again later; here mistakes do not matter.
+    /// Reads the subject of a body. It is parsed again later; here mistakes do not matter.
     pub(super) fn of_body(bytes: &[u8], limits: &MessageLimits) -> Self {
+        let mut subject = Self::default();
         match parse(bytes, limits) {
-            Ok(Incoming::Single(Message::Request(request))) => Self::Request(id_text(&request.id)),
-            Ok(Incoming::Single(Message::Notification(notification)))
-                if notification.method == Cancelled::NAME =>
-            {
+            Ok(Incoming::Single(message)) => subject.add(&message),
+            Ok(Incoming::Batch(batch)) => {
+                batch.into_messages().iter().flatten().for_each(|message| subject.add(message));
+            }
+            Err(_) => {}
+        }
+        subject
+    }
+
+    fn add(&mut self, message: &Message<'_>) {
+        match message {
+            Message::Request(request) => self.requests.push(id_text(&request.id)),
+            Message::Notification(notification) if notification.method == Cancelled::NAME => {
                 let params = read_notification::<Cancelled>(notification.params(), Revision::NEWEST).ok();
                 let id = params.and_then(|params| params.request_id);
-                id.map_or(Self::Session, |id| Self::Request(id_text(&id)))
+                self.requests.extend(id.map(|id| id_text(&id)));
             }
-            Ok(Incoming::Single(Message::Response(response))) => {
-                response.id.as_ref().and_then(asking_replica).map_or(Self::Session, Self::Answer)
+            Message::Notification(_) => {}
+            Message::Response(response) => {
+                self.askers.extend(response.id.as_ref().and_then(asking_replica));
             }
-            _ => Self::Session,
         }
     }
 
-    /// The field of the session's record.
-    pub(super) fn field(&self) -> Option<String> {
-        match self {
-            MessageSubject::Session => None,
-            MessageSubject::Request(id) => Some(request_field(id)),
-            MessageSubject::Answer(asker) => Some(format!("{MOVED_FIELDS}{asker}")),
+    /// The fields of the session's record, first those of requests.
+    pub(super) fn fields(&self) -> Vec<String> {
+        let requests = self.requests.iter().map(|id| request_field(id));
+        requests.chain(self.askers.iter().map(|asker| format!("{MOVED_FIELDS}{asker}"))).collect()
+    }
+}
+
+/// What the record of a session says about the messages of a body.
+#[derive(Default)]
+pub(super) struct KnownRecords {
+    /// Requests by their ids as JSON.
+    requests: Vec<(String, RequestRecord)>,
+    /// The replicas that continue the calls of others.
+    moved: Vec<(String, String)>,
+}
+
+impl KnownRecords {
+    /// Reads the fields of a subject, in their order.
+    pub(super) fn read(
+        replica: &Replica,
+        key: &str,
+        subject: &MessageSubject,
+        values: impl Iterator<Item = Option<Field>>,
+    ) -> Self {
+        let (mut known, mut values) = (Self::default(), values);
+        for id in &subject.requests {
+            let value = values.next().flatten();
+            let record =
+                value.and_then(|value| RequestRecord::open(replica, key, &request_field(id), &value));
+            known.requests.extend(record.map(|record| (id.clone(), record)));
         }
+        for asker in &subject.askers {
+            let value = values.next().flatten();
+            let to = value.and_then(|value| String::from_utf8(value.value.to_vec()).ok());
+            known.moved.extend(to.map(|to| (asker.clone(), to)));
+        }
+        known
+    }
+
+    /// The record of a request that is sent or cancelled.
+    pub(super) fn request(&self, id: &Id<'_>) -> Option<RequestRecord> {
+        if self.requests.is_empty() {
+            return None;
+        }
+        let id = id_text(id);
+        self.requests.iter().find(|(known, _)| *known == id).map(|(_, record)| record.clone())
+    }
+
+    /// The replica that continues the calls of the one that asked.
+    pub(super) fn moved_to(&self, asker: &str) -> Option<String> {
+        self.moved.iter().find(|(known, _)| known == asker).map(|(_, to)| to.clone())
     }
 }
 
@@ -312,6 +386,8 @@ pub(super) fn request_field(id: &str) -> String {
     field
 }
 
+/// The keys of sessions begin with this.
+pub(super) const SESSION_KEYS: &str = "session/";
 pub(super) const SESSION_FIELD: &str = "session";
 /// The field with the [`PushStream`].
 pub(super) const PUSH_FIELD: &str = "push";

@@ -8,7 +8,7 @@ use super::named_session::{NamedSession, SessionIdHeader};
 use super::push_log::{PushWaker, push_log_key};
 use super::sessions::{HttpSession, SessionId};
 use super::shared_session::{
-    MessageSubject, PUSH_FIELD, REFRESHED_FIELD, RequestRecord, SESSION_FIELD, SessionRecord, SharedSession,
+    KnownRecords, MessageSubject, PUSH_FIELD, REFRESHED_FIELD, SESSION_FIELD, SessionRecord, SharedSession,
     refreshed_now, session_key,
 };
 use crate::error::Chain;
@@ -21,17 +21,15 @@ use crate::shared::log;
 use crate::shared::principal::is_same_caller;
 use crate::store::{Field, Precondition, Recipient, StoreError, StoreScope, Write};
 
-/// A session that was found, and what the store says about the request that a message names.
+/// A session that was found, and what the store says about the messages of the request.
 pub(super) struct FoundSession {
     pub(super) session: NamedSession,
-    pub(super) request: Option<RequestRecord>,
-    /// The replica that continues the call which the client answers.
-    pub(super) moved_to: Option<String>,
+    pub(super) known: KnownRecords,
 }
 
 impl From<NamedSession> for FoundSession {
     fn from(session: NamedSession) -> Self {
-        Self { session, request: None, moved_to: None }
+        Self { session, known: KnownRecords::default() }
     }
 }
 
@@ -86,9 +84,9 @@ impl HttpState {
             Some(shared) => shared.digest.clone(),
             None => digest(id.as_str().as_bytes()),
         };
-        let (key, field) = (session_key(&name), subject.field());
+        let (key, subjects) = (session_key(&name), subject.fields());
         let mut fields = vec![SESSION_FIELD, PUSH_FIELD, REFRESHED_FIELD];
-        fields.extend(field.as_deref());
+        fields.extend(subjects.iter().map(String::as_str));
         let fields = match self.store.read(&key, &fields).await {
             Ok(fields) => fields.unwrap_or_default(),
             Err(error) => {
@@ -100,7 +98,7 @@ impl HttpState {
         };
         let mut fields = fields.into_iter();
         let mut next_field = || fields.next().flatten();
-        let (record, push, refreshed, request) = (next_field(), next_field(), next_field(), next_field());
+        let (record, push, refreshed) = (next_field(), next_field(), next_field());
         let Some(record) = record else {
             // It was ended elsewhere, or has expired.
             if let Some(local) = local {
@@ -118,16 +116,8 @@ impl HttpState {
             self.leave_push_stream(&session);
         }
         self.refresh(&session);
-        let (mut known, mut moved_to) = (None, None);
-        if let (Some(field), Some(value)) = (field, request) {
-            match subject {
-                MessageSubject::Answer(_) => moved_to = String::from_utf8(value.value.to_vec()).ok(),
-                MessageSubject::Request(_) | MessageSubject::Session => {
-                    known = RequestRecord::open(replica, &session_key(session.log_name()), &field, &value);
-                }
-            }
-        }
-        FoundSession { session: self.find_local_session(&id, caller), request: known, moved_to }
+        let known = KnownRecords::read(replica, &key, subject, fields);
+        FoundSession { session: self.find_local_session(&id, caller), known }
     }
 
     /// Brings this replica's copy of a session up to date, or makes one.

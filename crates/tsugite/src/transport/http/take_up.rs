@@ -77,8 +77,9 @@ impl HttpState {
         Ok(())
     }
 
-    /// Continues a claimed call with a response of the client. Returns false if no claimed call waits for it.
-    pub(super) fn answer_claimed_text(self: &Arc<Self>, response: &[u8]) -> bool {
+    /// Continues a claimed call with a response of the client of this session. Returns false if no claimed call of the
+    /// session waits for it.
+    pub(super) fn answer_claimed_text(self: &Arc<Self>, session: &str, response: &[u8]) -> bool {
         let Ok(Incoming::Single(Message::Response(response))) = parse(response, &self.config.limits) else {
             return false;
         };
@@ -87,6 +88,6 @@ impl HttpState {
             Ok(result) => KeptAnswer::Result(result.to_owned()),
             Err(error) => KeptAnswer::Error(error),
         };
-        self.answer_claimed(&id, answer)
+        self.answer_claimed(session, &id, answer)
     }
 }

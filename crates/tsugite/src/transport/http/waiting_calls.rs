@@ -5,16 +5,16 @@
 //! answer to one of the questions is there, the handler runs again from the start with the stored answers, and finishes
 //! the same stream under the same request id.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tsugite_core::jsonrpc::Id;
+use tsugite_core::jsonrpc::{Id, write};
 use tsugite_core::revision::Revision;
 
 use super::http_state::HttpState;
 use super::sessions::HttpSession;
-use super::shared_session::{MOVED_FIELDS, RequestRecord, session_key};
+use super::shared_session::{MOVED_FIELDS, RequestRecord, SESSION_KEYS, session_key};
 use super::waiting_record::{ClaimedCall, RegisteredRequest, WaitingRecord};
 use crate::error::Chain;
 use crate::lock::lock;
@@ -23,7 +23,7 @@ use crate::server::Principal;
 use crate::server::kept_call::{CallKeeper, KeepError, KeepFuture, KeptAnswer, WaitingCall};
 use crate::server::outgoing_requests::asking_replica;
 use crate::shared::log;
-use crate::store::{Field, Precondition, StoreError, Write};
+use crate::store::{Field, Precondition, Recipient, StoreError, Write};
 
 /// Stores one call of a session while it waits.
 pub(super) struct HttpCallKeeper {
@@ -33,8 +33,10 @@ pub(super) struct HttpCallKeeper {
     principal: Option<Principal>,
     /// Set when the request is registered in the store, before its handler goes on.
     registered: OnceLock<Arc<RegisteredRequest>>,
-    /// The version of the record of the waiting call; 0 if there is none.
+    /// The version of the record of the waiting call; 0 if there is none, or none that is known.
     waiting_version: AtomicU64,
+    /// Whether the call may be stored as waiting although the store failed.
+    may_wait: AtomicBool,
 }
 
 impl HttpCallKeeper {
@@ -51,6 +53,7 @@ impl HttpCallKeeper {
             principal,
             registered: OnceLock::new(),
             waiting_version: AtomicU64::new(0),
+            may_wait: AtomicBool::new(false),
         })
     }
 
@@ -58,9 +61,9 @@ impl HttpCallKeeper {
         drop(self.registered.set(registered.clone()));
     }
 
-    /// Whether the call is stored as waiting.
+    /// Whether the call is stored as waiting, or may be. Another replica can continue it then.
     pub(super) fn is_waiting(&self) -> bool {
-        self.waiting_version.load(Ordering::Acquire) != 0
+        self.waiting_version.load(Ordering::Acquire) != 0 || self.may_wait.load(Ordering::Acquire)
     }
 
     async fn try_store_waiting(&self, call: WaitingCall) -> Result<(), KeepError> {
@@ -107,41 +110,107 @@ impl HttpCallKeeper {
             Ok(Ok(committed)) => {
                 registered.set_version(committed.version);
                 self.waiting_version.store(committed.version, Ordering::Release);
+                self.may_wait.store(false, Ordering::Release);
                 Ok(())
             }
             Ok(Err(_)) => Err(KeepError::TakenOver),
             Err(error) => {
                 if log::is_first("waiting", &error.to_string()) {
-                    log::warn!(error = %Chain(&*error), "a call that waits for an answer is not stored");
+                    log::warn!(error = %Chain(&*error), "a call that waits for an answer may not be stored");
                 }
-                Err(KeepError::NotStored)
+                self.may_wait.store(true, Ordering::Release);
+                Err(KeepError::Unknown)
             }
         }
     }
 
-    async fn try_store_running(&self) -> Result<(), KeepError> {
-        let (Some(state), Some(registered)) = (self.state.upgrade(), self.registered.get()) else {
-            return Err(KeepError::NotStored);
-        };
-        let Some(replica) = &state.replica else { return Err(KeepError::NotStored) };
-        let waiting_version = self.waiting_version.load(Ordering::Acquire);
-        for attempt in 0..RUNNING_ATTEMPTS {
+    async fn try_store_running(&self, answers: Vec<(String, KeptAnswer)>) -> Result<(), KeepError> {
+        let mut attempt = 0;
+        // Another replica may claim the call at any time, so it must not go on here before the store says so. As long as
+        // this replica lives no other one continues the call, so there is no end to the attempts.
+        loop {
+            let (Some(state), Some(registered)) = (self.state.upgrade(), self.registered.get()) else {
+                return Err(KeepError::NotStored);
+            };
+            let Some(replica) = &state.replica else { return Err(KeepError::NotStored) };
+            let waiting_version = self.waiting_version.load(Ordering::Acquire);
             match store_running(&state, replica, registered, waiting_version).await {
                 Ok(Ok(version)) => {
                     registered.set_version(version);
                     self.waiting_version.store(0, Ordering::Release);
+                    self.may_wait.store(false, Ordering::Release);
                     return Ok(());
                 }
-                Ok(Err(())) => return Err(KeepError::TakenOver),
+                Ok(Err(())) => {
+                    tokio::spawn(pass_on_answers(state, registered.clone(), answers));
+                    return Err(KeepError::TakenOver);
+                }
                 Err(error) => {
                     log::warn!(error = %Chain(&*error), "a call does not go on yet: the store failed");
-                    tokio::time::sleep(Duration::from_millis(100 << attempt)).await;
                 }
             }
+            drop(state);
+            tokio::time::sleep(Duration::from_millis(100 << attempt)).await;
+            attempt = (attempt + 1).min(LONGEST_BACKOFF);
         }
-        // Another replica may claim the call at any time, so it must not go on here.
-        Err(KeepError::TakenOver)
     }
+}
+
+/// Passes answers on to the replica that has taken their call over: they came here while it did.
+async fn pass_on_answers(
+    state: Arc<HttpState>,
+    registered: Arc<RegisteredRequest>,
+    answers: Vec<(String, KeptAnswer)>,
+) {
+    let Some(replica) = &state.replica else { return };
+    for (id, answer) in answers {
+        let (id, mut response) = (Id::from(id), Vec::new());
+        match answer {
+            KeptAnswer::Result(result) => write::raw_result(&mut response, &id, &result),
+            KeptAnswer::Error(error) => write::error(&mut response, Some(&id), false, &error),
+            // The other replica has a timeout of its own.
+            KeptAnswer::TimedOut | KeptAnswer::Closed => continue,
+        }
+        let message = ReplicaMessage::ClientResponse {
+            session: registered.key.trim_start_matches(SESSION_KEYS).to_owned(),
+            response: String::from_utf8_lossy(&response).into_owned(),
+        };
+        for attempt in 0..CONTINUE_ATTEMPTS {
+            match pass_on(&state, replica, &registered.key, &message).await {
+                Ok(()) => break,
+                Err(error) => {
+                    log::warn!(error = %Chain(&*error), "an answer is not passed on yet: the store failed");
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(100 << attempt.min(LONGEST_BACKOFF))).await;
+        }
+    }
+}
+
+/// Sends a message to the replica that has taken over the calls of this one in a session.
+async fn pass_on(
+    state: &Arc<HttpState>,
+    replica: &Replica,
+    session_key: &str,
+    message: &ReplicaMessage,
+) -> Result<(), StoreError> {
+    let field = format!("{MOVED_FIELDS}{}", replica.name());
+    let moved = state.store.read(session_key, &[&field]).await?;
+    let moved = moved.and_then(|fields| fields.into_iter().next().flatten());
+    let to = moved.and_then(|field| String::from_utf8(field.value.to_vec()).ok());
+    match (to, message) {
+        // This replica has taken the call back.
+        (Some(to), ReplicaMessage::ClientResponse { session, response }) if to == replica.name() => {
+            state.answer_claimed_text(session, response.as_bytes());
+        }
+        (Some(to), message) => {
+            if let Some(write) = replica.send(Recipient::Replica(&to), message) {
+                drop(state.store.commit(&[write]).await?);
+            }
+        }
+        (None, _) => {}
+    }
+    Ok(())
 }
 
 impl CallKeeper for HttpCallKeeper {
@@ -149,46 +218,61 @@ impl CallKeeper for HttpCallKeeper {
         Box::pin(async move { self.try_store_waiting(call).await })
     }
 
-    fn store_running(self: Arc<Self>) -> KeepFuture {
-        Box::pin(async move { self.try_store_running().await })
+    fn store_running(self: Arc<Self>, answers: Vec<(String, KeptAnswer)>) -> KeepFuture {
+        Box::pin(async move { self.try_store_running(answers).await })
     }
 }
 
 /// Stores that a waiting call runs. Returns the new version of its request record, or an error if another replica has the
-/// call.
+/// call. Without the version of the waiting call, it is not known whether it was stored.
 async fn store_running(
     state: &HttpState,
     replica: &Replica,
     registered: &RegisteredRequest,
     waiting_version: u64,
 ) -> Result<Result<u64, ()>, StoreError> {
-    let (key, field) = (waiting_key(replica.name()), waiting_field(&registered.key, &registered.field));
-    let request = registered.record(replica.name(), false);
-    let request = request.seal(replica, &registered.key, &registered.field)?;
-    let writes = [
-        Write::Remove { key: &key, field: &field, precondition: Precondition::FieldVersion(waiting_version) },
-        set(
-            &registered.key,
-            &registered.field,
-            request,
-            Precondition::FieldVersion(registered.version()),
-            state.session_ttl(),
-        ),
-    ];
-    if let Ok(committed) = state.store.commit(&writes).await? {
-        return Ok(Ok(committed.version));
+    let versions = (registered.version(), waiting_version);
+    if let Ok(version) = commit_running(state, replica, registered, versions).await? {
+        return Ok(Ok(version));
     }
-    // An earlier attempt that failed may have been made nevertheless.
+    // An attempt that failed may have been made nevertheless: to store the call as waiting, or as running.
     let known = state.store.read(&registered.key, &[&registered.field]).await?;
     let Some(known) = known.and_then(|fields| fields.into_iter().next().flatten()) else {
         return Ok(Err(()));
     };
-    Ok(match RequestRecord::open(replica, &registered.key, &registered.field, &known) {
-        Some(RequestRecord::Running { replica: runner, waiting: false, .. }) if runner == replica.name() => {
-            Ok(known.version)
+    match RequestRecord::open(replica, &registered.key, &registered.field, &known) {
+        Some(RequestRecord::Running { replica: runner, waiting, .. }) if runner == replica.name() => {
+            match waiting {
+                false => Ok(Ok(known.version)),
+                true if waiting_version == 0 => {
+                    commit_running(state, replica, registered, (known.version, known.version)).await
+                }
+                true => Ok(Err(())),
+            }
         }
-        _ => Err(()),
-    })
+        _ => Ok(Err(())),
+    }
+}
+
+/// Stores that a call runs, if its request record and the record of the waiting call have these versions. No record of a
+/// waiting call has the version 0; one that is stored later than this conflicts with it.
+async fn commit_running(
+    state: &HttpState,
+    replica: &Replica,
+    registered: &RegisteredRequest,
+    (version, waiting_version): (u64, u64),
+) -> Result<Result<u64, ()>, StoreError> {
+    let (key, field) = (waiting_key(replica.name()), waiting_field(&registered.key, &registered.field));
+    let request = registered.record(replica.name(), false);
+    let value = request.seal(replica, &registered.key, &registered.field)?;
+    let precondition = Precondition::FieldVersion(version);
+    let mut writes = vec![set(&registered.key, &registered.field, value, precondition, state.session_ttl())];
+    if waiting_version != 0 {
+        let precondition = Precondition::FieldVersion(waiting_version);
+        writes.push(Write::Remove { key: &key, field: &field, precondition });
+    }
+    let committed = state.store.commit(&writes).await?;
+    Ok(committed.map(|committed| committed.version).map_err(drop))
 }
 
 fn set<'a>(
@@ -265,8 +349,8 @@ impl HttpState {
         dead: &str,
     ) -> Result<(), StoreError> {
         for message in replica.messages_to(dead).await? {
-            if let ReplicaMessage::ClientResponse { response, .. } = message {
-                self.answer_claimed_text(response.as_bytes());
+            if let ReplicaMessage::ClientResponse { session, response } = message {
+                self.answer_claimed_text(&session, response.as_bytes());
             }
         }
         Ok(())
@@ -289,8 +373,8 @@ impl HttpState {
             return Ok(());
         };
         let Ok(stream) = u128::from_str_radix(&record.stream, 16) else { return Ok(()) };
-        let session = session_key(&digest(record.session.as_bytes()));
-        let registered = RegisteredRequest::new(session, record.request.clone(), stream);
+        let session = digest(record.session.as_bytes());
+        let registered = RegisteredRequest::new(session_key(&session), record.request.clone(), stream);
         let known = self.store.read(&registered.key, &[&registered.field]).await?;
         let known = known.and_then(|fields| fields.into_iter().next().flatten());
         let known = known.filter(|known| {
@@ -335,7 +419,9 @@ impl HttpState {
         // In a conflict another replica was faster.
         let Ok(committed) = self.store.commit(&writes).await? else { return Ok(()) };
         registered.set_version(committed.version);
+        self.drop_lost_call(&session, &registered.id);
         let call = Arc::new(ClaimedCall {
+            session,
             record: Mutex::new(Some(record)),
             registered: Arc::new(registered),
             waiting_version: committed.version,
@@ -345,24 +431,39 @@ impl HttpState {
         Ok(())
     }
 
+    /// Drops the handler of a call that this replica has lost to another one, and takes back now.
+    fn drop_lost_call(&self, session: &str, request: &str) {
+        let (session, id) = (self.session_by_digest(session), serde_json::from_str::<Id<'static>>(request));
+        if let (Some(session), Ok(id)) = (session, id)
+            && session.connection.is_in_flight(&id)
+        {
+            session.connection.cancel_request(&id, None);
+        }
+    }
+
     /// Lets the questions of a claimed call time out.
     fn expire_claimed(self: &Arc<Self>, call: &Arc<ClaimedCall>) {
         let questions = lock(&call.record).as_ref().map(|record| record.history.questions.clone());
         for question in questions.unwrap_or_default() {
-            let state = Arc::downgrade(self);
+            let (state, session) = (Arc::downgrade(self), call.session.clone());
             let left = Duration::from_millis(question.deadline_millis.saturating_sub(now_millis()));
             tokio::spawn(async move {
                 tokio::time::sleep(left).await;
                 if let Some(state) = state.upgrade() {
-                    state.answer_claimed(&question.id, KeptAnswer::TimedOut);
+                    state.answer_claimed(&session, &question.id, KeptAnswer::TimedOut);
                 }
             });
         }
     }
 
-    /// Continues a claimed call with an answer. Returns false if no claimed call asked the question.
-    pub(super) fn answer_claimed(self: &Arc<Self>, question: &str, answer: KeptAnswer) -> bool {
-        let Some(call) = self.claimed.take(question) else { return false };
+    /// Continues a claimed call with an answer. Returns false if no claimed call of the session asked the question.
+    pub(super) fn answer_claimed(
+        self: &Arc<Self>,
+        session: &str,
+        question: &str,
+        answer: KeptAnswer,
+    ) -> bool {
+        let Some(call) = self.claimed.take(session, question) else { return false };
         let Some(mut record) = lock(&call.record).take() else { return true };
         let Some(at) = record.history.questions.iter().position(|open| open.id == question) else {
             return true;
@@ -397,7 +498,7 @@ impl HttpState {
             match continued.await {
                 Err(error) if attempt + 1 < CONTINUE_ATTEMPTS && !self.is_closing() => {
                     log::warn!(error = %Chain(&*error), "a claimed call does not go on yet");
-                    tokio::time::sleep(Duration::from_millis(100 << attempt.min(5))).await;
+                    tokio::time::sleep(Duration::from_millis(100 << attempt.min(LONGEST_BACKOFF))).await;
                     attempt += 1;
                 }
                 continued => return continued,
@@ -425,6 +526,7 @@ const REPLICAS: &str = "replicas";
 const REPLICAS_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const WAITING_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_LISTED: usize = 1_000;
-const RUNNING_ATTEMPTS: u32 = 6;
+/// The exponent of the longest pause between two attempts.
+const LONGEST_BACKOFF: u32 = 5;
 /// About two minutes.
 const CONTINUE_ATTEMPTS: u32 = 40;

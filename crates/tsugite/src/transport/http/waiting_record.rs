@@ -88,6 +88,8 @@ pub(super) struct ClaimedCalls {
 
 /// A waiting call of a dead replica.
 pub(super) struct ClaimedCall {
+    /// The name of its session in the store. No other session may answer its questions.
+    pub(super) session: String,
     /// Taken when an answer is there.
     pub(super) record: Mutex<Option<WaitingRecord>>,
     pub(super) registered: Arc<RegisteredRequest>,
@@ -103,8 +105,11 @@ impl ClaimedCalls {
         }
     }
 
-    pub(super) fn take(&self, question: &str) -> Option<Arc<ClaimedCall>> {
-        lock(&self.by_question).remove(question)
+    /// Takes the call of this session that asked the question.
+    pub(super) fn take(&self, session: &str, question: &str) -> Option<Arc<ClaimedCall>> {
+        let mut calls = lock(&self.by_question);
+        calls.get(question).filter(|call| call.session == session)?;
+        calls.remove(question)
     }
 
     pub(super) fn is_empty(&self) -> bool {
