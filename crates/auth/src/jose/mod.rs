@@ -3,12 +3,14 @@
 //! Own code, because the JOSE crates that are kept either need a second library of cryptography or a provider that is set
 //! for the whole process.
 
+mod algorithm;
 mod sign;
 #[cfg(test)]
 mod tests;
 mod verify;
 
-pub use sign::{Algorithm, SigningKey};
+pub use algorithm::Algorithm;
+pub use sign::SigningKey;
 pub use verify::{Jwk, VerifyError};
 
 use ring::digest;
