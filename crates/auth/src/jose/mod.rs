@@ -4,7 +4,10 @@
 //! for the whole process.
 
 mod algorithm;
+mod jwt;
+mod key_set;
 mod sign;
+mod strict_json;
 #[cfg(test)]
 mod tests;
 mod verify;
@@ -12,6 +15,9 @@ mod verify;
 pub use algorithm::Algorithm;
 pub use sign::SigningKey;
 pub use verify::{Jwk, VerifyError};
+
+pub(crate) use jwt::{Claims, JwtError, UnverifiedJwt};
+pub(crate) use key_set::JwkSet;
 
 use ring::digest;
 use ring::rand::{SecureRandom, SystemRandom};

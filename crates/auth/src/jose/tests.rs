@@ -148,3 +148,21 @@ fn unfit_private_keys_are_refused() {
         assert!(!error.contains("hunter2"), "{error}");
     }
 }
+
+#[test]
+fn examples_of_thumbprints_are_reproduced() {
+    // RFC 7638, 3.1; RFC 8037, A.3
+    let n = "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknjhMs\
+             tn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5haj\
+             rn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw";
+    let rsa = jwk(json!({"kty": "RSA", "n": n, "e": "AQAB", "alg": "RS256", "kid": "2011-04-29"}));
+    assert_eq!(rsa.thumbprint().as_deref(), Ok("NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs"));
+    let okp =
+        jwk(json!({"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}));
+    assert_eq!(okp.thumbprint().as_deref(), Ok("kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"));
+    for malformed in
+        [json!({"kty": "RSA", "n": "\"", "e": "AQAB"}), json!({"kty": "EC"}), json!({"kty": "oct"})]
+    {
+        assert!(jwk(malformed).thumbprint().is_err());
+    }
+}
