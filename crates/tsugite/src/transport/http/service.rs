@@ -14,7 +14,7 @@ use http_body::Body;
 use tower_service::Service;
 use tsugite_core::session::http::decide_http_sse;
 
-use super::authentication::authenticate;
+use super::authorization::{Authorized, add_nonce};
 use super::connections::RequestGuard;
 use super::http_settings::{Http, PageRequest};
 use super::http_sse_endpoints::HttpSseSession;
@@ -163,15 +163,12 @@ where
         Ok(origin) => origin.filter(|_| state.http.cors).cloned(),
         Err(error) => return MaybeReady::Ready(error.into()),
     };
-    let response = match &state.http.verifier {
-        Some(verifier) if route.needs_token(&head.method) => {
-            let (verified, state) = (authenticate(verifier, &head.headers, cx), state.clone());
-            verified.then(cx, move |principal, cx| match principal {
-                Ok(principal) => {
-                    let mut head = head;
-                    head.principal = Some(principal);
-                    dispatch(&state, route, head, body, cx)
-                }
+    let response = match &state.authorization {
+        Some(authorization) if route.needs_token(&head.method) => {
+            let state = state.clone();
+            let authorized = authorization.check(&head, route == Route::Endpoint, cx);
+            authorized.then(cx, move |authorized, cx| match authorized {
+                Ok(authorized) => dispatch_authorized(&state, route, head, authorized, body, cx),
                 Err(response) => MaybeReady::Ready(response),
             })
         }
@@ -181,6 +178,30 @@ where
         None => response,
         Some(origin) => response.map(move |mut response| {
             access::add_cors_headers(origin, &mut response);
+            response
+        }),
+    }
+}
+
+/// Calls the function of a route and method for the owner of a token.
+fn dispatch_authorized<B>(
+    state: &Arc<HttpState>,
+    route: Route,
+    mut head: RequestHead,
+    authorized: Authorized,
+    body: B,
+    cx: &mut Context<'_>,
+) -> MaybeReady<Response<HttpBody>>
+where
+    B: Body + Unpin + Send + 'static,
+    B::Data: Send,
+{
+    head.principal = Some(authorized.principal);
+    let response = dispatch(state, route, head, body, cx);
+    match authorized.nonce {
+        None => response,
+        Some(nonce) => response.map(move |mut response| {
+            add_nonce(&nonce, &mut response);
             response
         }),
     }
