@@ -45,6 +45,8 @@ mod net;
 #[cfg(feature = "client")]
 mod registration;
 #[cfg(feature = "client")]
+pub mod resource;
+#[cfg(feature = "client")]
 mod scopes;
 #[cfg(feature = "client")]
 mod secret;
