@@ -9,7 +9,7 @@
 // - `post`, `get`, `http_sse_endpoints`: decide and dispatch. `post_response`, `responses`: the response.
 // - `exchange`: a request whose handler is running. `sse_body`: event streams. `event_stream`: events that can be resumed.
 // - `sessions`, `http_sse_sessions`: the tables of sessions. `http_state`: the state that all connections share.
-// - `listener`, `unix_listener`: sockets. `accept_loop`, `connections`: connections and their timeouts. `only_http1` or `with_http2`, `tls` or `no_tls`: protocols of a
+// - `side_services`: services beside the endpoint. `listener`, `unix_listener`: sockets. `accept_loop`, `connections`: connections and their timeouts. `only_http1` or `with_http2`, `tls` or `no_tls`: protocols of a
 //   connection, by cargo feature.
 
 mod accept_loop;
@@ -55,6 +55,7 @@ mod sessions;
 mod shared_get;
 mod shared_session;
 mod shared_sessions;
+mod side_services;
 mod sse_body;
 mod take_up;
 #[cfg(feature = "tls")]
