@@ -18,7 +18,7 @@ async fn start() -> (TestIssuer, TestKey, Protected) {
 
 #[tokio::test]
 async fn token_for_another_audience_is_refused() {
-    // A-02, ARS-015, ARS-017
+    // A-02, ARS-015
     let (issuer, key, protected) = start().await;
     for audience in [json!("https://other.example/mcp"), json!(["a", "b"]), json!(issuer.url), json!(null)] {
         let claims = protected.claims(&issuer, &json!({ "aud": audience }));
