@@ -115,6 +115,8 @@ pub(super) struct Resumable {
     append_failed: bool,
     /// The id of the request, if other replicas must know it.
     request: Option<Id<'static>>,
+    /// The scopes of the item that the request names.
+    needed_scopes: Vec<String>,
     /// The change of the session that the request makes.
     change: Option<SessionChange>,
     /// Stores the call while it waits, once it is registered.
@@ -132,6 +134,7 @@ impl Resumable {
             log_ended: false,
             append_failed: false,
             request: None,
+            needed_scopes: Vec::new(),
             change: None,
             keeper: None,
         }
@@ -149,6 +152,11 @@ impl Resumable {
         (resumable.stream, resumable.record) = (Some(stream), Some(record));
         resumable.request = Some(id);
         resumable
+    }
+
+    /// Sets the scopes that a caller needs to resume the stream of the request.
+    pub(super) fn set_needed_scopes(&mut self, scopes: Vec<String>) {
+        self.needed_scopes = scopes;
     }
 
     /// Sets what other replicas must know of the request.
@@ -176,8 +184,13 @@ impl Resumable {
             Some(record) => Some(record.stream()),
             None => state.reserve_stream(),
         };
+        let needed_scopes = &mut self.needed_scopes;
         self.stream
-            .get_or_insert_with(|| session.with_streams(|streams, id| streams.create(id, reserved())))
+            .get_or_insert_with(|| {
+                let stream = session.with_streams(|streams, id| streams.create(id, reserved()));
+                stream.set_needed_scopes(std::mem::take(needed_scopes));
+                stream
+            })
             .clone()
     }
 
@@ -289,6 +302,13 @@ impl Exchange {
             writer.send_error(Some(id), &duplicate_id(id), revision);
         }
         registered
+    }
+
+    /// The session, the stream and the scopes of a request that another replica may resume.
+    pub(super) fn scopes_to_store(&self) -> Option<(&SessionGuard, u128, &[String])> {
+        let resumable = self.resumable.as_ref()?;
+        let record = resumable.record.as_ref()?;
+        Some((&resumable.session, record.stream(), &resumable.needed_scopes))
     }
 
     /// Whether the request changes its session in the store.
