@@ -19,7 +19,7 @@ pub(in super::super) struct TokenError {
     pub(in super::super) headers: HeaderMap,
 }
 
-/// What a challenge tells the client, apart from its error.
+/// The contents of a challenge, apart from its error.
 pub(super) struct Challenge<'a> {
     pub(super) resource: &'a ProtectedResource,
     /// The scheme of the token that was sent, if one was.
