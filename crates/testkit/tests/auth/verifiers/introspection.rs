@@ -37,7 +37,7 @@ async fn active_token_is_accepted() {
 }
 
 #[tokio::test]
-async fn token_that_is_not_active_and_for_this_server_is_refused() {
+async fn inactive_and_foreign_tokens_are_refused() {
     let (issuer, protected) = start().await;
     let answer = |changes: Value| active(&issuer, &protected, &changes);
     let mut texts = answer(json!({}));
