@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::count::Count;
-use crate::{chaos, conformance, fuzz, logins, msrv, page, peers, process, setup};
+use crate::{chaos, conformance, fuzz, logins, msrv, page, peers, process, protected, setup};
 
 type Step = fn(&mut Count) -> Result<(), String>;
 
-const STEPS: [(&str, Step); 16] = [
+const STEPS: [(&str, Step); 17] = [
     ("set-up", |_| setup::check()),
     ("rust-version", |_| msrv::check()),
     ("format", |_| format()),
@@ -27,6 +27,7 @@ const STEPS: [(&str, Step); 16] = [
     ("replicas", replicas),
     ("chaos", |count| chaos::ChaosPlan::short().run(count)),
     ("logins", logins::run),
+    ("protected", protected::run),
     ("fuzz", |_| fuzz::FuzzPlan::smoke()?.run()),
 ];
 

@@ -11,6 +11,7 @@ use tsugite::transport::http::{Http, PageRequest};
 use crate::access_token::AccessToken;
 use crate::console::Console;
 use crate::error::{CliError, ExitStatus, Result};
+use crate::issuer_options::IssuerOptions;
 use crate::page::{self, SharedStartPage, Visitor};
 use crate::signals;
 use crate::unix_socket;
@@ -59,6 +60,8 @@ pub(crate) struct HttpOptions {
     /// Serve only clients with a certificate of the authorities in this PEM file
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
+    #[command(flatten)]
+    issuer: IssuerOptions,
 }
 
 impl HttpOptions {
@@ -76,6 +79,7 @@ impl HttpOptions {
             tls_cert: None,
             tls_key: None,
             tls_client_ca: None,
+            issuer: IssuerOptions::default(),
         }
     }
 
@@ -90,13 +94,18 @@ impl HttpOptions {
         if let Some(authorities) = &self.tls_client_ca {
             http = http.tls_client_ca(authorities);
         }
-        let http = self.hosts.iter().fold(http, Http::allow_host);
+        let http = self.hosts.iter().fold(self.issuer.settings(http), Http::allow_host);
         self.origins.iter().fold(http, Http::allow_origin)
     }
 
     /// Whether clients need no token though there are configured servers of the user.
     pub(crate) fn is_open(&self) -> bool {
-        self.token.is_none() && (self.no_auth || self.tls_client_ca.is_some())
+        self.token.is_none() && (self.no_auth || self.tls_client_ca.is_some() || self.issuer().is_some())
+    }
+
+    /// The issuer whose tokens clients need.
+    pub(crate) fn issuer(&self) -> Option<&str> {
+        self.issuer.issuer()
     }
 
     pub(crate) fn has_token(&self) -> bool {
@@ -158,11 +167,11 @@ impl ServeOptions {
         let stop = signals::shutdown_requested();
         let Some(listen) = self.listen else { return server.serve_stdio().await.map_err(serve_error) };
         if let Some(socket) = listen.strip_prefix("unix:") {
-            let mut http = self.http.settings();
+            let mut server = server.http(self.http.settings());
             if let Some(token) = self.http.access_token(None, false)? {
-                http = http.authenticate(token.verifier());
+                server = server.authorize(token.verifier());
             }
-            let server = server.http(http);
+            server = self.http.issuer.authorize(server);
             let listener = unix_socket::bind(&server, socket).map_err(|error| {
                 CliError::new(ExitStatus::Connect, format!("cannot listen on {listen}"))
                     .at_step("listen")
@@ -184,7 +193,8 @@ impl ServeOptions {
         };
         let is_public = addresses.iter().any(|address| !address.ip().is_loopback());
         let token = self.http.access_token(self.configured_servers.as_deref(), self.is_personal)?;
-        if is_public && token.is_none() && self.http.tls_client_ca.is_none() && !self.http.no_auth {
+        self.http.issuer.check_address(&listen, is_public)?;
+        if is_public && token.is_none() && !self.http.is_open() {
             return Err(CliError::usage(format!(
                 "other machines could use the server at {listen} without a token"
             ))
@@ -192,14 +202,16 @@ impl ServeOptions {
             .hint(
                 "--token FILE requires the token in a file, --tls-client-ca FILE a certificate of the client",
             )
+            .hint("--issuer URL requires a token of an issuer")
             .hint("--no-auth serves every client that can reach the address"));
         }
         let scheme = if self.http.tls_cert.is_some() { "https" } else { "http" };
         let token = token.map(Arc::new);
-        let (mut http, path) = (self.http.settings(), self.http.path);
-        if let Some(token) = &token {
-            http = http.authenticate(token.verifier());
-        }
+        let (mut http, path) = (self.http.settings(), self.http.path.clone());
+        let server = match &token {
+            Some(token) => server.authorize(token.verifier()),
+            None => self.http.issuer.authorize(server),
+        };
         // An endpoint at `/` leaves no place for the page.
         let page = page.filter(|_| path != "/");
         let has_page = page.is_some();
@@ -244,6 +256,8 @@ impl ServeOptions {
                 token.record_address(local)?;
             }
             console.note(&format!("clients need the token in {}", token.path.display()));
+        } else if let Some(issuer) = self.http.issuer() {
+            console.note(&format!("clients need a token of {issuer}"));
         } else if is_public && self.http.tls_client_ca.is_none() {
             console.note("warning: the server is open to every machine that can reach this address");
         }

@@ -10,10 +10,12 @@
 mod attacks;
 mod decision_table;
 mod faults;
+mod protected;
 mod regressions;
 mod replicas;
 mod requirements;
 mod responses;
 mod shared_limits;
+mod side_services;
 mod surviving_questions;
 mod unix_sockets;

@@ -7,10 +7,11 @@ use std::time::Duration;
 use http::HeaderValue;
 
 use super::descriptor_limit;
-use super::token_verifier::{Verifier, VerifyToken};
+use super::public_url::PublicUrl;
 use super::web_origin::WebOrigin;
 use crate::server::limits::LimitSettings;
 use crate::shared::ip_network::IpNetwork;
+use crate::shared::settings_slot::SettingsSlot;
 
 /// Settings of the HTTP transport, for [`Server::http`](crate::Server::http). The defaults are safe on a developer's
 /// machine: only loopback hosts and origins are allowed.
@@ -29,6 +30,8 @@ pub struct Http {
     pub(super) health_path: Option<String>,
     pub(super) page: Option<Page>,
     pub(super) page_policy: HeaderValue,
+    /// Services beside the endpoint.
+    pub(super) side_services: SettingsSlot,
     pub(super) allowed_hosts: Vec<String>,
     pub(super) allow_any_host: bool,
     pub(super) allowed_origins: Vec<WebOrigin>,
@@ -59,7 +62,7 @@ pub struct Http {
     pub(super) max_connections: usize,
     pub(super) tls: Option<(PathBuf, PathBuf)>,
     pub(super) tls_client_ca: Option<PathBuf>,
-    pub(super) verifier: Option<Verifier>,
+    pub(super) public_url: Option<PublicUrl>,
     pub(super) config_errors: Vec<String>,
 }
 
@@ -154,6 +157,7 @@ impl Http {
             health_path: Some("/health".to_owned()),
             page: None,
             page_policy: HeaderValue::from_static(NO_FRAMES),
+            side_services: SettingsSlot::default(),
             allowed_hosts: Vec::new(),
             allow_any_host: false,
             allowed_origins: Vec::new(),
@@ -184,7 +188,7 @@ impl Http {
             max_connections: 20_000,
             tls: None,
             tls_client_ca: None,
-            verifier: None,
+            public_url: None,
             config_errors: Vec::new(),
         }
     }
@@ -493,13 +497,24 @@ impl Http {
         self
     }
 
-    /// Serves only requests with a bearer token that the verifier accepts, and calls handlers with its owner as the
-    /// [`Principal`](crate::server::Principal). Other requests get 401 before their body is read. The health path and the page
-    /// need no token.
+    /// Sets the URL of the endpoint as clients know it, such as `https://notes.example/mcp`. Access tokens name it as their
+    /// audience, and requests to its host are allowed.
+    ///
+    /// A server that an OAuth authorization server protects needs it, unless it listens on a loopback address itself: the
+    /// `Host` header of a request proves nothing.
     #[must_use]
-    #[doc(alias("auth", "authorization", "bearer", "token"))]
-    pub fn authenticate(mut self, verifier: impl VerifyToken) -> Self {
-        self.verifier = Some(Verifier(Arc::new(verifier)));
+    #[doc(alias("resource", "resource_url", "audience", "resource_server_url"))]
+    pub fn public_url(mut self, url: impl AsRef<str>) -> Self {
+        match PublicUrl::parse(url.as_ref()) {
+            Some(url) => {
+                self.allowed_hosts.extend(url.host());
+                self.public_url = Some(url);
+            }
+            None => self.config_errors.push(format!(
+                "{:?} is no URL of an endpoint: write `https://notes.example/mcp`, without query and fragment",
+                url.as_ref()
+            )),
+        }
         self
     }
 

@@ -145,7 +145,12 @@ impl IncomingPost<'_> {
                 self.caller.kept = keeper.clone().map(|keeper| KeptRequest::new(keeper, None));
                 let incoming = self.received_request(request, meta, revision, &writer, Some(&session));
                 let pending = session.connection.handle_request(incoming);
+                let needed = match &pending {
+                    Some(_) => self.needed_scopes(request, meta),
+                    None => Vec::new(),
+                };
                 let mut resumable = Resumable::new(self.state.clone(), session);
+                resumable.set_needed_scopes(needed);
                 if self.state.is_shared() {
                     let tracked = TrackedRequest::new(request.id.clone().into_owned());
                     resumable.set_requests(vec![tracked], changes.into_iter().collect(), keeper);
@@ -164,6 +169,16 @@ impl IncomingPost<'_> {
             PostDecision::Batch { .. } | PostDecision::DeliverResponse | PostDecision::Accept => {
                 Dispatched::Response(empty(StatusCode::BAD_REQUEST))
             }
+        }
+    }
+
+    /// The scopes of the item that a request names.
+    fn needed_scopes(&self, request: &Request<'_>, meta: &RequestMeta<'_>) -> Vec<String> {
+        let (state, principal) = (self.state, self.caller.principal.as_ref());
+        let shared = &state.server.shared;
+        match shared.has_scoped_items() {
+            true => shared.needed_scopes(&state.config, principal, &request.method, meta),
+            false => Vec::new(),
         }
     }
 
@@ -339,7 +354,7 @@ impl IncomingPost<'_> {
         let max_bytes = self.state.config.limits.max_message_bytes.saturating_mul(2);
         let writer = ResponseWriter::batch_into(writer, max_bytes);
         let (mut handlers, mut tracked, mut changes) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut wants_response, mut forwarded) = (false, Vec::new());
+        let (mut wants_response, mut forwarded, mut needed_scopes) = (false, Vec::new(), Vec::new());
         for message in messages {
             let Ok(Message::Request(request)) = &message else {
                 wants_response |= message.is_err();
@@ -367,6 +382,7 @@ impl IncomingPost<'_> {
             // The response does not tell, since the whole batch has one.
             changes.extend(change.filter(|change| pending.is_some() || change.was_made(connection)));
             if let Some(pending) = pending {
+                needed_scopes.extend(self.needed_scopes(request, &meta));
                 let id = request.id.clone().into_owned();
                 tracked.push(TrackedRequest::in_batch(id, pending.cancellation.clone(), writer.clone()));
                 handlers.push(cancellable(pending));
@@ -392,6 +408,7 @@ impl IncomingPost<'_> {
         let handler = (!handlers.is_empty()).then(|| join_all(handlers));
         let resumable = session.map(|session| {
             let mut resumable = Resumable::new(self.state.clone(), session);
+            resumable.set_needed_scopes(needed_scopes);
             match self.state.is_shared() {
                 true => resumable.set_requests(tracked, changes, None),
                 // Without other replicas the writers in it would hold the response back.

@@ -9,6 +9,7 @@ use http::{HeaderValue, Response, StatusCode};
 use tsugite_core::revision::Revision;
 use tsugite_core::session::http::status_for_code;
 
+use super::authorization::HostName;
 use super::exchange::{Exchange, Outcome};
 use super::forwarding::{self, ChangeError, ForwardedMessage};
 use super::http_state::HttpState;
@@ -19,6 +20,7 @@ use super::response_body::HttpBody;
 use super::responses::{StatusError, empty, json, sse, status_error, store_unavailable};
 use super::sessions::{HttpSession, SessionGuard, SessionId};
 use super::sse_body::PostSseBody;
+use super::stream_scopes::{scope_challenge, store_scopes};
 use crate::replica::ReplicaMessage;
 use crate::server::connection::ServerConnection;
 use crate::server::limits::{CallerKey, LimitError, LimitPermit, Resource};
@@ -49,7 +51,7 @@ pub(super) enum ResponseMode {
 
 impl Dispatched {
     /// The response: at once, if the handler has completed and no store must be asked.
-    pub(super) fn respond(self, state: &Arc<HttpState>) -> MaybeReady<Response<HttpBody>> {
+    pub(super) fn respond(self, state: &Arc<HttpState>, host: HostName) -> MaybeReady<Response<HttpBody>> {
         let (mut exchange, mode) = match self {
             Dispatched::Response(response) => return MaybeReady::Ready(response),
             Dispatched::Later(response) => return MaybeReady::Pending(response),
@@ -59,11 +61,11 @@ impl Dispatched {
             exchange.changes_session() || state.is_shared() && matches!(mode, ResponseMode::NewSession(_));
         match exchange.try_outcome() {
             Some(outcome) if !stores_session => {
-                MaybeReady::Ready(build_response(state, exchange, mode, outcome))
+                MaybeReady::Ready(build_response(state, exchange, mode, outcome, host))
             }
             outcome => {
                 let state = state.clone();
-                MaybeReady::pending(wait_for_response(state, exchange, mode, outcome))
+                MaybeReady::pending(wait_for_response(state, exchange, mode, outcome, host))
             }
         }
     }
@@ -104,6 +106,7 @@ async fn wait_for_response(
     mut exchange: Exchange,
     mode: ResponseMode,
     outcome: Option<Outcome>,
+    host: HostName,
 ) -> Response<HttpBody> {
     let mut outcome = match outcome {
         Some(outcome) => outcome,
@@ -112,6 +115,11 @@ async fn wait_for_response(
                 && let Err(RegisterError::SessionEnded) = exchange.register(revision).await
             {
                 return status_error(StatusCode::NOT_FOUND, "Session not found: it has ended");
+            }
+            if let Some((session, stream, scopes)) = exchange.scopes_to_store()
+                && let Err(error) = store_scopes(&state, session, stream, scopes).await
+            {
+                return store_unavailable(&*error);
             }
             poll_fn(|cx| exchange.poll_outcome(cx)).await
         }
@@ -141,7 +149,7 @@ async fn wait_for_response(
                 Err(error) => store_unavailable(&*error),
             }
         }
-        (_, mode, outcome) => build_response(&state, exchange, mode, outcome),
+        (_, mode, outcome) => build_response(&state, exchange, mode, outcome, host),
     }
 }
 
@@ -151,8 +159,12 @@ fn build_response(
     mut exchange: Exchange,
     mode: ResponseMode,
     outcome: Outcome,
+    host: HostName,
 ) -> Response<HttpBody> {
     match outcome {
+        Outcome::Json(WrittenResponse { insufficient_scope: Some(scopes), .. }) => {
+            scope_challenge(state, matches!(mode, ResponseMode::Stateless), *scopes, host)
+        }
         Outcome::Json(response) => match mode {
             ResponseMode::NewSession(connection) if response.error_code.is_none() && state.http.sessions => {
                 open_session(state, connection, response.body)

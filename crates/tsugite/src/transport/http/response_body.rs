@@ -8,9 +8,11 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use super::connections::RequestGuard;
-use super::sse_body::SseBody;
+use super::sse_body::{EndedSseBody, ExpiringSseBody, SseBody};
+use crate::server::token_expiry::TokenWatch;
 
-/// The body of a response: bytes, or an event stream.
+/// The body of a response: bytes, or an event stream. Bodies of [other services](super::Http::route_service) are made from
+/// bytes or text.
 pub struct HttpBody(BodyKind);
 
 enum BodyKind {
@@ -36,6 +38,14 @@ impl HttpBody {
         Self(BodyKind::Sse(Box::new(events), None))
     }
 
+    /// Ends an event stream when the token of its caller has expired.
+    pub(super) fn end_with_token(&mut self, watch: TokenWatch) {
+        if let BodyKind::Sse(events, _) = &mut self.0 {
+            let inner = std::mem::replace(events, Box::new(EndedSseBody));
+            *events = Box::new(ExpiringSseBody::new(inner, watch));
+        }
+    }
+
     /// Keeps the connection marked as busy until an event stream ends, or on HTTP/2 until a body was taken. Other bodies are
     /// complete already.
     pub(super) fn attach_guard(&mut self, guard: RequestGuard) {
@@ -46,6 +56,12 @@ impl HttpBody {
             }
             BodyKind::Full(_) | BodyKind::Guarded { .. } => {}
         }
+    }
+}
+
+impl<T: Into<Bytes>> From<T> for HttpBody {
+    fn from(bytes: T) -> Self {
+        Self::full(bytes)
     }
 }
 

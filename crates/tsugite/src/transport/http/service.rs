@@ -14,7 +14,7 @@ use http_body::Body;
 use tower_service::Service;
 use tsugite_core::session::http::decide_http_sse;
 
-use super::authentication::authenticate;
+use super::authorization::{Authorization, Authorized, HostName, RequestTarget, add_nonce};
 use super::connections::RequestGuard;
 use super::http_settings::{Http, PageRequest};
 use super::http_sse_endpoints::HttpSseSession;
@@ -23,9 +23,11 @@ use super::maybe_ready::MaybeReady;
 use super::named_session::NamedSession;
 use super::request_body::read_body;
 use super::request_head::RequestHead;
+use super::resource_metadata::ResourceMetadataService;
 use super::response_body::HttpBody;
 use super::responses::{html, http_error, json, method_not_allowed, session_unavailable, status_error};
 use super::shared_session::MessageSubject;
+use super::side_services::SideServices;
 use super::{access, get, http_sse_endpoints, post};
 use crate::server::Headers;
 use crate::server::principal::Caller;
@@ -42,6 +44,13 @@ impl HttpService {
     /// Ends the streams that only carry notifications. Requests in progress continue.
     pub fn close(&self) {
         self.0.close();
+    }
+
+    /// The document by which clients find the authorization server, to be mounted beside this service. `None` if the
+    /// verifier of [`Server::authorize`](crate::Server::authorize) names no authorization server.
+    pub fn resource_metadata(&self) -> Option<ResourceMetadataService> {
+        let authorization = self.0.authorization.clone()?;
+        (!authorization.metadata_paths().is_empty()).then_some(ResourceMetadataService(authorization))
     }
 
     /// Waits for the requests that continue although their client has disconnected, as they may up to 2025-11-25.
@@ -159,20 +168,29 @@ where
     if route == Route::Health {
         return MaybeReady::Ready(health(state, &head));
     }
+    if let (Route::Metadata, Some(authorization)) = (route, &state.authorization) {
+        return MaybeReady::Ready(metadata(state, authorization, &head));
+    }
+    if let Route::Service(service) = route {
+        return side_service(state, service, head, body, cx);
+    }
     let origin = match head.check_access(&state.http, state.local_ip.get().copied()) {
         Ok(origin) => origin.filter(|_| state.http.cors).cloned(),
         Err(error) => return MaybeReady::Ready(error.into()),
     };
-    let response = match &state.http.verifier {
-        Some(verifier) if route.needs_token(&head.method) => {
-            let (verified, state) = (authenticate(verifier, &head.headers, cx), state.clone());
-            verified.then(cx, move |principal, cx| match principal {
-                Ok(principal) => {
-                    let mut head = head;
-                    head.principal = Some(principal);
-                    dispatch(&state, route, head, body, cx)
-                }
-                Err(response) => MaybeReady::Ready(response),
+    let response = match &state.authorization {
+        Some(authorization) if route.needs_token(&head.method) => {
+            let state = state.clone();
+            let target = RequestTarget {
+                method: &head.method,
+                headers: &head.headers,
+                host: HostName::of(head.authority()),
+                path: Some(head.path()).filter(|_| route != Route::Endpoint),
+            };
+            let authorized = authorization.check(&target, cx);
+            authorized.then(cx, move |authorized, cx| match authorized {
+                Ok(authorized) => dispatch_authorized(&state, route, head, authorized, body, cx),
+                Err(error) => MaybeReady::Ready((*error).into()),
             })
         }
         Some(_) | None => dispatch(state, route, head, body, cx),
@@ -181,6 +199,30 @@ where
         None => response,
         Some(origin) => response.map(move |mut response| {
             access::add_cors_headers(origin, &mut response);
+            response
+        }),
+    }
+}
+
+/// Calls the function of a route and method for the owner of a token.
+fn dispatch_authorized<B>(
+    state: &Arc<HttpState>,
+    route: Route,
+    mut head: RequestHead,
+    authorized: Authorized,
+    body: B,
+    cx: &mut Context<'_>,
+) -> MaybeReady<Response<HttpBody>>
+where
+    B: Body + Unpin + Send + 'static,
+    B::Data: Send,
+{
+    head.principal = Some(authorized.principal);
+    let response = dispatch(state, route, head, body, cx);
+    match authorized.nonce {
+        None => response,
+        Some(nonce) => response.map(move |mut response| {
+            add_nonce(&nonce, response.headers_mut());
             response
         }),
     }
@@ -198,6 +240,7 @@ where
     B: Body + Unpin + Send + 'static,
     B::Data: Send,
 {
+    state.server.shared.token_expiries.note(head.principal.as_ref());
     if let Some(replica) = state.replica.as_ref().filter(|replica| !replica.is_receiving()) {
         let (waited, state) = (replica.clone().wait_until_receiving(), state.clone());
         return MaybeReady::pending(waited).then(cx, move |(), cx| dispatch(&state, route, head, body, cx));
@@ -208,7 +251,11 @@ where
         (Route::Endpoint, &Method::DELETE) => return endpoint_delete(state, head),
         (Route::HttpSseMessages, &Method::POST) => return http_sse_post(state, &head, body, cx),
         (Route::HttpSseStream, &Method::GET) => {
-            return MaybeReady::pending(http_sse_endpoints::open_stream(state.clone(), head));
+            let state = state.clone();
+            return MaybeReady::pending(async move {
+                let response = http_sse_endpoints::open_stream(&state, &head).await;
+                end_with_token(&state, &head, response)
+            });
         }
         (Route::Endpoint | Route::HttpSseStream | Route::HttpSseMessages, &Method::OPTIONS)
             if state.http.cors =>
@@ -220,7 +267,7 @@ where
         (Route::HttpSseStream, _) => method_not_allowed("GET"),
         (Route::HttpSseMessages, _) => method_not_allowed("POST"),
         (Route::Page, _) => method_not_allowed("GET, HEAD"),
-        (Route::Health | Route::NotFound, _) => not_found(),
+        (Route::Health | Route::Metadata | Route::Service(_) | Route::NotFound, _) => not_found(),
     };
     MaybeReady::Ready(response)
 }
@@ -251,7 +298,7 @@ where
                     return MaybeReady::Ready(session_unavailable());
                 }
                 let dispatched = post::dispatch(&state, &head, found, &body);
-                dispatched.respond(&state)
+                dispatched.respond(&state, HostName::of(head.authority()))
             })
         }
     })
@@ -269,9 +316,24 @@ fn endpoint_get(state: &Arc<HttpState>, head: RequestHead) -> MaybeReady<Respons
     MaybeReady::pending(async move {
         match find_session(&state, &head).wait().await {
             NamedSession::Unavailable => session_unavailable(),
-            session => get::get(&state, &head, session).await,
+            session => {
+                let response = get::get(&state, &head, session).await;
+                end_with_token(&state, &head, response)
+            }
         }
     })
+}
+
+/// Ends a stream when the token that opened it expires, unless its caller sends a newer one.
+fn end_with_token(
+    state: &HttpState,
+    head: &RequestHead,
+    mut response: Response<HttpBody>,
+) -> Response<HttpBody> {
+    if let Some(watch) = state.server.shared.watch_token(head.principal.as_ref()) {
+        response.body_mut().end_with_token(watch);
+    }
+    response
 }
 
 /// DELETE: head, session, then decide and end the session.
@@ -322,6 +384,39 @@ where
     })
 }
 
+/// The Protected Resource Metadata: head, host, then the document. Pages of every origin may read it.
+fn metadata(state: &HttpState, authorization: &Authorization, head: &RequestHead) -> Response<HttpBody> {
+    match head.check_host(&state.http, state.local_ip.get().copied()) {
+        Ok(()) => authorization.serve_metadata(&head.method, HostName::of(head.authority())),
+        Err(error) => error.into(),
+    }
+}
+
+/// Another service: head, host, body, then its own response. It decides which origins may use it.
+fn side_service<B>(
+    state: &Arc<HttpState>,
+    service: usize,
+    head: RequestHead,
+    body: B,
+    cx: &mut Context<'_>,
+) -> MaybeReady<Response<HttpBody>>
+where
+    B: Body + Unpin + Send + 'static,
+    B::Data: Send,
+{
+    if let Err(error) = head.check_host(&state.http, state.local_ip.get().copied()) {
+        return MaybeReady::Ready(error.into());
+    }
+    let state = state.clone();
+    read_body(body, &state, &head, cx).then(cx, move |body, _| match body {
+        Err(error) => MaybeReady::Ready(error.into()),
+        Ok(body) => match SideServices::of(&state.http).call(service, head.into_request(body.into())) {
+            Some(response) => MaybeReady::Pending(response),
+            None => MaybeReady::Ready(not_found()),
+        },
+    })
+}
+
 /// The health endpoint. It reveals nothing, so any host may be named.
 fn health(state: &HttpState, head: &RequestHead) -> Response<HttpBody> {
     match (head.check_origin(&state.http), &head.method) {
@@ -363,6 +458,10 @@ enum Route {
     HttpSseStream,
     HttpSseMessages,
     Page,
+    /// The Protected Resource Metadata.
+    Metadata,
+    /// A service beside the endpoint, by its number.
+    Service(usize),
     NotFound,
 }
 
@@ -372,8 +471,16 @@ impl Route {
     fn needs_token(self, method: &Method) -> bool {
         match self {
             Route::Endpoint | Route::HttpSseStream | Route::HttpSseMessages => *method != Method::OPTIONS,
-            Route::Health | Route::Page | Route::NotFound => false,
+            Route::Health | Route::Page | Route::Metadata | Route::Service(_) | Route::NotFound => false,
         }
+    }
+
+    /// The route of a path that is not one of the server itself.
+    fn find_beside(state: &HttpState, path: &str) -> Self {
+        if state.authorization.as_ref().is_some_and(|known| known.is_metadata_path(path)) {
+            return Route::Metadata;
+        }
+        SideServices::of(&state.http).find(path).map_or(Route::NotFound, Route::Service)
     }
 
     fn find(state: &HttpState, path: &str, mode: RoutingMode) -> Self {
@@ -396,7 +503,7 @@ impl Route {
             RoutingMode::Listener(_) if state.http.health_path.as_deref() == Some(path) => Route::Health,
             RoutingMode::Listener(_) => match &state.http.page {
                 Some(page) if page.path == path => Route::Page,
-                Some(_) | None => Route::NotFound,
+                Some(_) | None => Self::find_beside(state, path),
             },
         }
     }
