@@ -26,7 +26,7 @@ impl Attempt<'_> {
         login_id: Option<String>,
     ) -> Result<StoredToken> {
         let metadata = &discovered.metadata;
-        metadata.check_pkce(self.settings.assume_pkce)?;
+        metadata.check_pkce(self.settings.require_pkce_metadata)?;
         metadata.token_endpoint()?;
         let (listener, client) = self.identify(metadata, &scopes).await?;
         let redirect_uri = listener.redirect_uri.clone();
