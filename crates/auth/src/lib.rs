@@ -18,7 +18,7 @@
 //! Tokens are in no log, no error and no `Debug` output; [`FileStore`] keeps them for the next process.
 
 // - `login`, `settings`: the settings. `authorizer`: the calls of the client. `server_login`: the state of one server, and
-//   what happens on a challenge. `attempt`: one attempt to get a token.
+//   what happens on a challenge. `attempt`: one attempt to get a token. `logout`: its end.
 // - `discovery`, `registration`, `flow`, `grants`, `token_endpoint`, `scopes`: the steps of an attempt.
 // - `net`: URLs, the guard, and requests. `jose`, `dpop`: signatures. `store`, `secret`: what is kept.
 
@@ -40,6 +40,8 @@ mod grants;
 mod jose;
 #[cfg(feature = "client")]
 mod login;
+#[cfg(feature = "client")]
+mod logout;
 #[cfg(feature = "client")]
 mod net;
 #[cfg(feature = "client")]
@@ -67,6 +69,8 @@ pub use grants::{Assertion, EnterpriseIdp};
 pub use jose::{Algorithm, Jwk, SigningKey, VerifyError};
 #[cfg(feature = "client")]
 pub use login::Login;
+#[cfg(feature = "client")]
+pub use logout::Logout;
 #[cfg(feature = "client")]
 pub use net::AddressClass;
 #[cfg(feature = "client")]

@@ -170,18 +170,6 @@ impl Login {
     pub async fn log_in(&self, server: &str) -> Result<()> {
         self.server(server).log_in().await
     }
-
-    /// Logs out of a server: forgets its token. Returns false if there was none.
-    pub async fn logout(&self, server: &str) -> Result<bool> {
-        let mut store = self.settings.store.lock().await?;
-        let mut vault = store.read().await?;
-        let removed = vault.remove_token(server);
-        if removed {
-            store.write(&vault).await?;
-        }
-        self.server(server).forget();
-        Ok(removed)
-    }
 }
 
 impl fmt::Debug for Login {
