@@ -31,9 +31,7 @@ impl Attempt<'_> {
         }
         match endpoint.revoke(&token.access_token, "access_token").await {
             // A server that checks access tokens by their signature cannot revoke them.
-            Err(TokenError::Refused { code, .. }) if token.refresh_token.is_some() && code == UNSUPPORTED => {
-                Ok(true)
-            }
+            Err(TokenError::Refused { code, .. }) if code == UNSUPPORTED => Ok(token.refresh_token.is_some()),
             outcome => Ok(outcome.map(|()| true)?),
         }
     }

@@ -3,7 +3,9 @@
 //! The servers are in `crates/testkit/peers`: `protected.mjs` is a server of the TypeScript SDK behind `oidc-provider`,
 //! `protected.py` a server of FastMCP with its OAuth provider. `tsugite` runs on a terminal of `script`, as a user would
 //! call it for the first time, and opens a program that takes the place of the user's browser. Chromium then opens the
-//! address, logs in and consents.
+//! address, logs in and consents. `cases` tries what the binary has no options for.
+
+mod cases;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -29,6 +31,11 @@ pub(crate) fn run(count: &mut Count) -> Result<(), String> {
     let program = binary::tsugite(&folder)?;
     let mut browser = Browser::start(&folder, "unused.example")?;
     let mut failures = Vec::new();
+    let client = binary::build("peer-logins", &folder)?;
+    for peer in [Peer::OidcProvider, Peer::Authlib] {
+        println!("-- {} with peer-logins", peer.name());
+        failures.extend(cases::run(peer, &client, &packages, &mut browser, count)?);
+    }
     for peer in [Peer::OidcProvider, Peer::FastMcp] {
         println!("-- {}", peer.name());
         let home = folder.join(peer.name());
@@ -69,6 +76,8 @@ type Check = fn(&LoginRun, &mut Browser) -> Result<(), String>;
 enum Peer {
     OidcProvider,
     FastMcp,
+    /// A server of FastMCP whose authorization server is built on authlib.
+    Authlib,
 }
 
 impl Peer {
@@ -76,14 +85,18 @@ impl Peer {
         match self {
             Self::OidcProvider => "oidc-provider",
             Self::FastMcp => "fastmcp",
+            Self::Authlib => "authlib",
         }
     }
 
     fn server(self, packages: &PeerPackages) -> Command {
-        match self {
+        let mut command = match self {
             Self::OidcProvider => packages.typescript("protected.mjs"),
             Self::FastMcp => packages.python("protected.py"),
-        }
+            Self::Authlib => packages.python("protected_authlib.py"),
+        };
+        command.arg(keys());
+        command
     }
 
     /// Logs in and consents on the open page.
@@ -96,8 +109,8 @@ impl Peer {
                 // The consent page.
                 browser.follow("document.querySelector('form [type=submit]').click()")
             }
-            // It accepts every user without a page.
-            Self::FastMcp => Ok(()),
+            // They have no page: FastMCP accepts every user, the other one has clients only.
+            Self::FastMcp | Self::Authlib => Ok(()),
         }
     }
 }
@@ -195,7 +208,9 @@ impl LoginRun {
 
     fn logout(&self, _: &mut Browser) -> Result<(), String> {
         let (code, said) = self.call(&["logout", &self.url], "logout.txt")?;
-        if code != Some(0) {
+        // FastMCP has no revocation endpoint.
+        let is_revoked = said.contains("the token was revoked");
+        if code != Some(0) || is_revoked != (self.peer == Peer::OidcProvider) {
             return Err(format!("the logout ended with {code:?}: {said}"));
         }
         match self.call(&["call", &self.url, "whoami"], "refused.txt")? {
@@ -230,6 +245,11 @@ impl LoginRun {
         fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).map_err(wrong)?;
         Ok(program)
     }
+}
+
+/// The folder of the private keys of clients.
+fn keys() -> PathBuf {
+    process::root().join("crates/auth/tests/data")
 }
 
 fn parse_ready(line: &str) -> Option<u16> {
