@@ -62,7 +62,7 @@ mod token_endpoint;
 #[cfg(feature = "client")]
 pub use error::{AuthError, AuthErrorKind, Result};
 #[cfg(feature = "client")]
-pub use flow::{Browser, LoginPage, Prompt, UserAgent, UserAgentFuture};
+pub use flow::{Browser, ClientQuestion, LoginPage, Prompt, UserAgent, UserAgentFuture};
 #[cfg(feature = "client")]
 pub use grants::{Assertion, EnterpriseIdp};
 #[cfg(feature = "client")]
