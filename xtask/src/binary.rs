@@ -17,6 +17,11 @@ pub(crate) fn tsugite(folder: &Path) -> Result<PathBuf, String> {
     build_binary(&["--package", "tsugite-cli", "--bin", "tsugite"], "tsugite", folder)
 }
 
+/// Builds the example that logs in.
+pub(crate) fn login_example(folder: &Path) -> Result<PathBuf, String> {
+    build_binary(&["--package", "tsugite-auth", "--example", "login"], "login", folder)
+}
+
 /// Builds the benchmark server in release mode.
 pub(crate) fn bench_server(folder: &Path) -> Result<PathBuf, String> {
     let features = ["--no-default-features", "--features", "macros,http"];

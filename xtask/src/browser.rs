@@ -84,6 +84,11 @@ impl Browser {
         self.wait_until_loaded()
     }
 
+    /// Forgets who has logged in.
+    pub(crate) fn clear_cookies(&mut self) -> Result<(), String> {
+        self.call("Network.clearBrowserCookies", json!({})).map(drop)
+    }
+
     /// Evaluates an expression that opens another page, such as a click, and waits until that is loaded.
     pub(crate) fn follow(&mut self, expression: &str) -> Result<(), String> {
         self.events.clear();

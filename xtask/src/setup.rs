@@ -15,6 +15,7 @@ pub(crate) fn check() -> Result<(), String> {
     npm()?;
     python()?;
     browser()?;
+    keychain()?;
     redis()?;
     nginx()
 }
@@ -81,6 +82,17 @@ pub(crate) fn browser() -> Result<(), String> {
         "no Chromium: `{CHROMIUM} --version` does not run, and the start page is tested in it\n  \
          try: install it (Debian: `apt-get install chromium` as root)"
     ))
+}
+
+/// Checks for the keychain of GNOME: the store of credentials is tested with it.
+fn keychain() -> Result<(), String> {
+    let present = || is_available("gnome-keyring-daemon") && is_available("dbus-run-session");
+    if ensure_installed("keychain", present, &["dbus", "gnome-keyring"]) {
+        return Ok(());
+    }
+    Err("no keychain, which the store of credentials is tested with\n  \
+         try: install dbus and gnome-keyring (Debian: `apt-get install dbus gnome-keyring` as root)"
+        .to_owned())
 }
 
 /// Checks for Redis: the tests of its store start servers of their own.

@@ -21,7 +21,7 @@
 //! Tokens are in no log, no error and no `Debug` output; [`FileStore`] keeps them for the next process.
 
 // - `login`, `settings`: the settings. `authorizer`: the calls of the client. `server_login`: the state of one server, and
-//   what happens on a challenge. `attempt`: one attempt to get a token.
+//   what happens on a challenge. `attempt`: one attempt to get a token. `logout`: its end.
 // - `discovery`, `registration`, `flow`, `grants`, `token_endpoint`, `scopes`: the steps of an attempt.
 // - `resource`: the verifiers of a server.
 // - `net`: URLs, the guard, and requests. `jose`, `dpop`: signatures. `store`, `secret`: what is kept.
@@ -45,6 +45,8 @@ mod jose;
 #[cfg(feature = "client")]
 mod login;
 #[cfg(feature = "client")]
+mod logout;
+#[cfg(feature = "client")]
 mod net;
 #[cfg(feature = "client")]
 mod registration;
@@ -66,13 +68,15 @@ mod token_endpoint;
 #[cfg(feature = "client")]
 pub use error::{AuthError, AuthErrorKind, Result};
 #[cfg(feature = "client")]
-pub use flow::{Browser, LoginPage, Prompt, UserAgent, UserAgentFuture};
+pub use flow::{Browser, ClientQuestion, LoginPage, Prompt, UserAgent, UserAgentFuture};
 #[cfg(feature = "client")]
 pub use grants::{Assertion, EnterpriseIdp};
 #[cfg(feature = "client")]
 pub use jose::{Algorithm, Jwk, SigningKey, VerifyError};
 #[cfg(feature = "client")]
 pub use login::Login;
+#[cfg(feature = "client")]
+pub use logout::Logout;
 #[cfg(feature = "client")]
 pub use net::AddressClass;
 #[cfg(feature = "client")]

@@ -73,7 +73,7 @@ impl Login {
             scopes: None,
             offline_access: true,
             dpop: false,
-            assume_pkce: false,
+            require_pkce_metadata: false,
             allow_private: false,
             ask_user: true,
             login_timeout: Duration::from_secs(300),
@@ -129,10 +129,12 @@ impl Login {
         self.change(|settings| settings.dpop = true)
     }
 
-    /// Logs in also where the metadata of the authorization server says nothing about PKCE. The specification demands to
-    /// refuse that; some servers support PKCE and do not say so.
-    pub fn assume_pkce(self) -> Self {
-        self.change(|settings| settings.assume_pkce = true)
+    /// Refuses an authorization server whose metadata does not list the methods of PKCE
+    /// (`code_challenge_methods_supported`), as the specification demands since 2025-11-25. Without this setting such a login
+    /// goes on, with PKCE: large providers support it and do not say so. Metadata that lists other methods than S256 only is
+    /// refused in any case.
+    pub fn require_pkce_metadata(self) -> Self {
+        self.change(|settings| settings.require_pkce_metadata = true)
     }
 
     /// Allows URLs that a server names to be on private addresses and on this machine, wherever the server is. Link-local
@@ -167,18 +169,6 @@ impl Login {
     /// reached or its authorization server refuses.
     pub async fn log_in(&self, server: &str) -> Result<()> {
         self.server(server).log_in().await
-    }
-
-    /// Logs out of a server: forgets its token. Returns false if there was none.
-    pub async fn logout(&self, server: &str) -> Result<bool> {
-        let mut store = self.settings.store.lock().await?;
-        let mut vault = store.read().await?;
-        let removed = vault.remove_token(server);
-        if removed {
-            store.write(&vault).await?;
-        }
-        self.server(server).forget();
-        Ok(removed)
     }
 }
 

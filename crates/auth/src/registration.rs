@@ -113,12 +113,7 @@ pub(crate) async fn register(
     scopes: &[String],
 ) -> Result<Registration> {
     let failed = |reason: String| AuthError::new(AuthErrorKind::Registration, reason);
-    let endpoint = metadata.registration_endpoint.as_deref().ok_or_else(|| {
-        failed(format!(
-            "the authorization server {:?} registers no clients; register one there and set its client id",
-            shown(&metadata.issuer)
-        ))
-    })?;
+    let endpoint = metadata.registration_endpoint.as_deref().ok_or_else(|| no_registration(metadata))?;
     let supported = metadata.token_endpoint_auth_methods_supported.as_deref();
     let method = ["none", "client_secret_basic", "client_secret_post"]
         .into_iter()
@@ -162,6 +157,17 @@ pub(crate) async fn register(
         scopes: scopes.to_vec(),
         expires_at: registered.client_secret_expires_at.filter(|at| *at > 0),
     })
+}
+
+/// The error of a login at a server that registers no clients.
+pub(crate) fn no_registration(metadata: &ServerMetadata) -> AuthError {
+    let issuer = shown(&metadata.issuer);
+    AuthError::new(
+        AuthErrorKind::Registration,
+        format!(
+            "the authorization server {issuer:?} registers no clients; register one there and set its client id"
+        ),
+    )
 }
 
 fn refusal(url: &Url, status: u16, body: &[u8]) -> String {

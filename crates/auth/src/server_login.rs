@@ -18,7 +18,7 @@ use crate::jose::SigningKey;
 use crate::net::{GuardedHttp, Trust, Url};
 use crate::scopes;
 use crate::settings::Settings;
-use crate::store::StoredToken;
+use crate::store::{StoredToken, Vault};
 use crate::token_endpoint::Nonce;
 
 /// The login at one server.
@@ -108,6 +108,13 @@ impl ServerLogin {
     /// Forgets the token, but not the store.
     pub(crate) fn forget(&self) {
         *lock(&self.token) = None;
+    }
+
+    /// Revokes a token that is in no store any more. Returns false if the authorization server revokes none.
+    pub(crate) async fn revoke(&self, token: &StoredToken, vault: &Vault) -> Result<bool> {
+        // The address of the server decides which addresses of its authorization server are trusted.
+        let challenge = self.ask_for_challenge().await;
+        self.attempt(challenge.as_ref())?.revoke(token, vault).await
     }
 
     /// The headers of a request.

@@ -21,7 +21,7 @@ pub(crate) struct Settings {
     pub(crate) scopes: Option<Vec<String>>,
     pub(crate) offline_access: bool,
     pub(crate) dpop: bool,
-    pub(crate) assume_pkce: bool,
+    pub(crate) require_pkce_metadata: bool,
     pub(crate) allow_private: bool,
     pub(crate) ask_user: bool,
     pub(crate) login_timeout: Duration,

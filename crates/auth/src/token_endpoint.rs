@@ -111,7 +111,7 @@ impl Nonce {
     }
 }
 
-/// A token endpoint.
+/// A token endpoint, or the revocation endpoint beside it.
 pub(crate) struct TokenEndpoint<'a> {
     pub(crate) http: &'a GuardedHttp,
     pub(crate) url: Url,
@@ -172,7 +172,7 @@ impl TokenEndpoint<'_> {
         };
         self.nonce.set(response.header("dpop-nonce"));
         if let Some(code) = self.error_code(&response) {
-            return Err(self.refused(code, &response));
+            return Err(self.refused("issued no token", code, &response));
         }
         let token: TokenResponse = serde_json::from_slice(&response.body)
             .map_err(|_| AuthError::token(format!("the response of {} is malformed", self.shown_url())))?;
@@ -182,7 +182,7 @@ impl TokenEndpoint<'_> {
         Ok(token)
     }
 
-    async fn send(&self, grant: &[(&str, &str)]) -> Result<FetchResponse> {
+    pub(crate) async fn send(&self, grant: &[(&str, &str)]) -> Result<FetchResponse> {
         let authentication = self.client.authenticate(self.issuer)?;
         let own = authentication.params.iter().map(|(name, value)| (*name, value.as_str()));
         let params: Vec<_> = grant.iter().copied().chain(own).collect();
@@ -197,7 +197,7 @@ impl TokenEndpoint<'_> {
     }
 
     /// The code of an error response. A status other than 200 is an error, whatever the body says.
-    fn error_code(&self, response: &FetchResponse) -> Option<String> {
+    pub(crate) fn error_code(&self, response: &FetchResponse) -> Option<String> {
         #[derive(Deserialize)]
         struct ErrorBody {
             error: Option<String>,
@@ -209,7 +209,7 @@ impl TokenEndpoint<'_> {
         Some(body.and_then(|body| body.error).unwrap_or_default())
     }
 
-    fn refused(&self, code: String, response: &FetchResponse) -> TokenError {
+    pub(crate) fn refused(&self, refusal: &str, code: String, response: &FetchResponse) -> TokenError {
         #[derive(Default, Deserialize)]
         struct ErrorBody {
             error_description: Option<String>,
@@ -222,7 +222,7 @@ impl TokenEndpoint<'_> {
         if let Some(description) = body.error_description {
             reason.push_str(&format!(" ({})", shown(&description)));
         }
-        let error = AuthError::token(format!("{} issued no token: {reason}", self.shown_url()));
+        let error = AuthError::token(format!("{} {refusal}: {reason}", self.shown_url()));
         TokenError::Refused { code, error }
     }
 

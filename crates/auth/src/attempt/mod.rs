@@ -1,6 +1,8 @@
-//! One attempt to get a token: refresh it, ask for one without a person, or let a person log in (`log_in`).
+//! One attempt to get a token: refresh it, ask for one without a person, or let a person log in (`log_in`). Its end is
+//! `revoke`.
 
 mod log_in;
+mod revoke;
 
 use tsugite::client::Challenge;
 
@@ -337,6 +339,7 @@ impl<'a> Attempt<'a> {
             resource: resource.clone(),
             client_id: new.client.client_id.clone(),
             token_endpoint: metadata.token_endpoint.clone().unwrap_or_default(),
+            revocation_endpoint: metadata.revocation_endpoint.clone(),
             auth_method: new.client.auth.method().to_owned(),
             expires_at: response.expires_at(),
             granted_scopes: response.scope.as_deref().map(scopes::parse),

@@ -16,6 +16,7 @@ pub(crate) struct ServerMetadata {
     pub(crate) jwks_uri: Option<String>,
     pub(crate) introspection_endpoint: Option<String>,
     pub(crate) introspection_endpoint_auth_methods_supported: Option<Vec<String>>,
+    pub(crate) revocation_endpoint: Option<String>,
     pub(crate) scopes_supported: Option<Vec<String>>,
     pub(crate) code_challenge_methods_supported: Option<Vec<String>>,
     pub(crate) token_endpoint_auth_methods_supported: Option<Vec<String>>,
@@ -84,11 +85,11 @@ impl ServerMetadata {
         Ok(None)
     }
 
-    /// Fails if the server does not say that it supports PKCE with S256. `assumed` accepts one that says nothing.
-    pub(crate) fn check_pkce(&self, assumed: bool) -> Result<()> {
+    /// Fails if the server lists methods of PKCE without S256. With `must_list`, also if its metadata lists none.
+    pub(crate) fn check_pkce(&self, must_list: bool) -> Result<()> {
         let reason = match &self.code_challenge_methods_supported {
             Some(methods) if methods.iter().any(|method| method == "S256") => return Ok(()),
-            None if self.is_default || assumed => return Ok(()),
+            None if self.is_default || !must_list => return Ok(()),
             Some(_) => "does not support PKCE with S256",
             None => "does not say that it supports PKCE (`code_challenge_methods_supported`)",
         };
@@ -170,21 +171,24 @@ mod tests {
     }
 
     #[test]
-    fn pkce_must_be_supported() {
+    fn methods_of_pkce_without_s256_are_refused() {
         // ACL-041, C-09
-        let check = |methods: Option<&[&str]>, is_default, assumed| {
+        let check = |methods: Option<&[&str]>, is_default, must_list| {
             let methods = methods.map(|methods| methods.iter().map(|each| (*each).to_owned()).collect());
             let metadata = ServerMetadata {
                 code_challenge_methods_supported: methods,
                 is_default,
                 ..ServerMetadata::default()
             };
-            metadata.check_pkce(assumed).is_ok()
+            metadata.check_pkce(must_list).is_ok()
         };
-        assert!(check(Some(&["plain", "S256"]), false, false));
-        assert!(!check(Some(&["plain"]), false, true));
-        assert!(!check(Some(&[]), false, true));
-        assert!(!check(None, false, false));
-        assert!(check(None, false, true) && check(None, true, false));
+        for must_list in [false, true] {
+            assert!(check(Some(&["plain", "S256"]), false, must_list));
+            assert!(!check(Some(&["plain"]), false, must_list));
+            assert!(!check(Some(&[]), false, must_list));
+            // A server of 2025-03-26 without metadata.
+            assert!(check(None, true, must_list));
+        }
+        assert!(check(None, false, false) && !check(None, false, true));
     }
 }

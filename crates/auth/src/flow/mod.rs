@@ -8,7 +8,7 @@ mod listener;
 mod request;
 mod user_agent;
 
-pub use user_agent::{Browser, LoginPage, Prompt, UserAgent, UserAgentFuture};
+pub use user_agent::{Browser, ClientQuestion, LoginPage, Prompt, UserAgent, UserAgentFuture};
 
 pub(crate) use listener::{RedirectListener, RedirectTarget};
 pub(crate) use request::{AuthorizationParams, AuthorizationRequest};

@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use crate::error::{AuthError, Result};
+use crate::error::{AuthError, Result, shown};
 use crate::net::Url;
 
 /// The future that [`UserAgent::open`] returns.
@@ -27,11 +27,27 @@ pub struct LoginPage {
     pub issuer: String,
 }
 
+/// An authorization server that registers no clients by itself.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ClientQuestion {
+    /// The authorization server.
+    pub issuer: String,
+    /// The redirect URI that the client must be registered with; without a port, any port must be allowed.
+    pub redirect_uri: String,
+}
+
 /// Shows the login page to a person.
 pub trait UserAgent: Send + Sync + 'static {
     /// Shows the page. Returns the URL of the redirect if the agent receives it, for example because the user pastes it;
     /// `None` if the answer will arrive at the redirect URI, where this process listens meanwhile.
     fn open(&self, page: LoginPage) -> UserAgentFuture<'_>;
+
+    /// Asks for the id of a public client that a person has registered. It is stored when the login succeeds. `None`, the
+    /// default, fails the login with an error that says what to do.
+    fn client_id(&self, _: ClientQuestion) -> UserAgentFuture<'_> {
+        Box::pin(async { Ok(None) })
+    }
 }
 
 /// The browser of this machine. The URL is one argument of a program; no shell reads it.
@@ -74,7 +90,11 @@ impl UserAgent for Browser {
 
 /// A function that shows the URL, and returns the URL of the redirect if the user pastes it.
 #[derive(Clone)]
-pub struct Prompt(Arc<dyn Fn(LoginPage) -> UserAgentFuture<'static> + Send + Sync>);
+pub struct Prompt {
+    open: Arc<dyn Fn(LoginPage) -> UserAgentFuture<'static> + Send + Sync>,
+    /// Whether a person at the terminal can be asked for a client id.
+    is_terminal: bool,
+}
 
 impl Prompt {
     /// Uses a function. If its future returns `None`, or never, the answer may still arrive at the redirect URI.
@@ -83,25 +103,31 @@ impl Prompt {
         F: Fn(LoginPage) -> A + Send + Sync + 'static,
         A: Future<Output = Result<Option<String>>> + Send + 'static,
     {
-        Self(Arc::new(move |page| Box::pin(prompt(page))))
+        Self { open: Arc::new(move |page| Box::pin(prompt(page))), is_terminal: false }
     }
 
     /// Prints the URL to the standard error output and reads the pasted answer from the standard input.
     pub fn terminal() -> Self {
-        Self::new(|page| async move {
+        let prompt = Self::new(|page| async move {
             eprintln!("Log in to {} at this address:\n\n{}\n", page.server, page.url);
             eprintln!("If the browser is on another machine, it cannot open the last page.");
             eprintln!("Then copy the address of that page and paste it here:");
-            // A thread of its own: the process may end while it reads, if the answer arrives in another way.
-            let (sender, line) = tokio::sync::oneshot::channel();
-            std::thread::spawn(move || {
-                let mut line = String::new();
-                let read = std::io::stdin().read_line(&mut line);
-                let _ = sender.send(read.ok().map(|_| line));
-            });
-            Ok(line.await.ok().flatten().filter(|line| !line.trim().is_empty()))
-        })
+            Ok(read_line().await)
+        });
+        Self { is_terminal: true, ..prompt }
     }
+}
+
+/// Reads a line of the standard input; `None` if it is empty.
+async fn read_line() -> Option<String> {
+    // A thread of its own: the process may end while it reads, if the answer arrives in another way.
+    let (sender, line) = tokio::sync::oneshot::channel();
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = std::io::stdin().read_line(&mut line);
+        let _ = sender.send(read.ok().map(|_| line));
+    });
+    line.await.ok().flatten().filter(|line| !line.trim().is_empty())
 }
 
 impl fmt::Debug for Prompt {
@@ -112,6 +138,19 @@ impl fmt::Debug for Prompt {
 
 impl UserAgent for Prompt {
     fn open(&self, page: LoginPage) -> UserAgentFuture<'_> {
-        (self.0)(page)
+        (self.open)(page)
+    }
+
+    fn client_id(&self, question: ClientQuestion) -> UserAgentFuture<'_> {
+        Box::pin(async move {
+            if !self.is_terminal {
+                return Ok(None);
+            }
+            let issuer = shown(&question.issuer);
+            eprintln!("The authorization server {issuer:?} registers no clients by itself.");
+            eprintln!("Register one there with the redirect URI {}.", question.redirect_uri);
+            eprintln!("Then enter its client id:");
+            Ok(read_line().await)
+        })
     }
 }

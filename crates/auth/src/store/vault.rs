@@ -56,6 +56,9 @@ pub struct StoredToken {
     pub client_id: String,
     /// The token endpoint.
     pub token_endpoint: String,
+    /// The endpoint that revokes the token, if the authorization server has one.
+    #[serde(default)]
+    pub revocation_endpoint: Option<String>,
     /// The method of authentication at the token endpoint.
     pub auth_method: String,
     /// The access token.

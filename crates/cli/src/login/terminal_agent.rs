@@ -1,6 +1,6 @@
 //! [`TerminalAgent`]: shows the login page to the user of a terminal.
 
-use tsugite_auth::{Browser, LoginPage, Prompt, UserAgent, UserAgentFuture};
+use tsugite_auth::{Browser, ClientQuestion, LoginPage, Prompt, UserAgent, UserAgentFuture};
 
 use crate::console::{Console, sanitize};
 use crate::url_hints;
@@ -44,5 +44,9 @@ impl UserAgent for TerminalAgent {
                 }
             }
         })
+    }
+
+    fn client_id(&self, question: ClientQuestion) -> UserAgentFuture<'_> {
+        self.prompt.client_id(question)
     }
 }

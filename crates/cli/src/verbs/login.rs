@@ -1,12 +1,12 @@
 //! `tsugite login`: logs in to a server before any call, or as another user.
 
 use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 use tsugite::client::{Authorizer, Fetcher};
-use tsugite_auth::{FileStore, Store};
+use tsugite_auth::{FileStore, Logout as LogoutOutcome, Store};
 
 use super::expect_no_more;
-use crate::console::Console;
+use crate::console::{Console, sanitize};
 use crate::error::{CliError, Result};
 use crate::login::{LoginServer, login_error};
 use crate::options::CommonOptions;
@@ -25,7 +25,7 @@ pub(crate) struct Login {
     pub(super) common: CommonOptions,
 }
 
-/// Log out of a server: forget its token
+/// Log out of a server: revoke its token and forget it
 #[derive(Debug, Args)]
 #[command(
     override_usage = "tsugite logout [OPTIONS] TARGET",
@@ -43,11 +43,7 @@ impl Login {
         let (server, name) = server(self.words, &self.common, "login").await?;
         let store = FileStore::in_home().map_err(login_error)?;
         let login = server.login(&self.common.login, Some(store.clone())).await?;
-        let fetcher = Fetcher::new().proxy_from_env();
-        login.attach(
-            &server.url,
-            &self.common.timeout.map_or(fetcher.clone(), |limit| fetcher.connect_timeout(limit)),
-        );
+        login.attach(&server.url, &fetcher(&self.common));
         login.log_in(&server.url).await.map_err(login_error)?;
         let vault = store.read().await.map_err(login_error)?;
         let console = Console::new(self.common.json);
@@ -67,14 +63,44 @@ impl Logout {
         let (server, name) = server(self.words, &self.common, "logout").await?;
         let store = FileStore::in_home().map_err(login_error)?;
         let login = server.login(&self.common.login, Some(store)).await?;
-        let removed = login.logout(&server.url).await.map_err(login_error)?;
+        login.attach(&server.url, &fetcher(&self.common));
+        let outcome = login.logout(&server.url).await.map_err(login_error)?;
         let console = Console::new(self.common.json);
-        match (self.common.json, removed) {
-            (true, _) => console.print_json(&json!({ "loggedOut": removed })),
-            (false, true) => console.print_line(&format!("logged out of {name}")),
-            (false, false) => console.print_line(&format!("you were not logged in to {name}")),
+        if self.common.json {
+            return console.print_json(&logout_json(&outcome));
+        }
+        match outcome {
+            LogoutOutcome::NoToken => console.print_line(&format!("you were not logged in to {name}")),
+            LogoutOutcome::Revoked => {
+                console.print_line(&format!("logged out of {name}; the token was revoked"))
+            }
+            LogoutOutcome::Unsupported => {
+                console.note("the authorization server revokes no tokens: yours is deleted here, and ends when it expires");
+                console.print_line(&format!("logged out of {name}"))
+            }
+            LogoutOutcome::Failed(error) => {
+                let reason = sanitize(&error.to_string());
+                console.note(&format!("the token is deleted here, but could not be revoked: {reason}"));
+                console.print_line(&format!("logged out of {name}"))
+            }
         }
     }
+}
+
+fn logout_json(outcome: &LogoutOutcome) -> Value {
+    let reason = match outcome {
+        LogoutOutcome::NoToken => return json!({ "loggedOut": false }),
+        LogoutOutcome::Revoked => return json!({ "loggedOut": true, "revoked": true }),
+        LogoutOutcome::Unsupported => "the authorization server revokes no tokens".to_owned(),
+        LogoutOutcome::Failed(error) => error.to_string(),
+    };
+    json!({ "loggedOut": true, "revoked": false, "reason": reason })
+}
+
+/// The HTTP client for requests to authorization servers.
+fn fetcher(common: &CommonOptions) -> Fetcher {
+    let fetcher = Fetcher::new().proxy_from_env();
+    common.timeout.map_or(fetcher.clone(), |limit| fetcher.connect_timeout(limit))
 }
 
 /// Resolves the target to a server with a URL, and its name for messages.

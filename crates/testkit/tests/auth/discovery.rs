@@ -120,9 +120,9 @@ async fn metadata_of_another_issuer_is_not_used() {
 }
 
 #[tokio::test]
-async fn login_without_pkce_is_refused() {
-    // ACL-041, C-09
-    for methods in [json!(null), json!(["plain"]), json!([])] {
+async fn login_without_s256_is_refused() {
+    // C-09
+    for methods in [json!(["plain"]), json!([])] {
         let (world, outcome) = start(metadata({
             let methods = methods.clone();
             move |_, document| document["code_challenge_methods_supported"] = methods.clone()
@@ -131,11 +131,24 @@ async fn login_without_pkce_is_refused() {
         assert!(outcome.unwrap_err().contains("PKCE"), "{methods}");
         assert!(world.at("/register").is_empty() && world.at("/authorize").is_empty());
     }
-    let world = World::start(metadata(|_, document| {
-        document.as_object_mut().unwrap().remove("code_challenge_methods_supported");
-    }))
-    .await;
-    assert_eq!(world.try_login(&Clicks::default().login().assume_pkce()).await.unwrap(), "in");
+}
+
+#[tokio::test]
+async fn metadata_must_list_pkce_where_the_application_requires_it() {
+    // ACL-041, C-09
+    let silent = || {
+        metadata(|_, document| {
+            document.as_object_mut().unwrap().remove("code_challenge_methods_supported");
+        })
+    };
+    let world = World::start(silent()).await;
+    let error = world.try_login(&Clicks::default().login().require_pkce_metadata()).await.unwrap_err();
+    assert!(error.contains("PKCE"), "{error}");
+    assert!(world.at("/register").is_empty() && world.at("/authorize").is_empty());
+    // Elsewhere the login goes on, and with PKCE: the token endpoint of the test refuses a code without its verifier.
+    let (world, outcome) = start(silent()).await;
+    assert_eq!(outcome.unwrap(), "in");
+    assert_eq!(world.at("/authorize")[0].query["code_challenge_method"], "S256");
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ mod answers;
 mod discovery;
 mod fetching;
 mod logins;
+mod logouts;
 mod machines;
 mod redirects;
 mod refresh;

@@ -73,6 +73,27 @@ async fn second_answer_is_not_accepted() {
 }
 
 #[tokio::test]
+async fn redirect_page_leads_nowhere_else() {
+    // An open redirect would lend the address of a login to a phishing page.
+    let waiting = waiting().await;
+    let evil = "https%3A%2F%2Fevil.example.com";
+    let origin = waiting.redirect.split("/callback").next().unwrap().to_owned();
+    for url in [
+        format!("{}?redirect_uri={evil}&next={evil}&url={evil}", waiting.redirect),
+        format!("{origin}//evil.example.com/%2e%2e"),
+        format!("{origin}/?return_to={evil}"),
+        // The answer ends the login.
+        format!("{}?state={}&error=x&error_uri={evil}&redirect={evil}", waiting.redirect, waiting.state),
+    ] {
+        let response = Fetcher::new().fetch(FetchRequest::get(url.as_str())).await.unwrap();
+        let text = String::from_utf8(response.body.clone()).unwrap();
+        assert!(matches!(response.status, 400 | 404) && response.header("location").is_none(), "{url}");
+        assert!(response.header("refresh").is_none() && !text.contains("evil"), "{url}: {text}");
+    }
+    assert!(within(waiting.calling).await.unwrap().is_err());
+}
+
+#[tokio::test]
 async fn page_says_that_the_window_may_be_closed() {
     let waiting = waiting().await;
     let url = format!("{}?code=code-9&state={}", waiting.redirect, waiting.state);

@@ -1,7 +1,11 @@
 //! The identity of the client: which one is used, and what a registration says.
 
+use std::sync::{Arc, Mutex};
+
 use serde_json::{Value, json};
-use tsugite_auth::{ClientCredentials, MemoryStore, Store};
+use tsugite_auth::{
+    ClientCredentials, ClientQuestion, Login, LoginPage, MemoryStore, Store, UserAgent, UserAgentFuture,
+};
 
 use super::world::{Changes, Clicks, Reply, World};
 use super::{call, within};
@@ -92,6 +96,48 @@ async fn without_any_client_id_the_error_says_what_to_do() {
     let error = world.try_login(&Clicks::default().login()).await.unwrap_err();
     assert!(error.contains("set its client id"), "{error}");
     assert!(world.at("/authorize").is_empty());
+}
+
+/// A person who knows a client id.
+struct Asked {
+    clicks: Clicks,
+    id: &'static str,
+    questions: Arc<Mutex<Vec<ClientQuestion>>>,
+}
+
+impl UserAgent for Asked {
+    fn open(&self, page: LoginPage) -> UserAgentFuture<'_> {
+        self.clicks.open(page)
+    }
+
+    fn client_id(&self, question: ClientQuestion) -> UserAgentFuture<'_> {
+        self.questions.lock().unwrap().push(question);
+        Box::pin(async { Ok(Some(self.id.to_owned())) })
+    }
+}
+
+#[tokio::test]
+async fn person_is_asked_for_a_client_id_once() {
+    let world = World::start(metadata(|_, document| {
+        document.as_object_mut().unwrap().remove("registration_endpoint");
+    }))
+    .await;
+    let (store, questions) = (MemoryStore::new(), Arc::<Mutex<Vec<_>>>::default());
+    let login = |id| {
+        let asked = Asked { clicks: Clicks::default(), id, questions: Arc::clone(&questions) };
+        Login::with_agent("app", asked).store(store.clone())
+    };
+    assert!(world.try_login(&login(" \n")).await.unwrap_err().contains("set its client id"));
+    assert_eq!(world.try_login(&login(" mine\n")).await.unwrap(), "in");
+    login("other").logout(&world.mcp).await.unwrap();
+    assert_eq!(world.try_login(&login("other")).await.unwrap(), "in");
+    let questions = questions.lock().unwrap().clone();
+    assert_eq!(questions.len(), 2, "the first answer was empty, and the second is remembered");
+    assert_eq!(
+        (questions[0].issuer.as_str(), questions[0].redirect_uri.as_str()),
+        (world.issuer.as_str(), "http://127.0.0.1/callback")
+    );
+    assert!(world.at("/authorize").iter().all(|seen| seen.query["client_id"] == "mine"));
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 
+use serde_json::json;
 use tsugite::client::Client;
 use tsugite::prelude::Revision;
 use tsugite_auth::{FileStore, MemoryStore, Store};
@@ -76,7 +77,7 @@ async fn stored_token_goes_with_the_first_request() {
 #[tokio::test]
 async fn servers_of_one_resource_share_a_token() {
     let world = World::start(Changes {
-        resource: Box::new(|world, document| document["resource"] = serde_json::json!(world.origin())),
+        resource: Box::new(|world, document| document["resource"] = json!(world.origin())),
         ..Changes::default()
     })
     .await;
@@ -96,20 +97,6 @@ async fn servers_of_one_resource_share_a_token() {
     assert_eq!(call(&client).await.unwrap(), "in");
     assert_eq!(world.try_login(&clicks.login().store(store)).await.unwrap(), "in");
     assert_eq!((world.grants("refresh_token").len(), world.reuses()), (1, 0));
-}
-
-#[tokio::test]
-async fn logout_forgets_the_token() {
-    let world = World::start(Changes::default()).await;
-    let folder = Folder::new("logout");
-    let clicks = Clicks::default();
-    let login = clicks.login().store(folder.store());
-    world.try_login(&login).await.unwrap();
-    assert!(login.logout(&world.mcp).await.unwrap());
-    assert!(!login.logout(&world.mcp).await.unwrap());
-    assert!(folder.store().read().await.unwrap().tokens.is_empty());
-    world.try_login(&login).await.unwrap();
-    assert_eq!((clicks.pages().len(), world.at("/register").len()), (2, 1));
 }
 
 #[tokio::test]

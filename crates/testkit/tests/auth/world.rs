@@ -281,6 +281,7 @@ impl World {
             }
             ("GET", "/authorize") => self.authorize(seen),
             ("POST", "/token") => self.issue(seen),
+            ("POST", "/revoke") => Reply::status(200),
             _ => Reply::status(404),
         }
     }

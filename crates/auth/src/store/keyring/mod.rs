@@ -1,5 +1,8 @@
 //! [`KeyringStore`]: credentials in the keychain of the operating system.
 
+#[cfg(test)]
+mod tests;
+
 use std::fs::File;
 
 use keyring::Entry;

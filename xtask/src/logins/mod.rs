@@ -3,12 +3,14 @@
 //! The servers are in `crates/testkit/peers`: `protected.mjs` is a server of the TypeScript SDK behind `oidc-provider`,
 //! `protected.py` a server of FastMCP with its OAuth provider. `tsugite` runs on a terminal of `script`, as a user would
 //! call it for the first time, and opens a program that takes the place of the user's browser. Chromium then opens the
-//! address, logs in and consents.
+//! address, logs in and consents. `cases` tries what the binary has no options for.
+
+mod cases;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -29,6 +31,12 @@ pub(crate) fn run(count: &mut Count) -> Result<(), String> {
     let program = binary::tsugite(&folder)?;
     let mut browser = Browser::start(&folder, "unused.example")?;
     let mut failures = Vec::new();
+    let client = binary::build("peer-logins", &folder)?;
+    let example = binary::login_example(&folder)?;
+    for peer in [Peer::OidcProvider, Peer::Authlib] {
+        println!("-- {} with peer-logins", peer.name());
+        failures.extend(cases::run(peer, &client, &packages, &mut browser, count)?);
+    }
     for peer in [Peer::OidcProvider, Peer::FastMcp] {
         println!("-- {}", peer.name());
         let home = folder.join(peer.name());
@@ -36,12 +44,13 @@ pub(crate) fn run(count: &mut Count) -> Result<(), String> {
         process::create_dir(&home)?;
         let server = ListeningServer::start(peer.server(&packages), &home.join("server.txt"), parse_ready)?;
         let url = format!("http://127.0.0.1:{}/mcp", server.endpoint);
-        let run = LoginRun { program: program.clone(), home, url, peer };
-        let checks: [(&str, Check); 4] = [
+        let run = LoginRun { program: program.clone(), example: example.clone(), home, url, peer };
+        let checks: [(&str, Check); 5] = [
             ("the first call logs in", LoginRun::first_call),
             ("later calls use the stored token", LoginRun::later_calls),
             ("no token is shown", LoginRun::hidden_tokens),
             ("after a logout the call is refused", LoginRun::logout),
+            ("the example logs in", LoginRun::example),
         ];
         for (name, check) in checks {
             match check(&run, &mut browser) {
@@ -69,6 +78,8 @@ type Check = fn(&LoginRun, &mut Browser) -> Result<(), String>;
 enum Peer {
     OidcProvider,
     FastMcp,
+    /// A server of FastMCP whose authorization server is built on authlib.
+    Authlib,
 }
 
 impl Peer {
@@ -76,14 +87,18 @@ impl Peer {
         match self {
             Self::OidcProvider => "oidc-provider",
             Self::FastMcp => "fastmcp",
+            Self::Authlib => "authlib",
         }
     }
 
     fn server(self, packages: &PeerPackages) -> Command {
-        match self {
+        let mut command = match self {
             Self::OidcProvider => packages.typescript("protected.mjs"),
             Self::FastMcp => packages.python("protected.py"),
-        }
+            Self::Authlib => packages.python("protected_authlib.py"),
+        };
+        command.arg(keys());
+        command
     }
 
     /// Logs in and consents on the open page.
@@ -96,8 +111,8 @@ impl Peer {
                 // The consent page.
                 browser.follow("document.querySelector('form [type=submit]').click()")
             }
-            // It accepts every user without a page.
-            Self::FastMcp => Ok(()),
+            // They have no page: FastMCP accepts every user, the other one has clients only.
+            Self::FastMcp | Self::Authlib => Ok(()),
         }
     }
 }
@@ -105,6 +120,8 @@ impl Peer {
 /// The runs of `tsugite` against one server, with a home folder of their own.
 struct LoginRun {
     program: PathBuf,
+    /// `crates/auth/examples/login.rs`
+    example: PathBuf,
     home: PathBuf,
     url: String,
     peer: Peer,
@@ -113,39 +130,51 @@ struct LoginRun {
 impl LoginRun {
     /// One command on a terminal of a fresh machine, and a browser.
     fn first_call(&self, browser: &mut Browser) -> Result<(), String> {
-        let (opened, file) = (self.home.join("opened"), self.home.join("first.txt"));
+        let file = self.home.join("first.txt");
         let typed = format!("'{}' call {} whoami -vv --trace trace.jsonl", self.program.display(), self.url);
         let script = process::program("script", ["--quiet", "--return", "--command", &typed, "/dev/null"]);
         let mut command = self.at_home(script);
-        command.env("BROWSER", self.write_browser(&opened)?);
-        command.stdin(Stdio::piped()).stdout(process::create_log(&file)?);
+        let opened = self.home.join("opened");
+        command.env("BROWSER", self.write_browser("browser", &opened)?);
+        let (status, said) = self.log_in(command, &opened, &file, browser)?;
+        match status.success() && said.contains("you are ") {
+            true => Ok(()),
+            false => Err(format!("the call ended with {status}: {said}")),
+        }
+    }
+
+    /// Runs a command that opens a browser, and logs in there. Returns its exit status and its output.
+    fn log_in(
+        &self,
+        mut command: Command,
+        opened: &Path,
+        file: &Path,
+        browser: &mut Browser,
+    ) -> Result<(ExitStatus, String), String> {
+        command.stdin(Stdio::piped()).stdout(process::create_log(file)?);
         let mut running = ChildProcess::start_group(command)?;
         let start = Instant::now();
         while !opened.exists() {
             if let Some(status) = running.try_wait()? {
                 return Err(format!(
                     "no browser was opened, and the exit status is {status}: {}",
-                    read(&file)
+                    read(file)
                 ));
             }
             if start.elapsed() > TIMEOUT {
-                return Err(format!("no browser was opened: {}", read(&file)));
+                return Err(format!("no browser was opened: {}", read(file)));
             }
             thread::sleep(process::POLL_INTERVAL);
         }
-        browser.open(read(&opened).trim())?;
+        browser.clear_cookies()?;
+        browser.open(read(opened).trim())?;
         self.peer.log_in(browser)?;
         let page = browser.evaluate("document.body.innerText")?;
         let page = page.as_str().unwrap_or_default();
         if !page.contains("You are logged in") {
             return Err(format!("the last page does not say that the login is done: {page}"));
         }
-        let status = running.wait_with_timeout(TIMEOUT)?;
-        let said = read(&file);
-        match status.success() && said.contains("you are ") {
-            true => Ok(()),
-            false => Err(format!("the call ended with {status}: {said}")),
-        }
+        Ok((running.wait_with_timeout(TIMEOUT)?, read(file)))
     }
 
     /// Calls without a terminal and a browser.
@@ -195,12 +224,28 @@ impl LoginRun {
 
     fn logout(&self, _: &mut Browser) -> Result<(), String> {
         let (code, said) = self.call(&["logout", &self.url], "logout.txt")?;
-        if code != Some(0) {
+        // FastMCP has no revocation endpoint.
+        let is_revoked = said.contains("the token was revoked");
+        if code != Some(0) || is_revoked != (self.peer == Peer::OidcProvider) {
             return Err(format!("the logout ended with {code:?}: {said}"));
         }
         match self.call(&["call", &self.url, "whoami"], "refused.txt")? {
             (Some(5), _) => Ok(()),
             (code, said) => Err(format!("the call ended with {code:?}: {said}")),
+        }
+    }
+
+    /// The example opens the browser of the system, logs in as another program would, and lists the tools.
+    fn example(&self, browser: &mut Browser) -> Result<(), String> {
+        let (opened, file) = (self.home.join("opened-by-example"), self.home.join("example.txt"));
+        self.write_browser("xdg-open", &opened)?;
+        let mut command = self.at_home(process::program(&self.example, [self.url.as_str()]));
+        let path = std::env::var("PATH").unwrap_or_default();
+        command.env("PATH", format!("{}:{path}", self.home.display()));
+        let (status, said) = self.log_in(command, &opened, &file, browser)?;
+        match status.success() && said.trim().eq_ignore_ascii_case("whoami") {
+            true => Ok(()),
+            false => Err(format!("the example ended with {status}: {said}")),
         }
     }
 
@@ -219,9 +264,9 @@ impl LoginRun {
         command
     }
 
-    /// Writes the program that `tsugite` opens: it keeps the address for Chromium.
-    fn write_browser(&self, opened: &Path) -> Result<PathBuf, String> {
-        let program = self.home.join("browser");
+    /// Writes a program that takes the place of a browser: it keeps the address for Chromium.
+    fn write_browser(&self, name: &str, opened: &Path) -> Result<PathBuf, String> {
+        let program = self.home.join(name);
         let opened = opened.display();
         let script =
             format!("#!/bin/sh\nprintf '%s' \"$1\" > '{opened}.new' && mv '{opened}.new' '{opened}'\n");
@@ -230,6 +275,11 @@ impl LoginRun {
         fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).map_err(wrong)?;
         Ok(program)
     }
+}
+
+/// The folder of the private keys of clients.
+fn keys() -> PathBuf {
+    process::root().join("crates/auth/tests/data")
 }
 
 fn parse_ready(line: &str) -> Option<u16> {
