@@ -212,7 +212,9 @@ fn unexplained(
     let replica = [Effect::ReplicaDown];
     let is_explained = match &record.outcome {
         Outcome::Result | Outcome::Cancelled => true,
-        Outcome::Broken => faults.had(&replica, began),
+        Outcome::Broken if record.kind.is_stateless() => faults.had(&replica, began),
+        // A session that is lost with the data ends its streams, and one without an event cannot be resumed.
+        Outcome::Broken => faults.had(&replica, began) || faults.had(&[Effect::DataLost], began),
         Outcome::Unavailable if record.kind.is_stateless() => faults.had(&[Effect::ReplicaStopping], began),
         Outcome::Unavailable => faults.had(&redis, began) || faults.had(&replica, began),
         Outcome::MayHaveRun if record.kind.is_stateless() => faults.had(&replica, began),

@@ -101,3 +101,20 @@ async fn changes_before_the_store_was_first_reached_are_announced() {
     first.faults.connect();
     assert_eq!(next(&mut stream).await.unwrap()["method"], "notifications/tools/list_changed");
 }
+
+#[tokio::test]
+async fn session_that_ended_during_an_outage_ends_when_the_store_is_back() {
+    let cluster = Cluster::with_long_leases();
+    let [first, second, _] = cluster.start_three().await;
+    let session = open_session(&first.at, "2025-11-25", json!({})).await;
+    let _stream = first.call_stream(&session, &call(1, "slow")).await;
+    cluster.started(1).await;
+    // The first replica misses the end of the session, and cannot read its record when it learns that.
+    first.faults.miss_messages();
+    first.faults.refuse(|operation| matches!(operation, store::Operation::Read));
+    let failures = first.faults.seen().failures;
+    assert_eq!(second.send(Request::new("DELETE").session(&session)).await.status, 200);
+    within(first.faults.wait_for(|seen| seen.failures > failures)).await;
+    first.faults.connect();
+    cluster.ended(1).await;
+}

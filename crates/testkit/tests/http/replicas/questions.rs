@@ -175,3 +175,20 @@ async fn call_that_was_not_stored_goes_on_with_its_answer() {
     assert_eq!(second.post(&session, &answer(&question, "Ann")).await.status, 202);
     assert_eq!(text(&next(&mut stream).await.unwrap()), "Hello, Ann!");
 }
+
+#[tokio::test]
+async fn call_that_was_claimed_without_confirmation_is_continued() {
+    let cluster = Cluster::new();
+    let (first, second) = (cluster.start().await, cluster.start().await);
+    let session = open_session(&first.at, "2025-11-25", json!({"elicitation": {}})).await;
+    assert_eq!(second.post(&session, &list(1)).await.status, 200);
+    let mut stream = first.call_stream(&session, &call(2, "greet")).await;
+    let asked = next_event(&mut stream).await;
+    let (question, last) = (asked.json(), asked.id.unwrap());
+    second.faults.lose_confirmation(|operation| operation.writes_field("session/"));
+    first.faults.cut_off();
+    within(cluster.wait_for_claim_of(&question["id"].as_str().unwrap()[..16])).await;
+    assert_eq!(second.post(&session, &answer(&question, "Ann")).await.status, 202);
+    let mut resumed = second.resume(&session, &last).await;
+    assert_eq!(text(&next(&mut resumed).await.unwrap()), "Hello, Ann!");
+}

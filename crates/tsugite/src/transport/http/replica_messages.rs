@@ -8,6 +8,7 @@ use super::event_stream::{EventStream, log_key};
 use super::http_sse_endpoints;
 use super::http_state::HttpState;
 use super::push_log::PUSH_STREAM;
+use super::shared_sessions::recover_sessions;
 use crate::error::Chain;
 use crate::replica::{MessageWork, ReceivedMessage, ReplicaMessage};
 use crate::shared::log;
@@ -24,7 +25,8 @@ impl HttpState {
                 ReceivedMessage::Message(message) => state.handle_replica_message(message),
                 ReceivedMessage::Missed => {
                     state.logs.wake_all_followers();
-                    Box::pin(async move { state.reread_active_sessions().await })
+                    let sessions = state.active_sessions().iter().map(Arc::downgrade).collect();
+                    Box::pin(recover_sessions(Arc::downgrade(&state), sessions))
                 }
             })
         });

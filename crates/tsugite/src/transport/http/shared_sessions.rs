@@ -1,6 +1,7 @@
 //! Finds, opens and ends sessions, in this process and in the store.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use super::http_state::HttpState;
 use super::maybe_ready::MaybeReady;
@@ -298,17 +299,14 @@ impl HttpState {
         }
     }
 
-    /// Looks at the records of sessions in use again: messages about them may have been lost.
-    pub(super) async fn reread_active_sessions(self: &Arc<Self>) {
-        for session in self.active_sessions() {
-            self.reread_session(&session).await;
-            // Subscriptions that were made at other replicas.
-            if session.connection.is_push_active()
-                && let Err(error) = self.reload_subscriptions(&session).await
-            {
-                log::warn!(error = %Chain(&*error), "subscriptions of a session were not read again");
-            }
+    /// Looks at the record of a session in use again, after messages about it may have been lost. Returns false if the store
+    /// cannot tell.
+    async fn recover_session(&self, session: &HttpSession) -> bool {
+        if !self.reread_session(session).await {
+            return false;
         }
+        // Subscriptions that were made at other replicas.
+        !session.connection.is_push_active() || self.reload_subscriptions(session).await.is_ok()
     }
 
     /// Looks at the record of a session again. Returns false if the store cannot tell.
@@ -328,7 +326,7 @@ impl HttpState {
         true
     }
 
-    fn active_sessions(&self) -> Vec<Arc<HttpSession>> {
+    pub(super) fn active_sessions(&self) -> Vec<Arc<HttpSession>> {
         let now = tokio::time::Instant::now();
         let mut active = Vec::new();
         self.sessions.for_each(|session| {
@@ -339,3 +337,32 @@ impl HttpState {
         active
     }
 }
+
+/// Looks at the records of sessions in use again, until the store has told all of them: messages about them may have been
+/// lost. A session may have ended.
+pub(super) async fn recover_sessions(state: Weak<HttpState>, sessions: Vec<Weak<HttpSession>>) {
+    let (mut left, mut attempt) = (sessions, 0);
+    loop {
+        {
+            let Some(state) = state.upgrade().filter(|state| !state.is_closing()) else { return };
+            let mut failed = Vec::new();
+            for session in left {
+                if let Some(known) = session.upgrade()
+                    && !state.recover_session(&known).await
+                {
+                    failed.push(session);
+                }
+            }
+            left = failed;
+        }
+        if left.is_empty() {
+            return;
+        }
+        log::warn!(sessions = left.len(), "sessions are looked at again later: the store failed");
+        tokio::time::sleep(Duration::from_millis(100 << attempt)).await;
+        attempt = (attempt + 1).min(LONGEST_BACKOFF);
+    }
+}
+
+/// The exponent of the longest pause between two attempts.
+const LONGEST_BACKOFF: u32 = 5;

@@ -14,7 +14,7 @@ use tsugite_core::revision::Revision;
 
 use super::http_state::HttpState;
 use super::sessions::HttpSession;
-use super::shared_session::{MOVED_FIELDS, RequestRecord, SESSION_KEYS, session_key};
+use super::shared_session::{MOVED_FIELDS, RequestRecord, SESSION_KEYS};
 use super::waiting_record::{ClaimedCall, RegisteredRequest, WaitingRecord};
 use crate::error::Chain;
 use crate::lock::lock;
@@ -331,6 +331,10 @@ impl HttpState {
                 );
             }
         }
+        // The claims that failed above were tried again. The others were made nevertheless, or by another replica.
+        for field in self.claimed.unsure() {
+            self.find_claimed(replica, &field).await?;
+        }
         // Answers that were on their way to a dead replica when its calls were claimed.
         if !self.claimed.is_empty() {
             for asker in self.claimed.askers() {
@@ -370,9 +374,7 @@ impl HttpState {
             drop(self.store.commit(&[remove]).await?);
             return Ok(());
         };
-        let Ok(stream) = u128::from_str_radix(&record.stream, 16) else { return Ok(()) };
-        let session = digest(record.session.as_bytes());
-        let registered = RegisteredRequest::new(session_key(&session), record.request.clone(), stream);
+        let Some(registered) = RegisteredRequest::of_waiting(&record) else { return Ok(()) };
         let known = self.store.read(&registered.key, &[&registered.field]).await?;
         let known = known.and_then(|fields| fields.into_iter().next().flatten());
         let known = known.filter(|known| {
@@ -414,18 +416,50 @@ impl HttpState {
                 .into_iter()
                 .map(|field| set(&registered.key, field, name(), Precondition::RecordExists, ttl)),
         );
-        // In a conflict another replica was faster.
-        let Ok(committed) = self.store.commit(&writes).await? else { return Ok(()) };
-        registered.set_version(committed.version);
+        match self.store.commit(&writes).await {
+            Ok(Ok(committed)) => {
+                self.claimed.remove_unsure(field);
+                self.keep_claimed(record, registered, committed.version);
+            }
+            // Another replica was faster, or an attempt of this one that failed was made nevertheless.
+            Ok(Err(_)) => self.find_claimed(replica, field).await?,
+            Err(error) => {
+                self.claimed.add_unsure(field);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a call that this replica has claimed, until an answer is there.
+    fn keep_claimed(self: &Arc<Self>, record: WaitingRecord, registered: RegisteredRequest, version: u64) {
+        registered.set_version(version);
+        let session = digest(record.session.as_bytes());
         self.drop_lost_call(&session, &registered.id);
         let call = Arc::new(ClaimedCall {
             session,
             record: Mutex::new(Some(record)),
             registered: Arc::new(registered),
-            waiting_version: committed.version,
+            waiting_version: version,
         });
         self.claimed.insert(&call);
         self.expire_claimed(&call);
+    }
+
+    /// Keeps a call that this replica has claimed without knowing it, if it is in the store.
+    async fn find_claimed(self: &Arc<Self>, replica: &Replica, field: &str) -> Result<(), StoreError> {
+        let key = waiting_key(replica.name());
+        let value = self.store.read(&key, &[field]).await?;
+        let value = value.and_then(|fields| fields.into_iter().next().flatten());
+        let record = value.as_ref().and_then(|value| WaitingRecord::open(replica, &key, field, value));
+        self.claimed.remove_unsure(field);
+        if let (Some(value), Some(record)) = (value, record)
+            && !self.claimed.has(&record)
+            && let Some(registered) = RegisteredRequest::of_waiting(&record)
+        {
+            // One commit has set both versions.
+            self.keep_claimed(record, registered, value.version);
+        }
         Ok(())
     }
 

@@ -1,15 +1,15 @@
 //! Requests and waiting calls, as they are registered in the store.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 use tsugite_core::jsonrpc::{Id, RawJson};
 
-use super::shared_session::{RequestRecord, request_field};
+use super::shared_session::{RequestRecord, request_field, session_key};
 use crate::lock::lock;
-use crate::replica::Replica;
+use crate::replica::{Replica, digest};
 use crate::server::Principal;
 use crate::server::kept_call::KeptHistory;
 use crate::server::outgoing_requests::asking_replica;
@@ -31,6 +31,12 @@ pub(super) struct RegisteredRequest {
 impl RegisteredRequest {
     pub(super) fn new(key: String, id: String, stream: u128) -> Self {
         Self { key, field: request_field(&id), id, stream, version: AtomicU64::new(0) }
+    }
+
+    /// The request of a waiting call. `None` if its stream is unknown.
+    pub(super) fn of_waiting(call: &WaitingRecord) -> Option<Self> {
+        let stream = u128::from_str_radix(&call.stream, 16).ok()?;
+        Some(Self::new(session_key(&digest(call.session.as_bytes())), call.request.clone(), stream))
     }
 
     /// The version of the field.
@@ -85,6 +91,8 @@ impl WaitingRecord {
 #[derive(Default)]
 pub(super) struct ClaimedCalls {
     by_question: Mutex<HashMap<String, Arc<ClaimedCall>>>,
+    /// The fields of calls that may be claimed: the store failed.
+    unsure: Mutex<HashSet<String>>,
 }
 
 /// A waiting call of a dead replica.
@@ -111,6 +119,25 @@ impl ClaimedCalls {
         let mut calls = lock(&self.by_question);
         calls.get(question).filter(|call| call.session == session)?;
         calls.remove(question)
+    }
+
+    /// Whether a call is claimed that asked one of the same questions.
+    pub(super) fn has(&self, record: &WaitingRecord) -> bool {
+        let calls = lock(&self.by_question);
+        record.history.questions.iter().any(|question| calls.contains_key(&question.id))
+    }
+
+    pub(super) fn add_unsure(&self, field: &str) {
+        lock(&self.unsure).insert(field.to_owned());
+    }
+
+    pub(super) fn remove_unsure(&self, field: &str) {
+        lock(&self.unsure).remove(field);
+    }
+
+    /// The fields of calls that may be claimed.
+    pub(super) fn unsure(&self) -> Vec<String> {
+        lock(&self.unsure).iter().cloned().collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
