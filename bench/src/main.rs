@@ -8,8 +8,8 @@
 //!   --instructions N  also counts instructions, with callgrind: those of 3N calls less those of N
 //! ```
 //!
-//! With `server` it compares servers instead, with `fairness` the callers of one server, and with `bridge` the binary with
-//! other bridges: see the modules of these names.
+//! With `server` it compares servers instead, with `fairness` the callers of one server, with `state` the stores of a server,
+//! and with `bridge` the binary with other bridges: see the modules of these names.
 //!
 //! Each client is a process of its own with two workers, and so is the server: this program again, in another role. All
 //! clients of a scenario run at the same time, and each round has one burst of every client, so that a disturbance
@@ -28,6 +28,7 @@ mod rmcp_client;
 mod rmcp_server;
 mod run;
 mod server;
+mod state;
 mod stdio_proxy;
 mod table;
 mod tsugite_client;
@@ -53,12 +54,14 @@ fn main() -> ExitCode {
         ["serve", "stdio", delay] => bare_server::serve_stdio(delay),
         ["serve", "library"] => library_server::serve_stdio(),
         ["serve", "library-http"] => library_server::serve_http(),
+        ["serve", "state", place] => library_server::serve_with_state(place),
         ["serve", "rmcp"] => rmcp_server::serve_stdio(),
         ["serve", "rmcp-http", era] => rmcp_server::serve_http(era),
         ["copy", ref server @ ..] => stdio_proxy::run_proxy(server),
         ["client", who, era, way, window] => worker::run(who, era, way, window),
         ["server", ref options @ ..] => server::run(options),
         ["fairness", ref options @ ..] => fairness::run(options),
+        ["state", ref options @ ..] => state::run(options),
         ["bridge", ref options @ ..] => bridge::run(options),
         _ => run::run(&args),
     };

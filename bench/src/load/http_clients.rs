@@ -67,6 +67,30 @@ impl StreamableHttpClient {
     }
 }
 
+impl StreamableHttpClient {
+    /// The same with several connections at a time, for stores that write sessions together.
+    pub(crate) fn open_sessions_at_once(&mut self, sessions: usize, window: usize) -> Result<(), BoxError> {
+        let Self { runtime, address: at, .. } = self;
+        runtime.block_on(async {
+            let mut lanes = JoinSet::new();
+            for lane in 0..window.min(sessions) {
+                let mut connection = SocketConnection::open(at).await?;
+                let path = at.path.clone();
+                lanes.spawn(async move {
+                    for _ in (lane..sessions).step_by(window) {
+                        connection.initialize(&path).await?;
+                    }
+                    Ok::<_, BoxError>(())
+                });
+            }
+            while let Some(lane) = lanes.join_next().await {
+                lane??;
+            }
+            Ok(())
+        })
+    }
+}
+
 impl BurstClient for StreamableHttpClient {
     fn drop_idle(&mut self) {
         self.idle.clear();
