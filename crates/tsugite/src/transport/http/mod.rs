@@ -45,6 +45,8 @@ mod only_http1;
 mod post;
 mod post_response;
 mod push_log;
+#[cfg(test)]
+mod record_versions;
 mod replica_messages;
 mod request_body;
 mod request_head;

@@ -455,7 +455,7 @@ impl HttpState {
     fn keep_claimed(self: &Arc<Self>, record: WaitingRecord, registered: RegisteredRequest, version: u64) {
         registered.set_version(version);
         let session = digest(record.session.as_bytes());
-        self.drop_lost_call(&session, &registered.id);
+        self.drop_lost_call(&session, &record);
         let call = Arc::new(ClaimedCall {
             session,
             record: Mutex::new(Some(record)),
@@ -484,12 +484,15 @@ impl HttpState {
     }
 
     /// Drops the handler of a call that this replica has lost to another one, and takes back now.
-    fn drop_lost_call(&self, session: &str, request: &str) {
-        let (session, id) = (self.session_by_digest(session), serde_json::from_str::<Id<'static>>(request));
-        if let (Some(session), Ok(id)) = (session, id)
-            && session.connection.is_in_flight(&id)
-        {
+    fn drop_lost_call(&self, session: &str, record: &WaitingRecord) {
+        let id = serde_json::from_str::<Id<'static>>(&record.request);
+        let (Some(session), Ok(id)) = (self.session_by_digest(session), id) else { return };
+        if session.connection.is_in_flight(&id) {
             session.connection.cancel_request(&id, None);
+        }
+        // The handler is dropped when its stream is read, perhaps much later. It must not take the answers until then.
+        for question in &record.history.questions {
+            session.connection.outgoing_requests().forget(&Id::from(question.id.clone()));
         }
     }
 
