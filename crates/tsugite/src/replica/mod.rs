@@ -4,6 +4,7 @@
 //! A server whose store ends with the process has no replica, and none of this costs anything.
 
 mod message;
+mod record;
 mod sealed;
 
 use std::collections::{HashMap, VecDeque};
@@ -21,6 +22,7 @@ use tokio::time::Instant;
 
 use message::Envelope;
 pub(crate) use message::ReplicaMessage;
+pub(crate) use record::{OtherMembers, RecordError, read_record};
 pub(crate) use sealed::{NAME_DIGITS, digest};
 
 use crate::error::Chain;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use tsugite_core::jsonrpc::{ErrorObject, RawJson};
 
 use super::ask_error::AskError;
@@ -72,6 +73,9 @@ pub(crate) struct KeptHistory {
     pub(crate) once_results: HashMap<String, RawJson>,
     /// Questions that the client has seen and not answered yet.
     pub(crate) questions: Vec<OpenQuestion>,
+    /// Members of a later version, which are kept.
+    #[serde(flatten)]
+    pub(crate) rest: Map<String, Value>,
 }
 
 /// The outcome of a question.
@@ -104,6 +108,9 @@ pub(crate) struct OpenQuestion {
     pub(crate) id: String,
     /// Until when an answer counts, in milliseconds since 1970.
     pub(crate) deadline_millis: u64,
+    /// Members of a later version, which are kept.
+    #[serde(flatten)]
+    pub(crate) rest: Map<String, Value>,
 }
 
 /// A call whose handler waits for nothing but answers.

@@ -83,6 +83,13 @@ impl OutgoingRequests {
         true
     }
 
+    /// Ends a request of this replica whose call is continued under another handler.
+    pub(crate) fn forget(&self, id: &Id<'_>) {
+        if let Some(id) = self.own_id(id) {
+            self.lock().waiters.remove(&id);
+        }
+    }
+
     /// Ends every request: no response will come any more.
     pub(crate) fn close(&self) {
         let mut table = self.lock();

@@ -196,7 +196,19 @@ impl HttpSseClient {
             }
             Some(method) if method.ends_with("list_changed") => None,
             Some(_) => unexpected(),
-            None if message.get("id") == Some(&json!(call.id)) => Some(finish(call, progress, message)),
+            None if message.get("id") == Some(&json!(call.id)) => {
+                Some(match finish(call, progress, message) {
+                    // The replica of the stream stops: its handler cannot wait for the answer, and fails.
+                    Outcome::Unexpected(_)
+                        if call.kind == CallKind::HttpSseQuestion
+                            && message.get("error").is_some()
+                            && self.run.faults.had(&[Effect::ReplicaStopping], call.began) =>
+                    {
+                        Outcome::MayHaveRun
+                    }
+                    outcome => outcome,
+                })
+            }
             None => match message.get("id").and_then(Value::as_u64) {
                 Some(id) if session.abandoned.contains(&id) => None,
                 _ => unexpected(),

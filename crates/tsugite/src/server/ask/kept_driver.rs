@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::{self, Poll};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use serde_json::Map;
 use tokio::time::Sleep;
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::mrtr::InputRequest;
@@ -191,6 +192,7 @@ impl KeptQuestions {
 
     fn waiting_call(&self, round: &Round) -> WaitingCall {
         let mut history = round.kept_history();
+        history.rest = self.request.resumed.as_ref().map_or_else(Map::new, |resumed| resumed.rest.clone());
         history.questions = self
             .questions
             .iter()
@@ -198,6 +200,7 @@ impl KeptQuestions {
                 key: asked.key.clone(),
                 id: asked.request.wire_id().as_str().unwrap_or_default().to_owned(),
                 deadline_millis: asked.deadline_millis,
+                rest: Map::new(),
             })
             .collect();
         WaitingCall { method: self.method.clone(), params: self.params.clone(), history }

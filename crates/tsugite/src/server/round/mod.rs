@@ -132,7 +132,7 @@ impl Round {
         KeptHistory {
             answers: inner.kept_answers.clone(),
             once_results: inner.history.once_results.clone(),
-            questions: Vec::new(),
+            ..KeptHistory::default()
         }
     }
 

@@ -49,7 +49,11 @@ impl Cancellation {
                 session.connection.cancel_request(&self.id, self.reason.clone());
             }
         }
-        let Some(RequestRecord::Running { replica: owner, .. }) = known else { return Ok(()) };
+        let owner = match known {
+            Some(RequestRecord::Running(running)) => running.replica,
+            Some(RequestRecord::Unreadable) => return Err("the record of the request cannot be read".into()),
+            Some(RequestRecord::Cancelled { .. }) | None => return Ok(()),
+        };
         if owner == replica.name() {
             session.connection.cancel_request(&self.id, self.reason);
             return Ok(());
@@ -78,8 +82,10 @@ impl Cancellation {
         for (name, value) in state.store.list(&shared.key, REQUEST_FIELDS, MAX_LISTED).await? {
             match RequestRecord::open(replica, &shared.key, &name, &value) {
                 _ if !name.starts_with(REQUEST_FIELDS) => break,
-                Some(running @ RequestRecord::Running { .. }) if name == field => return Ok(Some(running)),
-                Some(RequestRecord::Running { .. }) => {}
+                Some(running @ (RequestRecord::Running(_) | RequestRecord::Unreadable)) if name == field => {
+                    return Ok(Some(running));
+                }
+                Some(RequestRecord::Running(_) | RequestRecord::Unreadable) => {}
                 _ if name == field => replaced = Some(value.version),
                 Some(RequestRecord::Cancelled { .. }) => waiting += 1,
                 None => old.push((name, value.version)),
@@ -106,7 +112,7 @@ impl Cancellation {
             Ok(_) => Ok(None),
             Err(Conflict { write: 0, current }) => Ok(current
                 .and_then(|current| RequestRecord::open(replica, &shared.key, &field, &current))
-                .filter(|record| matches!(record, RequestRecord::Running { .. }))),
+                .filter(|record| !matches!(record, RequestRecord::Cancelled { .. }))),
             // Another replica has removed an old one meanwhile; the rest is for the next cancellation.
             Err(_) => state.store.commit(writes.get(..1).unwrap_or_default()).await.map(|_| None),
         }

@@ -18,7 +18,7 @@ use super::response_body::HttpBody;
 use super::responses::{StatusError, empty, http_error, parse_error, sse, status_error, store_unavailable};
 use super::shared_session::{SESSION_FIELD, http_sse_key};
 use super::sse_body::{KeepAlive, SseBody};
-use crate::replica::{ReplicaMessage, digest};
+use crate::replica::{OtherMembers, RecordError, ReplicaMessage, digest};
 use crate::server::connection::ServerConnection;
 use crate::server::dispatch::ReceivedRequest;
 use crate::server::incoming_request::{IncomingRequest, Tracking};
@@ -110,6 +110,8 @@ fn session_not_found() -> StatusError {
 struct HttpSseRecord {
     replica: String,
     principal: Option<CallerIdentity>,
+    #[serde(flatten)]
+    other: OtherMembers,
 }
 
 /// Stores a new session, so that other replicas can pass its messages on.
@@ -121,13 +123,16 @@ async fn store_session(
     let Some(replica) = &state.replica else { return Ok(()) };
     replica.start();
     let principal = connection.caller.principal.as_ref();
-    let record =
-        HttpSseRecord { replica: replica.name().to_owned(), principal: principal.map(Principal::identity) };
+    let record = HttpSseRecord {
+        replica: replica.name().to_owned(),
+        principal: principal.map(Principal::identity),
+        other: OtherMembers::default(),
+    };
     let key = http_sse_key(name);
     let write = Write::Set {
         key: &key,
         field: SESSION_FIELD,
-        value: replica.seal(&key, SESSION_FIELD, &serde_json::to_vec(&record)?)?,
+        value: replica.seal_record(&key, SESSION_FIELD, &record)?,
         precondition: Precondition::None,
         ttl: state.session_ttl(),
     };
@@ -150,12 +155,12 @@ pub(super) async fn forward_message(
         Ok(fields) => fields.unwrap_or_default(),
         Err(error) => return store_unavailable(&*error),
     };
-    let sealed = fields.into_iter().next().flatten();
-    let record = sealed.and_then(|field| {
-        let plain = replica.open(&key, SESSION_FIELD, &field.value)?;
-        serde_json::from_slice::<HttpSseRecord>(&plain).ok()
-    });
-    let Some(record) = record else { return session_not_found().into() };
+    let Some(sealed) = fields.into_iter().next().flatten() else { return session_not_found().into() };
+    let record: HttpSseRecord = match replica.open_record(&key, SESSION_FIELD, &sealed.value) {
+        Ok(record) => record,
+        Err(error @ RecordError::Newer(_)) => return store_unavailable(&error),
+        Err(RecordError::Sealed | RecordError::Malformed) => return session_not_found().into(),
+    };
     let opener = record.principal.as_ref().map(CallerIdentity::to_principal);
     if !is_same_caller(opener.as_ref(), caller.principal.as_ref()) {
         return session_not_found().into();

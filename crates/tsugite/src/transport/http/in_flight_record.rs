@@ -82,14 +82,16 @@ impl InFlightRecord {
                         return Err(RegisterError::Cancelled);
                     }
                     // A call that waits is continued, by whichever replica.
-                    Some(RequestRecord::Running { replica: owner, waiting, .. })
-                        if waiting
-                            || owner != replica.name() && !replica.is_dead(&owner).await.unwrap_or(false) =>
+                    Some(RequestRecord::Running(running))
+                        if running.waiting
+                            || running.replica != replica.name()
+                                && !replica.is_dead(&running.replica).await.unwrap_or(false) =>
                     {
                         return Err(RegisterError::DuplicateId);
                     }
+                    Some(RequestRecord::Unreadable) => return Err(RegisterError::DuplicateId),
                     // A request that runs here was found before this one began, so a record of this replica is left over.
-                    Some(RequestRecord::Running { .. }) | None => replaces = Some(current.version),
+                    Some(RequestRecord::Running(_)) | None => replaces = Some(current.version),
                 },
                 Err(error) => {
                     log::warn!(error = %Chain(&*error), "a request ends: it cannot be registered for other replicas");

@@ -183,17 +183,23 @@ impl LogFollower {
         let stream = format!("{:x}", self.stream);
         let (mut lines, mut fields) = (Vec::new(), Vec::new());
         for (field, value) in self.state.store.list(&shared.key, REQUEST_FIELDS, MAX_REQUESTS).await? {
-            let record = RequestRecord::open(&self.replica, &shared.key, &field, &value);
-            let Some(RequestRecord::Running { replica: runner, id, stream: of, waiting }) = record else {
-                continue;
+            if !field.starts_with(REQUEST_FIELDS) {
+                break;
+            }
+            let running = match RequestRecord::open(&self.replica, &shared.key, &field, &value) {
+                Some(RequestRecord::Running(running)) => running,
+                // A replica that can read it ends the stream.
+                Some(RequestRecord::Unreadable) => return Ok(false),
+                Some(RequestRecord::Cancelled { .. }) | None => continue,
             };
-            if of == stream && field.starts_with(REQUEST_FIELDS) {
+            if running.stream == stream {
+                let runner = &running.replica;
                 // Its handler waits for an answer: this replica or another one continues it, or does already and has not
                 // written yet.
-                if waiting || runner != read.owner && !self.replica.is_dead(&runner).await? {
+                if running.waiting || *runner != read.owner && !self.replica.is_dead(runner).await? {
                     return Ok(false);
                 }
-                let id: Option<Id<'static>> = serde_json::from_str(&id).ok();
+                let id: Option<Id<'static>> = serde_json::from_str(&running.id).ok();
                 let error = RpcError::internal_with_message(LOST);
                 let error = error.to_error_object(self.revision);
                 write::error(&mut lines, id.as_ref(), self.revision.writes_null_id(), &error);

@@ -47,6 +47,8 @@ mod post;
 mod post_response;
 mod public_url;
 mod push_log;
+#[cfg(test)]
+mod record_versions;
 mod replica_messages;
 mod request_body;
 mod request_head;

@@ -306,7 +306,8 @@ impl IncomingPost<'_> {
     /// Whether another replica runs a request with this id. A cancellation that came before the request counts from now on.
     fn is_in_flight_elsewhere(&self, session: &SessionGuard, id: &Id<'_>) -> bool {
         match self.known.request(id) {
-            Some(RequestRecord::Running { replica, .. }) => self.is_other_replica(&replica),
+            Some(RequestRecord::Running(running)) => self.is_other_replica(&running.replica),
+            Some(RequestRecord::Unreadable) => true,
             Some(RequestRecord::Cancelled { reason, .. }) => {
                 session.connection.cancel_request(&id.clone().into_owned(), reason);
                 false

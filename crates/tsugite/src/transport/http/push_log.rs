@@ -8,16 +8,15 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tokio::runtime::Handle;
 
 use super::event_stream::log_key;
 use super::forwarding::ChangeError;
 use super::http_state::HttpState;
 use super::sessions::HttpSession;
-use super::shared_session::{PUSH_FIELD, PushStream, SUBSCRIPTION_FIELDS, SharedSession};
+use super::shared_session::{PUSH_FIELD, PushStream, SUBSCRIPTION_FIELDS, SharedSession, SubscriptionRecord};
 use crate::error::Chain;
-use crate::replica::{Replica, ReplicaMessage, digest};
+use crate::replica::{OtherMembers, Replica, ReplicaMessage, digest};
 use crate::shared::log;
 use crate::store::{Append, Conflict, Precondition, Recipient, StoreError, Write};
 
@@ -127,10 +126,11 @@ impl HttpState {
         self.load_subscriptions(replica, shared, session).await?;
         let mut before = shared.push_with_version();
         loop {
-            let delivered = before.as_ref().map_or(0, |(push, _)| push.delivered);
-            let taken = PushStream { replica: replica.name().to_owned(), delivered };
+            let mut taken =
+                before.as_ref().map_or_else(|| PushStream::new(replica.name()), |(push, _)| push.clone());
+            taken.replica = replica.name().to_owned();
             let mut writes =
-                vec![self.set_push(shared, &taken, before.as_ref().map(|(_, version)| *version))];
+                vec![self.set_push(shared, &taken, before.as_ref().map(|(_, version)| *version))?];
             let message = ReplicaMessage::PushStreamTaken {
                 session: shared.digest.clone(),
                 replica: replica.name().to_owned(),
@@ -147,9 +147,7 @@ impl HttpState {
                 }
                 // Another replica has taken it meanwhile.
                 Err(Conflict { current: Some(current), .. }) => {
-                    let push =
-                        PushStream::parse(&current).ok_or("the stream of the session cannot be read")?;
-                    before = Some((push, current.version));
+                    before = Some((PushStream::parse(&current)?, current.version));
                 }
                 Err(Conflict { current: None, .. }) => return Err("the session has ended".into()),
             }
@@ -181,9 +179,10 @@ impl HttpState {
     /// Notes the replica that has the stream of a session from now on.
     pub(super) fn push_stream_taken(&self, session: &HttpSession, by: &str) {
         let Some(shared) = &session.shared else { return };
-        let delivered = shared.push().map_or(0, |push| push.delivered);
+        let mut push = shared.push().unwrap_or_else(|| PushStream::new(by));
+        push.replica = by.to_owned();
         // No version of the field is 0, so this replica must read it before it writes it.
-        shared.set_push(PushStream { replica: by.to_owned(), delivered }, 0);
+        shared.set_push(push, 0);
         self.leave_push_stream(session);
     }
 
@@ -193,14 +192,19 @@ impl HttpState {
         Some(reader).filter(|reader| self.replica.as_ref().is_some_and(|own| own.name() != reader))
     }
 
-    fn set_push<'a>(&self, shared: &'a SharedSession, push: &PushStream, version: Option<u64>) -> Write<'a> {
-        Write::Set {
+    fn set_push<'a>(
+        &self,
+        shared: &'a SharedSession,
+        push: &PushStream,
+        version: Option<u64>,
+    ) -> Result<Write<'a>, StoreError> {
+        Ok(Write::Set {
             key: &shared.key,
             field: PUSH_FIELD,
-            value: push.to_bytes(),
+            value: push.to_bytes()?,
             precondition: version.map_or(Precondition::FieldAbsentInRecord, Precondition::FieldVersion),
             ttl: self.session_ttl(),
-        }
+        })
     }
 
     /// Notes which event a client has, unless another replica has taken the stream. A failure only means that some events
@@ -213,7 +217,9 @@ impl HttpState {
             return;
         }
         let push = PushStream { delivered, ..push };
-        if let Ok(Ok(committed)) = self.store.commit(&[self.set_push(shared, &push, Some(version))]).await {
+        if let Ok(write) = self.set_push(shared, &push, Some(version))
+            && let Ok(Ok(committed)) = self.store.commit(&[write]).await
+        {
             shared.set_push(push, committed.version);
         }
     }
@@ -234,20 +240,34 @@ impl HttpState {
         let fields = self.store.list(&shared.key, SUBSCRIPTION_FIELDS, self.config.max_subscriptions).await?;
         let fields = fields.into_iter().filter(|(field, _)| field.starts_with(SUBSCRIPTION_FIELDS));
         for (field, value) in fields {
-            let uri = replica.open(&shared.key, &field, &value.value);
-            if let Some(uri) = uri.and_then(|uri| String::from_utf8(uri).ok()) {
+            let record = replica.open_record(&shared.key, &field, &value.value);
+            if let Ok(SubscriptionRecord { uri, .. }) = record {
                 session.connection.subscribe_restored(uri);
             }
         }
         Ok(())
     }
 
-    /// Whether a session may have the subscription in `field`. Other replicas have subscriptions that this one does not know.
-    async fn may_subscribe(&self, shared: &SharedSession, field: &str) -> Result<bool, StoreError> {
+    /// The record of a subscription, with what is stored of it. Other replicas have subscriptions that this one does not know.
+    async fn new_subscription(
+        &self,
+        replica: &Replica,
+        shared: &SharedSession,
+        (field, uri): (&str, &str),
+    ) -> Result<SubscriptionRecord, ChangeError> {
         let max = self.config.max_subscriptions;
-        let fields = self.store.list(&shared.key, SUBSCRIPTION_FIELDS, max).await?;
-        let mut known = fields.iter().filter(|(known, _)| known.starts_with(SUBSCRIPTION_FIELDS));
-        Ok(known.clone().count() < max || known.any(|(known, _)| known == field))
+        let mut fields = self.store.list(&shared.key, SUBSCRIPTION_FIELDS, max).await?;
+        fields.retain(|(known, _)| known.starts_with(SUBSCRIPTION_FIELDS));
+        match fields.iter().find(|(known, _)| known == field) {
+            Some((_, value)) => {
+                let known = replica.open_record(&shared.key, field, &value.value);
+                known.map_err(|error| ChangeError::Store(error.into()))
+            }
+            None if fields.len() < max => {
+                Ok(SubscriptionRecord { uri: uri.to_owned(), other: OtherMembers::default() })
+            }
+            None => Err(ChangeError::TooManySubscriptions),
+        }
     }
 
     /// Stores a subscription, or the end of one, and tells the replica that is told of changes.
@@ -259,10 +279,16 @@ impl HttpState {
     ) -> Result<(), ChangeError> {
         let (Some(replica), Some(shared)) = (&self.replica, &session.shared) else { return Ok(()) };
         let field = format!("{SUBSCRIPTION_FIELDS}{}", digest(uri.as_bytes()));
-        if subscribed && !self.may_subscribe(shared, &field).await? {
-            session.connection.unsubscribe(uri);
-            return Err(ChangeError::TooManySubscriptions);
-        }
+        let record = match subscribed {
+            true => {
+                Some(self.new_subscription(replica, shared, (&field, uri)).await.inspect_err(|error| {
+                    if matches!(error, ChangeError::TooManySubscriptions) {
+                        session.connection.unsubscribe(uri);
+                    }
+                })?)
+            }
+            false => None,
+        };
         let precondition = Precondition::RecordExists;
         let message = ReplicaMessage::SubscriptionChanged {
             session: shared.digest.clone(),
@@ -270,13 +296,13 @@ impl HttpState {
             subscribed,
         };
         let reader = shared.push().map(|push| push.replica);
-        let mut writes = vec![match subscribed {
-            true => {
-                let value: Bytes = replica.seal(&shared.key, &field, uri.as_bytes())?;
+        let mut writes = vec![match &record {
+            Some(record) => {
+                let value = replica.seal_record(&shared.key, &field, record)?;
                 let ttl = self.session_ttl();
                 Write::Set { key: &shared.key, field: &field, value, precondition, ttl }
             }
-            false => Write::Remove { key: &shared.key, field: &field, precondition: Precondition::None },
+            None => Write::Remove { key: &shared.key, field: &field, precondition: Precondition::None },
         }];
         if let Some(reader) = reader.as_deref().filter(|reader| *reader != replica.name()) {
             writes.extend(replica.send(Recipient::Replica(reader), &message));

@@ -7,7 +7,6 @@ use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
 use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Id, Incoming, Message, MessageLimits, RawJson, parse};
 use tsugite_core::protocol::NotificationMethod;
@@ -16,7 +15,7 @@ use tsugite_core::protocol::logging::Level;
 use tsugite_core::revision::{Revision, read_notification};
 
 use crate::lock::lock;
-use crate::replica::{Replica, digest};
+use crate::replica::{OtherMembers, RecordError, Replica, digest, read_record};
 use crate::server::Principal;
 use crate::server::connection::ServerConnection;
 use crate::server::outgoing_requests::asking_replica;
@@ -32,7 +31,7 @@ pub(super) struct SessionRecord {
     pub(super) principal: Option<CallerIdentity>,
     /// Members of a later version, which are kept.
     #[serde(flatten)]
-    pub(super) rest: Map<String, Value>,
+    pub(super) other: OtherMembers,
 }
 
 impl SessionRecord {
@@ -45,7 +44,7 @@ impl SessionRecord {
             initialize_params,
             level,
             principal: principal.map(Principal::identity),
-            rest: Map::new(),
+            other: OtherMembers::default(),
         })
     }
 
@@ -55,11 +54,11 @@ impl SessionRecord {
     }
 
     pub(super) fn seal(&self, replica: &Replica, key: &str) -> Result<bytes::Bytes, StoreError> {
-        replica.seal(key, SESSION_FIELD, &serde_json::to_vec(self)?)
+        replica.seal_record(key, SESSION_FIELD, self)
     }
 
-    pub(super) fn open(replica: &Replica, key: &str, field: &Field) -> Option<Self> {
-        serde_json::from_slice(&replica.open(key, SESSION_FIELD, &field.value)?).ok()
+    pub(super) fn open(replica: &Replica, key: &str, field: &Field) -> Result<Self, RecordError> {
+        replica.open_record(key, SESSION_FIELD, &field.value)
     }
 }
 
@@ -94,24 +93,37 @@ impl Drop for StreamTaker<'_> {
 }
 
 /// The stream for messages that belong to no request, as it is stored.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PushStream {
     /// The replica that is told of changes for the session.
     pub(super) replica: String,
     /// The number of the last event that was sent to the client before the stream was last opened or closed.
     pub(super) delivered: u64,
+    #[serde(flatten)]
+    pub(super) other: OtherMembers,
 }
 
 impl PushStream {
-    pub(super) fn parse(field: &Field) -> Option<Self> {
-        let text = std::str::from_utf8(&field.value).ok()?;
-        let (replica, delivered) = text.split_once(' ')?;
-        Some(Self { replica: replica.to_owned(), delivered: delivered.parse().ok()? })
+    /// A stream that no replica had before.
+    pub(super) fn new(replica: &str) -> Self {
+        Self { replica: replica.to_owned(), delivered: 0, other: OtherMembers::default() }
     }
 
-    pub(super) fn to_bytes(&self) -> bytes::Bytes {
-        format!("{} {}", self.replica, self.delivered).into()
+    pub(super) fn parse(field: &Field) -> Result<Self, RecordError> {
+        read_record(&field.value)
     }
+
+    pub(super) fn to_bytes(&self) -> Result<bytes::Bytes, StoreError> {
+        Ok(serde_json::to_vec(self)?.into())
+    }
+}
+
+/// A subscription to a resource, as it is stored.
+#[derive(Serialize, Deserialize)]
+pub(super) struct SubscriptionRecord {
+    pub(super) uri: String,
+    #[serde(flatten)]
+    pub(super) other: OtherMembers,
 }
 
 impl SharedSession {
@@ -155,7 +167,7 @@ impl SharedSession {
     pub(super) fn set_read_fields(&self, changes: u64, push: Option<&Field>, refreshed: Option<&Field>) {
         let mut state = lock(&self.state);
         if state.changes == changes {
-            state.push = push.and_then(|field| Some((PushStream::parse(field)?, field.version)));
+            state.push = push.and_then(|field| Some((PushStream::parse(field).ok()?, field.version)));
         }
         let refreshed = refreshed.and_then(|field| std::str::from_utf8(&field.value).ok()?.parse().ok());
         state.refreshed_millis = state.refreshed_millis.max(refreshed.unwrap_or_default());
@@ -234,34 +246,48 @@ pub(super) fn http_sse_key(digest: &str) -> String {
 
 /// A request of a session that is not answered yet, as it is stored.
 #[derive(Clone, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", tag = "state")]
 pub(super) enum RequestRecord {
-    /// A replica runs it. `id` is its id as JSON, `stream` the stream that its client may resume.
-    Running {
-        replica: String,
-        id: String,
-        stream: String,
-        /// Whether its handler waits for nothing but answers, so that another replica can continue it.
-        #[serde(default)]
-        waiting: bool,
-    },
+    Running(RunningRequest),
     /// The client cancelled it before a replica had registered it.
-    Cancelled { reason: Option<String>, at_millis: u64 },
+    Cancelled {
+        reason: Option<String>,
+        at_millis: u64,
+        #[serde(flatten)]
+        other: OtherMembers,
+    },
+    /// Another version of the library has written it, and this one cannot read it. It may run.
+    #[serde(skip)]
+    Unreadable,
+}
+
+/// A request that a replica runs.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct RunningRequest {
+    pub(super) replica: String,
+    /// Its id as JSON.
+    pub(super) id: String,
+    /// The stream that its client may resume.
+    pub(super) stream: String,
+    /// Whether its handler waits for nothing but answers, so that another replica can continue it.
+    #[serde(default)]
+    pub(super) waiting: bool,
+    #[serde(flatten)]
+    pub(super) other: OtherMembers,
 }
 
 impl RequestRecord {
     pub(super) fn cancelled(reason: Option<String>) -> Self {
-        RequestRecord::Cancelled { reason, at_millis: now_millis() }
+        RequestRecord::Cancelled { reason, at_millis: now_millis(), other: OtherMembers::default() }
     }
 
     pub(super) fn seal(&self, replica: &Replica, key: &str, field: &str) -> Result<bytes::Bytes, StoreError> {
-        replica.seal(key, field, &serde_json::to_vec(self)?)
+        replica.seal_record(key, field, self)
     }
 
     /// Opens a record. A cancellation that came too long ago does not count.
     pub(super) fn open(replica: &Replica, key: &str, field: &str, value: &Field) -> Option<Self> {
-        let record = serde_json::from_slice(&replica.open(key, field, &value.value)?).ok()?;
-        match record {
+        match replica.open_record(key, field, &value.value).unwrap_or(RequestRecord::Unreadable) {
             RequestRecord::Cancelled { at_millis, .. }
                 if now_millis().saturating_sub(at_millis) > CANCELLATION_MILLIS =>
             {

@@ -13,7 +13,7 @@ use super::shared_session::{
     refreshed_now, session_key,
 };
 use crate::error::Chain;
-use crate::replica::{Replica, ReplicaMessage, digest};
+use crate::replica::{RecordError, Replica, ReplicaMessage, digest};
 use crate::server::Principal;
 use crate::server::connection::ServerConnection;
 use crate::server::limits::{CallerKey, LimitPermit, Resource};
@@ -137,9 +137,18 @@ impl HttpState {
         {
             return Ok(local.clone());
         }
-        let Some(record) = SessionRecord::open(replica, &session_key(&name), field) else {
-            log::error!("the record of a session cannot be opened: do all replicas have the same keys?");
-            return Err(NamedSession::Unknown);
+        let record = match SessionRecord::open(replica, &session_key(&name), field) {
+            Ok(record) => record,
+            Err(error) => {
+                if log::is_first("record", &error.to_string()) {
+                    log::error!(%error, "the record of a session is not read");
+                }
+                // A replica that was updated can serve the session; without its key no replica can.
+                return Err(match error {
+                    RecordError::Newer(_) => NamedSession::Unavailable,
+                    RecordError::Sealed | RecordError::Malformed => NamedSession::Unknown,
+                });
+            }
         };
         if !is_same_caller(record.principal().as_ref(), caller) {
             return Err(NamedSession::Unknown);
@@ -243,8 +252,7 @@ impl HttpState {
                 // Another replica has changed the record meanwhile.
                 Err(conflict) => {
                     let Some(current) = conflict.current else { return Err("the session has ended".into()) };
-                    let opened = SessionRecord::open(replica, &shared.key, &current);
-                    record = opened.ok_or("the record of a session cannot be opened")?;
+                    record = SessionRecord::open(replica, &shared.key, &current)?;
                     version = current.version;
                 }
             }

@@ -46,6 +46,7 @@ impl HttpState {
         let Some(read) = read.filter(|read| !read.ended) else { return Ok(()) };
         let keeper = HttpCallKeeper::new(self, &session, revision, principal.clone());
         keeper.set_registered(&registered);
+        keeper.set_other(&record.other);
         let kept = KeptRequest::new(keeper.clone(), Some(record.history.clone()));
         let caller = Caller { principal, kept: Some(kept), ..Caller::default() };
         let output = Output::new(OutboundQueue::new(self.config.max_write_buffer_bytes));

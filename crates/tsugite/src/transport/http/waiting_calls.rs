@@ -18,7 +18,7 @@ use super::shared_session::{MOVED_FIELDS, RequestRecord, SESSION_KEYS};
 use super::waiting_record::{ClaimedCall, RegisteredRequest, WaitingRecord};
 use crate::error::Chain;
 use crate::lock::lock;
-use crate::replica::{Replica, ReplicaMessage, digest};
+use crate::replica::{OtherMembers, Replica, ReplicaMessage, digest};
 use crate::server::Principal;
 use crate::server::kept_call::{CallKeeper, KeepError, KeepFuture, KeptAnswer, WaitingCall};
 use crate::server::outgoing_requests::asking_replica;
@@ -33,6 +33,8 @@ pub(super) struct HttpCallKeeper {
     principal: Option<Principal>,
     /// Set when the request is registered in the store, before its handler goes on.
     registered: OnceLock<Arc<RegisteredRequest>>,
+    /// What another version of the library has stored beside.
+    other: OnceLock<OtherMembers>,
     /// The version of the record of the waiting call; 0 if there is none, or none that is known.
     waiting_version: AtomicU64,
     /// Whether the call may be stored as waiting although the store failed.
@@ -52,9 +54,15 @@ impl HttpCallKeeper {
             revision,
             principal,
             registered: OnceLock::new(),
+            other: OnceLock::new(),
             waiting_version: AtomicU64::new(0),
             may_wait: AtomicBool::new(false),
         })
+    }
+
+    /// Keeps the members of the stored record that this version does not know.
+    pub(super) fn set_other(&self, other: &OtherMembers) {
+        drop(self.other.set(other.clone()));
     }
 
     pub(super) fn set_registered(&self, registered: &Arc<RegisteredRequest>) {
@@ -84,6 +92,7 @@ impl HttpCallKeeper {
             principal,
             stream: format!("{:x}", registered.stream),
             history: call.history,
+            other: self.other.get().cloned().unwrap_or_default(),
         };
         let (key, field) = (waiting_key(replica.name()), waiting_field(&registered.key, &registered.field));
         let stored = async {
@@ -239,15 +248,13 @@ async fn store_running(
         return Ok(Err(()));
     };
     match RequestRecord::open(replica, &registered.key, &registered.field, &known) {
-        Some(RequestRecord::Running { replica: runner, waiting, .. }) if runner == replica.name() => {
-            match waiting {
-                false => Ok(Ok(known.version)),
-                true if waiting_version == 0 => {
-                    commit_running(state, replica, registered, (known.version, known.version)).await
-                }
-                true => Ok(Err(())),
+        Some(RequestRecord::Running(running)) if running.replica == replica.name() => match running.waiting {
+            false => Ok(Ok(known.version)),
+            true if waiting_version == 0 => {
+                commit_running(state, replica, registered, (known.version, known.version)).await
             }
-        }
+            true => Ok(Err(())),
+        },
         _ => Ok(Err(())),
     }
 }
@@ -369,22 +376,33 @@ impl HttpState {
         let (from, to) = (waiting_key(dead), waiting_key(replica.name()));
         let remove =
             Write::Remove { key: &from, field, precondition: Precondition::FieldVersion(value.version) };
-        let Some(record) = WaitingRecord::open(replica, &from, field, value) else {
-            log::error!("a waiting call cannot be opened: do all replicas have the same keys?");
-            drop(self.store.commit(&[remove]).await?);
-            return Ok(());
+        let record = match WaitingRecord::open(replica, &from, field, value) {
+            Ok(record) => record,
+            // Another replica may be able to read it, now or after an update.
+            Err(error) => {
+                if log::is_first("waiting call", &error.to_string()) {
+                    log::error!(%error, "a waiting call is not continued");
+                }
+                return Ok(());
+            }
         };
-        let Some(registered) = RegisteredRequest::of_waiting(&record) else { return Ok(()) };
+        let Some(mut registered) = RegisteredRequest::of_waiting(&record) else { return Ok(()) };
         let known = self.store.read(&registered.key, &[&registered.field]).await?;
         let known = known.and_then(|fields| fields.into_iter().next().flatten());
-        let known = known.filter(|known| {
-            let record = RequestRecord::open(replica, &registered.key, &registered.field, known);
-            matches!(record, Some(RequestRecord::Running { .. }))
-        });
-        // The session has ended, or the client has cancelled the call.
-        let Some(known) = known else {
-            drop(self.store.commit(&[remove]).await?);
-            return Ok(());
+        let request = known
+            .as_ref()
+            .and_then(|known| RequestRecord::open(replica, &registered.key, &registered.field, known));
+        let known = match (known, request) {
+            (Some(known), Some(RequestRecord::Running(running))) => {
+                registered.set_other(running.other);
+                known
+            }
+            (Some(_), Some(RequestRecord::Unreadable)) => return Ok(()),
+            // The session has ended, or the client has cancelled the call.
+            (_, Some(RequestRecord::Cancelled { .. }) | None) | (None, Some(_)) => {
+                drop(self.store.commit(&[remove]).await?);
+                return Ok(());
+            }
         };
         let askers: Vec<_> = record
             .history
@@ -435,7 +453,7 @@ impl HttpState {
     fn keep_claimed(self: &Arc<Self>, record: WaitingRecord, registered: RegisteredRequest, version: u64) {
         registered.set_version(version);
         let session = digest(record.session.as_bytes());
-        self.drop_lost_call(&session, &registered.id);
+        self.drop_lost_call(&session, &record);
         let call = Arc::new(ClaimedCall {
             session,
             record: Mutex::new(Some(record)),
@@ -451,7 +469,7 @@ impl HttpState {
         let key = waiting_key(replica.name());
         let value = self.store.read(&key, &[field]).await?;
         let value = value.and_then(|fields| fields.into_iter().next().flatten());
-        let record = value.as_ref().and_then(|value| WaitingRecord::open(replica, &key, field, value));
+        let record = value.as_ref().and_then(|value| WaitingRecord::open(replica, &key, field, value).ok());
         self.claimed.remove_unsure(field);
         if let (Some(value), Some(record)) = (value, record)
             && !self.claimed.has(&record)
@@ -464,12 +482,15 @@ impl HttpState {
     }
 
     /// Drops the handler of a call that this replica has lost to another one, and takes back now.
-    fn drop_lost_call(&self, session: &str, request: &str) {
-        let (session, id) = (self.session_by_digest(session), serde_json::from_str::<Id<'static>>(request));
-        if let (Some(session), Ok(id)) = (session, id)
-            && session.connection.is_in_flight(&id)
-        {
+    fn drop_lost_call(&self, session: &str, record: &WaitingRecord) {
+        let id = serde_json::from_str::<Id<'static>>(&record.request);
+        let (Some(session), Ok(id)) = (self.session_by_digest(session), id) else { return };
+        if session.connection.is_in_flight(&id) {
             session.connection.cancel_request(&id, None);
+        }
+        // The handler is dropped when its stream is read, perhaps much later. It must not take the answers until then.
+        for question in &record.history.questions {
+            session.connection.outgoing_requests().forget(&Id::from(question.id.clone()));
         }
     }
 

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 use tsugite_core::jsonrpc::{Id, RawJson};
 
-use super::shared_session::{RequestRecord, request_field, session_key};
+use super::shared_session::{RequestRecord, RunningRequest, request_field, session_key};
 use crate::lock::lock;
-use crate::replica::{Replica, digest};
+use crate::replica::{OtherMembers, RecordError, Replica, digest};
 use crate::server::Principal;
 use crate::server::kept_call::KeptHistory;
 use crate::server::outgoing_requests::asking_replica;
@@ -26,17 +26,25 @@ pub(super) struct RegisteredRequest {
     /// The id that is reserved for its stream.
     pub(super) stream: u128,
     version: AtomicU64,
+    /// What another version of the library has stored beside.
+    other: OtherMembers,
 }
 
 impl RegisteredRequest {
     pub(super) fn new(key: String, id: String, stream: u128) -> Self {
-        Self { key, field: request_field(&id), id, stream, version: AtomicU64::new(0) }
+        let (version, other) = (AtomicU64::new(0), OtherMembers::default());
+        Self { key, field: request_field(&id), id, stream, version, other }
     }
 
     /// The request of a waiting call. `None` if its stream is unknown.
     pub(super) fn of_waiting(call: &WaitingRecord) -> Option<Self> {
         let stream = u128::from_str_radix(&call.stream, 16).ok()?;
         Some(Self::new(session_key(&digest(call.session.as_bytes())), call.request.clone(), stream))
+    }
+
+    /// Keeps the members of the stored record that this version does not know.
+    pub(super) fn set_other(&mut self, other: OtherMembers) {
+        self.other = other;
     }
 
     /// The version of the field.
@@ -50,8 +58,13 @@ impl RegisteredRequest {
 
     /// The record of a request that `replica` runs, or that waits there.
     pub(super) fn record(&self, replica: &str, waiting: bool) -> RequestRecord {
-        let stream = format!("{:x}", self.stream);
-        RequestRecord::Running { replica: replica.to_owned(), id: self.id.clone(), stream, waiting }
+        RequestRecord::Running(RunningRequest {
+            replica: replica.to_owned(),
+            id: self.id.clone(),
+            stream: format!("{:x}", self.stream),
+            waiting,
+            other: self.other.clone(),
+        })
     }
 }
 
@@ -70,6 +83,8 @@ pub(super) struct WaitingRecord {
     /// The stream of the request.
     pub(super) stream: String,
     pub(super) history: KeptHistory,
+    #[serde(flatten)]
+    pub(super) other: OtherMembers,
 }
 
 impl WaitingRecord {
@@ -79,11 +94,16 @@ impl WaitingRecord {
     }
 
     pub(super) fn seal(&self, replica: &Replica, key: &str, field: &str) -> Result<bytes::Bytes, StoreError> {
-        replica.seal(key, field, &serde_json::to_vec(self)?)
+        replica.seal_record(key, field, self)
     }
 
-    pub(super) fn open(replica: &Replica, key: &str, field: &str, value: &Field) -> Option<Self> {
-        serde_json::from_slice(&replica.open(key, field, &value.value)?).ok()
+    pub(super) fn open(
+        replica: &Replica,
+        key: &str,
+        field: &str,
+        value: &Field,
+    ) -> Result<Self, RecordError> {
+        replica.open_record(key, field, &value.value)
     }
 }
 
