@@ -128,7 +128,7 @@ use registry::Registry;
 
 use crate::replica::{ReceivedMessage, Replica};
 use crate::shared::log;
-pub use crate::shared::seal::{SealKey, SealKeyError, SealKeys};
+pub use crate::shared::seal::{SealError, SealKey, SealKeyError, SealKeys};
 pub use crate::shared::seal_keys::SealKeysError;
 use crate::store::StoreScope;
 
