@@ -43,6 +43,8 @@ mod login;
 #[cfg(feature = "client")]
 mod net;
 #[cfg(feature = "client")]
+mod private_file;
+#[cfg(feature = "client")]
 mod registration;
 #[cfg(feature = "client")]
 mod scopes;
