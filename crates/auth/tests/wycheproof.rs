@@ -76,11 +76,16 @@ fn vectors_of_rsa_are_judged_right() {
             }
         }
     }
-    let name = rsa_pss_verify::TestName::RsaPss2048Sha256Mgf1SaltLen32;
-    for group in rsa_pss_verify::TestSet::load(name).unwrap().test_groups {
-        let jwk = json!({"kty": "RSA", "n": encode_url(&group.key.n), "e": encode_url(&group.key.e)});
-        for test in group.tests {
-            count += check(&jwk, "PS256", &test.msg, &test.sig, test.result, test.tc_id);
+    for (name, algorithm) in [
+        (rsa_pss_verify::TestName::RsaPss2048Sha256Mgf1SaltLen32, "PS256"),
+        (rsa_pss_verify::TestName::RsaPss2048Sha384Mgf1SaltLen48, "PS384"),
+        (rsa_pss_verify::TestName::RsaPss4096Sha512Mgf1SaltLen64, "PS512"),
+    ] {
+        for group in rsa_pss_verify::TestSet::load(name).unwrap().test_groups {
+            let jwk = json!({"kty": "RSA", "n": encode_url(&group.key.n), "e": encode_url(&group.key.e)});
+            for test in group.tests {
+                count += check(&jwk, algorithm, &test.msg, &test.sig, test.result, test.tc_id);
+            }
         }
     }
     assert!(count > 900, "{count}");

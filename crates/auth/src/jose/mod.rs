@@ -3,13 +3,21 @@
 //! Own code, because the JOSE crates that are kept either need a second library of cryptography or a provider that is set
 //! for the whole process.
 
+mod algorithm;
+mod jwt;
+mod key_set;
 mod sign;
+mod strict_json;
 #[cfg(test)]
 mod tests;
 mod verify;
 
-pub use sign::{Algorithm, SigningKey};
+pub use algorithm::Algorithm;
+pub use sign::SigningKey;
 pub use verify::{Jwk, VerifyError};
+
+pub(crate) use jwt::{Claims, JwtError, UnverifiedJwt};
+pub(crate) use key_set::JwkSet;
 
 use ring::digest;
 use ring::rand::{SecureRandom, SystemRandom};

@@ -6,48 +6,15 @@ use std::sync::Arc;
 use ring::rand::SystemRandom;
 use ring::signature::{
     ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair,
-    RSA_PKCS1_SHA256, RSA_PSS_SHA256, RsaKeyPair,
+    RSA_PKCS1_SHA256, RSA_PKCS1_SHA384, RSA_PKCS1_SHA512, RSA_PSS_SHA256, RSA_PSS_SHA384, RSA_PSS_SHA512,
+    RsaEncoding, RsaKeyPair, RsaPublicKeyComponents,
 };
 use serde_json::{Value, json};
 use tsugite::base64;
 
+use super::Algorithm;
 use crate::error::{AuthError, Result};
 use crate::secret::Secret;
-
-/// An algorithm of a [`SigningKey`]. All of them are asymmetric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Algorithm {
-    /// ECDSA on P-256 with SHA-256.
-    Es256,
-    /// ECDSA on P-384 with SHA-384.
-    Es384,
-    /// Ed25519.
-    EdDsa,
-    /// RSA with PKCS #1 1.5 and SHA-256.
-    Rs256,
-    /// RSA with PSS and SHA-256.
-    Ps256,
-}
-
-impl Algorithm {
-    /// The name in the header of a token.
-    pub fn name(self) -> &'static str {
-        match self {
-            Algorithm::Es256 => "ES256",
-            Algorithm::Es384 => "ES384",
-            Algorithm::EdDsa => "EdDSA",
-            Algorithm::Rs256 => "RS256",
-            Algorithm::Ps256 => "PS256",
-        }
-    }
-
-    /// The algorithm with a name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        let all = [Self::Es256, Self::Es384, Self::EdDsa, Self::Rs256, Self::Ps256];
-        all.into_iter().find(|algorithm| algorithm.name() == name)
-    }
-}
 
 /// A private key that signs tokens. `Debug` shows its algorithm only.
 #[derive(Clone)]
@@ -86,9 +53,7 @@ impl SigningKey {
                 EcdsaKeyPair::from_pkcs8(&ECDSA_P384_SHA384_FIXED_SIGNING, der, &random).map(Pair::Ecdsa)
             }
             Algorithm::EdDsa => Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).map(Pair::Ed25519),
-            Algorithm::Rs256 | Algorithm::Ps256 => {
-                RsaKeyPair::from_pkcs8(der).map(|pair| Pair::Rsa(Box::new(pair)))
-            }
+            _ => RsaKeyPair::from_pkcs8(der).map(|pair| Pair::Rsa(Box::new(pair))),
         };
         let pair = pair.map_err(|error| {
             AuthError::config(format!("the private key cannot be used for {}: {error}", algorithm.name()))
@@ -121,7 +86,7 @@ impl SigningKey {
         self.algorithm
     }
 
-    /// The public key as a JWK, for an elliptic curve.
+    /// The public key as a JWK.
     pub(crate) fn public_jwk(&self) -> Result<Value> {
         let curve = |name: &str, point: &[u8]| {
             let coordinates = point.strip_prefix(&[4])?;
@@ -135,7 +100,10 @@ impl SigningKey {
                 let x = base64::encode_url(pair.public_key().as_ref());
                 Some(json!({"kty": "OKP", "crv": "Ed25519", "x": x}))
             }
-            (Pair::Rsa(_), _) => None,
+            (Pair::Rsa(pair), _) => {
+                let RsaPublicKeyComponents::<Vec<u8>> { n, e } = pair.public_key().into();
+                Some(json!({"kty": "RSA", "n": base64::encode_url(&n), "e": base64::encode_url(&e)}))
+            }
         };
         jwk.ok_or_else(|| AuthError::config("the key has no public JWK"))
     }
@@ -162,8 +130,12 @@ impl SigningKey {
             Pair::Ed25519(pair) => Ok(pair.sign(message).as_ref().to_vec()),
             Pair::Rsa(pair) => {
                 let mut signature = vec![0; pair.public().modulus_len()];
-                let padding: &dyn ring::signature::RsaEncoding = match self.algorithm {
+                let padding: &dyn RsaEncoding = match self.algorithm {
+                    Algorithm::Rs384 => &RSA_PKCS1_SHA384,
+                    Algorithm::Rs512 => &RSA_PKCS1_SHA512,
                     Algorithm::Ps256 => &RSA_PSS_SHA256,
+                    Algorithm::Ps384 => &RSA_PSS_SHA384,
+                    Algorithm::Ps512 => &RSA_PSS_SHA512,
                     _ => &RSA_PKCS1_SHA256,
                 };
                 pair.sign(padding, &random, message, &mut signature).map_err(failed)?;

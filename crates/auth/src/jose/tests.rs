@@ -114,19 +114,19 @@ fn tokens_that_need_an_unknown_extension_are_refused() {
 
 #[test]
 fn keys_of_every_kind_sign() {
-    let rsa = json!({
-        "kty": "RSA", "e": "AQAB",
-        "n": RSA_MODULUS,
-    });
     for (algorithm, pem) in [
         (Algorithm::Es256, include_str!("../../tests/data/p256.pem")),
         (Algorithm::Es384, include_str!("../../tests/data/p384.pem")),
         (Algorithm::EdDsa, include_str!("../../tests/data/ed25519.pem")),
         (Algorithm::Rs256, include_str!("../../tests/data/rsa.pem")),
+        (Algorithm::Rs384, include_str!("../../tests/data/rsa.pem")),
+        (Algorithm::Rs512, include_str!("../../tests/data/rsa.pem")),
         (Algorithm::Ps256, include_str!("../../tests/data/rsa.pem")),
+        (Algorithm::Ps384, include_str!("../../tests/data/rsa.pem")),
+        (Algorithm::Ps512, include_str!("../../tests/data/rsa.pem")),
     ] {
         let key = SigningKey::from_pem(pem, algorithm).unwrap().key_id("k");
-        let public = jwk(key.public_jwk().unwrap_or_else(|_| rsa.clone()));
+        let public = jwk(key.public_jwk().unwrap());
         let token = key.sign_jwt(&[("typ", json!("JWT"))], &[("sub", json!("x"))]).unwrap();
         let (header, claims) = public.verify_jwt(&token, &[algorithm.name()]).unwrap();
         assert_eq!((header["kid"].as_str(), claims["sub"].as_str()), (Some("k"), Some("x")), "{algorithm:?}");
@@ -149,8 +149,20 @@ fn unfit_private_keys_are_refused() {
     }
 }
 
-/// The modulus of `tests/data/rsa.pem`.
-const RSA_MODULUS: &str = "mUH6KlR3cR3CsZEzzod6HBYPy2A_ZWGm-A6OwFwAmCsZzeob6mdLsdjR0qwyyDiwNN38Bq_La9hn0vUtS4eaLhUStkmVn6_q5hU6\
-    -fl4msKzMgDCiGHBm_LlHViNNsFXd2aj-ba8dA4OMf-jzNq_7VGdY3A-Ct9wbfzC-VPvhkcr9-gn9YiugJEsxgnDY-km_0Mjizf4\
-    fUqa9H7kVsuKOs2hFnNbzbqXnhug66shqqxpLydLPxE45XQosdqk7wu-MX_EMgyilJ2rK2OzSGZPNB4u53-YeUKqaJ-h6k967R69\
-    nZ4ITpenGohr3aMdp_sP_F3gbqa7ZBYhq6hO8n9Unw";
+#[test]
+fn examples_of_thumbprints_are_reproduced() {
+    // RFC 7638, 3.1; RFC 8037, A.3
+    let n = "0vx7agoebGcQSuuPiLJXZptN9nndrQmbXEps2aiAFbWhM78LhWx4cbbfAAtVT86zwu1RK7aPFFxuhDR1L6tSoc_BJECPebWKRXjBZCiFV4n3oknjhMs\
+             tn64tZ_2W-5JsGY4Hc5n9yBXArwl93lqt7_RN5w6Cf0h4QyQ5v-65YGjQR0_FDW2QvzqY368QQMicAtaSqzs8KJZgnYb9c7d0zgdAZHzu6qMQvRL5haj\
+             rn1n91CbOpbISD08qNLyrdkt-bFTWhAI4vMQFh6WeZu0fM4lFd2NcRwr3XPksINHaQ-G_xBniIqbw0Ls1jF44-csFCur-kEgU8awapJzKnqDKgw";
+    let rsa = jwk(json!({"kty": "RSA", "n": n, "e": "AQAB", "alg": "RS256", "kid": "2011-04-29"}));
+    assert_eq!(rsa.thumbprint().as_deref(), Ok("NzbLsXh8uDCcd-6MNwXF4W_7noWXFZAfHkxZsRGC9Xs"));
+    let okp =
+        jwk(json!({"kty": "OKP", "crv": "Ed25519", "x": "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}));
+    assert_eq!(okp.thumbprint().as_deref(), Ok("kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"));
+    for malformed in
+        [json!({"kty": "RSA", "n": "\"", "e": "AQAB"}), json!({"kty": "EC"}), json!({"kty": "oct"})]
+    {
+        assert!(jwk(malformed).thumbprint().is_err());
+    }
+}

@@ -10,6 +10,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use tsugite::base64;
 
+use super::jwt::UnverifiedJwt;
+use super::{Algorithm, sha256_text};
+
 /// A public key of a JSON Web Key Set.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[non_exhaustive]
@@ -20,6 +23,11 @@ pub struct Jwk {
     pub kid: Option<String>,
     /// The only algorithm that the key is for.
     pub alg: Option<String>,
+    /// What the key is for: `sig` or `enc`.
+    #[serde(rename = "use")]
+    pub usage: Option<String>,
+    /// The operations that the key is for.
+    pub key_ops: Option<Vec<String>>,
     /// The curve.
     pub crv: Option<String>,
     /// A coordinate of the public point.
@@ -47,26 +55,17 @@ impl std::error::Error for VerifyError {}
 impl Jwk {
     /// Verifies a compact JWT and returns its header and claims. It checks no claim.
     pub fn verify_jwt(&self, token: &str, algorithms: &[&str]) -> Result<(Value, Value), VerifyError> {
-        let (input, signature) = token.rsplit_once('.').ok_or(VerifyError)?;
-        let (header, claims) = input.split_once('.').ok_or(VerifyError)?;
-        let decode = |part: &str| base64::decode_url(part).ok_or(VerifyError);
-        let json = |part: &str| serde_json::from_slice::<Value>(&decode(part)?).map_err(|_| VerifyError);
-        let header = json(header)?;
-        // Extensions that must be understood are not.
-        if header.get("crit").is_some() {
+        let token = UnverifiedJwt::parse(token).map_err(|_| VerifyError)?;
+        if !algorithms.contains(&token.algorithm.name()) {
             return Err(VerifyError);
         }
-        let algorithm = header.get("alg").and_then(Value::as_str).unwrap_or_default().to_owned();
-        if !algorithms.contains(&algorithm.as_str()) {
-            return Err(VerifyError);
-        }
-        self.verify(&algorithm, input.as_bytes(), &decode(signature)?)?;
-        Ok((header, json(claims)?))
+        let claims = token.verify(self).map_err(|_| VerifyError)?;
+        Ok((Value::Object(token.header().clone()), Value::Object(claims)))
     }
 
     /// Verifies a signature. The algorithm must fit the key.
     pub fn verify(&self, algorithm: &str, message: &[u8], signature: &[u8]) -> Result<(), VerifyError> {
-        if self.alg.as_deref().is_some_and(|only| only != algorithm) {
+        if !Algorithm::from_name(algorithm).is_some_and(|algorithm| self.supports(algorithm)) {
             return Err(VerifyError);
         }
         match (self.kty.as_str(), self.crv.as_deref(), algorithm) {
@@ -87,6 +86,45 @@ impl Jwk {
             ("RSA", _, "PS512") => self.check_rsa(&RSA_PSS_2048_8192_SHA512, message, signature),
             _ => Err(VerifyError),
         }
+    }
+
+    /// Whether the kind, the algorithm and the use of the key allow to verify with it.
+    pub(crate) fn supports(&self, algorithm: Algorithm) -> bool {
+        use Algorithm::{EdDsa, Es256, Es384};
+        let kind = match algorithm {
+            Es256 => ("EC", Some("P-256")),
+            Es384 => ("EC", Some("P-384")),
+            EdDsa => ("OKP", Some("Ed25519")),
+            _ => ("RSA", None),
+        };
+        let (kty, crv) = kind;
+        self.kty == kty
+            && (crv.is_none() || self.crv.as_deref() == crv)
+            && self.alg.as_deref().is_none_or(|only| Algorithm::from_name(only) == Some(algorithm))
+            && self.usage.as_deref().is_none_or(|usage| usage == "sig")
+            && self.key_ops.as_ref().is_none_or(|all| all.iter().any(|operation| operation == "verify"))
+    }
+
+    /// The thumbprint of the key with SHA-256 (RFC 7638), in base64url. Fails if a member is missing or malformed.
+    pub fn thumbprint(&self) -> Result<String, VerifyError> {
+        let number = |value: &Option<String>| match decode(value)?.is_empty() {
+            true => Err(VerifyError),
+            false => value.clone().ok_or(VerifyError),
+        };
+        let crv = self.crv.as_deref();
+        // The members that the kind requires, in the order of their names.
+        let text = match (self.kty.as_str(), crv) {
+            ("EC", Some(crv @ ("P-256" | "P-384"))) => {
+                let (x, y) = (number(&self.x)?, number(&self.y)?);
+                format!(r#"{{"crv":"{crv}","kty":"EC","x":"{x}","y":"{y}"}}"#)
+            }
+            ("OKP", Some(crv @ "Ed25519")) => {
+                format!(r#"{{"crv":"{crv}","kty":"OKP","x":"{}"}}"#, number(&self.x)?)
+            }
+            ("RSA", _) => format!(r#"{{"e":"{}","kty":"RSA","n":"{}"}}"#, number(&self.e)?, number(&self.n)?),
+            _ => return Err(VerifyError),
+        };
+        Ok(sha256_text(&text))
     }
 
     /// The uncompressed point of a curve.

@@ -1,4 +1,4 @@
-//! DPoP (RFC 9449): proofs that the sender of a token holds its key.
+//! [`Proof`]: the proof of a client, for one request.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

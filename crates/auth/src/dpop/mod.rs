@@ -1,0 +1,11 @@
+//! DPoP (RFC 9449): proofs that the sender of a token holds its key.
+
+mod nonce;
+mod proof;
+mod replay;
+mod verify;
+
+pub(crate) use nonce::NonceKey;
+pub(crate) use proof::{Proof, now};
+pub(crate) use replay::use_once;
+pub(crate) use verify::{ProofError, ProvenRequest, VerifiedProof, verify_proof};
