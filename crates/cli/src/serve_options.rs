@@ -158,11 +158,10 @@ impl ServeOptions {
         let stop = signals::shutdown_requested();
         let Some(listen) = self.listen else { return server.serve_stdio().await.map_err(serve_error) };
         if let Some(socket) = listen.strip_prefix("unix:") {
-            let mut http = self.http.settings();
+            let mut server = server.http(self.http.settings());
             if let Some(token) = self.http.access_token(None, false)? {
-                http = http.authenticate(token.verifier());
+                server = server.authorize(token.verifier());
             }
-            let server = server.http(http);
             let listener = unix_socket::bind(&server, socket).map_err(|error| {
                 CliError::new(ExitStatus::Connect, format!("cannot listen on {listen}"))
                     .at_step("listen")
@@ -197,9 +196,10 @@ impl ServeOptions {
         let scheme = if self.http.tls_cert.is_some() { "https" } else { "http" };
         let token = token.map(Arc::new);
         let (mut http, path) = (self.http.settings(), self.http.path);
-        if let Some(token) = &token {
-            http = http.authenticate(token.verifier());
-        }
+        let server = match &token {
+            Some(token) => server.authorize(token.verifier()),
+            None => server,
+        };
         // An endpoint at `/` leaves no place for the page.
         let page = page.filter(|_| path != "/");
         let has_page = page.is_some();

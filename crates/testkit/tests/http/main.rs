@@ -15,5 +15,6 @@ mod replicas;
 mod requirements;
 mod responses;
 mod shared_limits;
+mod side_services;
 mod surviving_questions;
 mod unix_sockets;

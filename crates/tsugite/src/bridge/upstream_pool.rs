@@ -286,7 +286,7 @@ fn caller_identity(
     let sender = parse_request_meta(&job.params)?.declared_client()?;
     let info = sender.info().unwrap_or_else(|| Implementation::new("unknown", "0"));
     let (principal, address) = match caller {
-        Some(CallerKey::Principal { issuer, subject }) => (Some((issuer, subject)), None),
+        Some(CallerKey::Principal(identity)) => (Some(identity), None),
         Some(CallerKey::Address(address)) => (None, Some(address)),
         None => (None, None),
     };

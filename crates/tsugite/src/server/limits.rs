@@ -14,6 +14,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::principal::{Caller, Principal};
 use crate::lock::lock;
+use crate::shared::principal::CallerIdentity;
 
 /// The totals, and the share of them that one caller may use.
 #[derive(Debug, Clone)]
@@ -102,7 +103,7 @@ pub(crate) enum LimitError {
 /// Identifies a caller: the authenticated principal, else the network address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum CallerKey {
-    Principal { issuer: String, subject: String },
+    Principal(CallerIdentity),
     Address(IpAddr),
 }
 
@@ -110,10 +111,7 @@ impl CallerKey {
     /// `None` if nothing is known about the caller. Then only the totals hold.
     pub(crate) fn new(principal: Option<&Principal>, address: Option<IpAddr>) -> Option<Self> {
         match principal {
-            Some(principal) => {
-                let (issuer, subject) = (principal.issuer().to_owned(), principal.subject().to_owned());
-                Some(Self::Principal { issuer, subject })
-            }
+            Some(principal) => Some(Self::Principal(principal.identity())),
             None => address.map(|address| Self::Address(network(address))),
         }
     }

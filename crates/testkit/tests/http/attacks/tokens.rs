@@ -22,8 +22,8 @@ async fn request_without_a_valid_token_gets_401() {
     // HTTP-007, HSSE-006
     let count = Count::default();
     let token = StaticToken::new("s3cret", Principal::new("owner"));
-    let http = Http::new().http_sse().page("/", |_| "page".to_owned()).authenticate(token);
-    let server = Server::new("s", "1").tool(counting("ran", &count)).http(http);
+    let http = Http::new().http_sse().page("/", |_| "page".to_owned());
+    let server = Server::new("s", "1").tool(counting("ran", &count)).http(http).authorize(token);
     let serving = TestServer::start(&server).await;
     let stream = || Request::new("GET").path("/sse").header("Accept", "text/event-stream");
     let messages =
@@ -31,8 +31,6 @@ async fn request_without_a_valid_token_gets_401() {
     for refused in [
         list(),
         with_token(list(), "S3CRET"),
-        with_token(list(), ""),
-        with_token(with_token(list(), "s3cret"), "s3cret"),
         list().header("Authorization", "Basic s3cret"),
         list().path("/mcp?access_token=s3cret"),
         Request::post(&initialize_request("2025-11-25", json!({}))),
@@ -46,6 +44,11 @@ async fn request_without_a_valid_token_gets_401() {
         assert!(response.header("www-authenticate").is_some_and(|value| value.starts_with("Bearer")));
         assert!(!response.body.contains("s3cret") && response.json().get("id").is_none(), "{response:?}");
     }
+    for malformed in [with_token(list(), ""), with_token(with_token(list(), "s3cret"), "s3cret")] {
+        let response = serving.send(malformed).await;
+        let challenge = response.header("www-authenticate");
+        assert_eq!((response.status, challenge), (400, Some("Bearer error=\"invalid_request\"")));
+    }
     assert_eq!(count.get(), 0);
     assert_eq!(serving.send(with_token(list(), "s3cret")).await.status, 200);
     assert_eq!(count.get(), 1);
@@ -57,8 +60,8 @@ async fn request_without_a_valid_token_gets_401() {
 
 #[tokio::test]
 async fn token_is_checked_before_the_body_is_read() {
-    let http = Http::new().authenticate(StaticToken::new("s3cret", Principal::new("owner")));
-    let serving = TestServer::start(&Server::new("s", "1").http(http)).await;
+    let token = StaticToken::new("s3cret", Principal::new("owner"));
+    let serving = TestServer::start(&Server::new("s", "1").authorize(token)).await;
     let mut connection = serving.connect().await;
     let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
                 Accept: application/json, text/event-stream\r\nContent-Length: 1000\r\n\r\n";
@@ -69,15 +72,15 @@ async fn token_is_checked_before_the_body_is_read() {
 #[tokio::test]
 async fn owner_of_the_token_is_the_principal() {
     let who = Tool::new("who").handler(|who: Principal| async move { who.subject().to_owned() });
-    let http = Http::new().authenticate(async |token: String| {
+    let server = Server::new("s", "1").tool(who).authorize(async |token: String| {
         tokio::task::yield_now().await;
         match token.as_str() {
             "of-ann" => Ok(Principal::new("ann")),
-            "down" => Err(VerifyError::Unavailable("the issuer is away".into())),
-            _ => Err(VerifyError::InvalidToken),
+            "down" => Err(VerifyError::unavailable("the issuer is away")),
+            _ => Err(VerifyError::invalid_token()),
         }
     });
-    let serving = TestServer::start(&Server::new("s", "1").tool(who).http(http)).await;
+    let serving = TestServer::start(&server).await;
     let call = Request::stateless(request(1, "tools/call", json!({"name": "who", "arguments": {}})));
     let answered = serving.send(with_token(call.clone(), "of-ann")).await;
     assert!(answered.status == 200 && answered.body.contains("ann"), "{answered:?}");
@@ -93,8 +96,9 @@ async fn log_of_the_library_contains_no_secrets() {
     const SECRET: &str = "hunter2";
     let log = Warnings::capture_from(tracing::Level::TRACE);
     let count = Count::default();
-    let http = Http::new().http_sse().authenticate(StaticToken::new(SECRET, Principal::new("owner")));
-    let server = Server::new("s", "1").tool(counting("ran", &count)).http(http);
+    let token = StaticToken::new(SECRET, Principal::new("owner"));
+    let http = Http::new().http_sse();
+    let server = Server::new("s", "1").tool(counting("ran", &count)).http(http).authorize(token);
     let serving = TestServer::start(&server).await;
     let opened =
         serving.send(with_token(Request::post(&initialize_request("2025-11-25", json!({}))), SECRET)).await;

@@ -181,11 +181,13 @@ fn invalid_state(reason: &str) -> RpcError {
 impl StateBinding {
     fn parts(&self, principal: Option<&Principal>) -> Vec<Vec<u8>> {
         let text = |text: Option<&str>| text.unwrap_or_default().as_bytes().to_vec();
+        let identity = principal.map(Principal::identity);
         let digest = json_digest(&self.arguments);
         vec![
             vec![u8::from(principal.is_some())],
-            text(principal.map(Principal::issuer)),
-            text(principal.map(Principal::subject)),
+            text(identity.as_ref().map(|caller| &*caller.issuer)),
+            text(identity.as_ref().map(|caller| &*caller.subject)),
+            text(identity.as_ref().map(|caller| &*caller.client_id)),
             self.method.as_bytes().to_vec(),
             self.name.as_bytes().to_vec(),
             digest,

@@ -20,6 +20,7 @@ use crate::lock::lock;
 use crate::replica::digest;
 use crate::server::principal::Principal;
 use crate::shared::log;
+use crate::shared::principal::CallerIdentity;
 use crate::store::SpendLimit;
 
 type LimitFuture = Pin<Box<dyn Future<Output = Result<LayerResponse, BoxError>> + Send>>;
@@ -62,7 +63,7 @@ pub struct RateLimit {
 /// The instant at which each caller's bucket is empty.
 #[derive(Debug, Default)]
 struct Buckets {
-    empty_at: HashMap<Option<(String, String)>, Instant>,
+    empty_at: HashMap<Option<CallerIdentity>, Instant>,
     /// The number of callers at which idle ones are removed.
     sweep_threshold: usize,
 }
@@ -98,7 +99,8 @@ impl RateLimit {
     fn shared_limit(&self, principal: Option<&Principal>) -> (String, SpendLimit) {
         let principal = principal.filter(|_| self.per_principal);
         let caller = principal.map_or_else(String::new, |principal| {
-            digest(format!("{}\n{}", principal.issuer(), principal.subject()).as_bytes())
+            let CallerIdentity { issuer, subject, client_id } = principal.identity();
+            digest(format!("{issuer}\n{subject}\n{client_id}").as_bytes())
         });
         let key = format!("rate/{}/{}/{caller}", self.requests, self.period.as_nanos());
         let per_second = f64::from(self.requests) / self.period.as_secs_f64().max(1e-9);
@@ -118,7 +120,7 @@ impl RateLimit {
             buckets.sweep_threshold = 2 * buckets.empty_at.len();
         }
         let principal = principal.filter(|_| self.per_principal);
-        let key = principal.map(|principal| (principal.issuer().to_owned(), principal.subject().to_owned()));
+        let key = principal.map(Principal::identity);
         let empty = buckets.empty_at.entry(key).or_insert(now);
         // A period that overflows the clock is still a limit.
         let Some(next) = (*empty).max(now).checked_add(share) else {

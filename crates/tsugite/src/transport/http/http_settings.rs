@@ -1,13 +1,17 @@
 //! Settings of the HTTP transport.
 
+use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::{HeaderValue, Request, Response};
+use tower_service::Service;
 
+use super::authorization::PublicUrl;
 use super::descriptor_limit;
-use super::token_verifier::{Verifier, VerifyToken};
+use super::response_body::HttpBody;
+use super::side_services::SideServices;
 use super::web_origin::WebOrigin;
 use crate::server::limits::LimitSettings;
 use crate::shared::ip_network::IpNetwork;
@@ -29,6 +33,7 @@ pub struct Http {
     pub(super) health_path: Option<String>,
     pub(super) page: Option<Page>,
     pub(super) page_policy: HeaderValue,
+    pub(super) side_services: SideServices,
     pub(super) allowed_hosts: Vec<String>,
     pub(super) allow_any_host: bool,
     pub(super) allowed_origins: Vec<WebOrigin>,
@@ -59,7 +64,7 @@ pub struct Http {
     pub(super) max_connections: usize,
     pub(super) tls: Option<(PathBuf, PathBuf)>,
     pub(super) tls_client_ca: Option<PathBuf>,
-    pub(super) verifier: Option<Verifier>,
+    pub(super) public_url: Option<PublicUrl>,
     pub(super) config_errors: Vec<String>,
 }
 
@@ -154,6 +159,7 @@ impl Http {
             health_path: Some("/health".to_owned()),
             page: None,
             page_policy: HeaderValue::from_static(NO_FRAMES),
+            side_services: SideServices::default(),
             allowed_hosts: Vec::new(),
             allow_any_host: false,
             allowed_origins: Vec::new(),
@@ -184,7 +190,7 @@ impl Http {
             max_connections: 20_000,
             tls: None,
             tls_client_ca: None,
-            verifier: None,
+            public_url: None,
             config_errors: Vec::new(),
         }
     }
@@ -244,6 +250,56 @@ impl Http {
             Ok(policy) => self.page_policy = policy,
             Err(_) => self.config_errors.push("`page_policy` is not a valid header value".to_owned()),
         }
+        self
+    }
+
+    /// Serves a `tower` service at `path`, for a server that listens itself: a document, or the endpoints of an
+    /// authorization server. A path that ends with `/*` stands for all paths below it. The endpoint, the health check, the
+    /// page and earlier services come first.
+    ///
+    /// Its requests need no token, and their origin is not checked, but their host is. Their bodies are read before, within
+    /// the limits of the endpoint. [`ClientAddr`](super::ClientAddr) in their extensions is the address of the client.
+    ///
+    /// ```
+    /// use std::convert::Infallible;
+    ///
+    /// use tsugite::transport::http::{Http, HttpBody};
+    ///
+    /// #[derive(Clone)]
+    /// struct Robots;
+    ///
+    /// impl tower_service::Service<http::Request<HttpBody>> for Robots {
+    ///     type Response = http::Response<HttpBody>;
+    ///     type Error = Infallible;
+    ///     type Future = std::future::Ready<Result<Self::Response, Infallible>>;
+    ///
+    ///     fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Infallible>> {
+    ///         std::task::Poll::Ready(Ok(()))
+    ///     }
+    ///
+    ///     fn call(&mut self, _: http::Request<HttpBody>) -> Self::Future {
+    ///         std::future::ready(Ok(http::Response::new("User-agent: *\nDisallow: /".into())))
+    ///     }
+    /// }
+    ///
+    /// let http = Http::new().route_service("/robots.txt", Robots);
+    /// # let _ = http;
+    /// ```
+    #[must_use]
+    pub fn route_service<S>(mut self, path: impl AsRef<str>, service: S) -> Self
+    where
+        S: Service<Request<HttpBody>, Response = Response<HttpBody>, Error = Infallible>
+            + Clone
+            + Send
+            + Sync
+            + 'static,
+        S::Future: Send,
+    {
+        let path = path.as_ref();
+        if !path.starts_with('/') {
+            self.config_errors.push(format!("the path {path:?} of a service does not begin with `/`"));
+        }
+        self.side_services.add(path, service);
         self
     }
 
@@ -493,13 +549,24 @@ impl Http {
         self
     }
 
-    /// Serves only requests with a bearer token that the verifier accepts, and calls handlers with its owner as the
-    /// [`Principal`](crate::server::Principal). Other requests get 401 before their body is read. The health path and the page
-    /// need no token.
+    /// Sets the URL of the endpoint as clients know it, such as `https://notes.example/mcp`. Access tokens name it as their
+    /// audience, and requests to its host are allowed.
+    ///
+    /// A server that an OAuth authorization server protects needs it, unless it listens on a loopback address itself: the
+    /// `Host` header of a request proves nothing.
     #[must_use]
-    #[doc(alias("auth", "authorization", "bearer", "token"))]
-    pub fn authenticate(mut self, verifier: impl VerifyToken) -> Self {
-        self.verifier = Some(Verifier(Arc::new(verifier)));
+    #[doc(alias("resource", "resource_url", "audience", "resource_server_url"))]
+    pub fn public_url(mut self, url: impl AsRef<str>) -> Self {
+        match PublicUrl::parse(url.as_ref()) {
+            Some(url) => {
+                self.allowed_hosts.extend(url.host());
+                self.public_url = Some(url);
+            }
+            None => self.config_errors.push(format!(
+                "{:?} is no URL of an endpoint: write `https://notes.example/mcp`, without query and fragment",
+                url.as_ref()
+            )),
+        }
         self
     }
 

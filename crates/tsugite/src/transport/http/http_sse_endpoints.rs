@@ -26,7 +26,7 @@ use crate::server::limits::LimitPermit;
 use crate::server::pending::PendingRequest;
 use crate::server::principal::Caller;
 use crate::server::{DeclaredCapabilities, Headers, Principal, ResponseWriter};
-use crate::shared::principal::is_same_caller;
+use crate::shared::principal::{CallerIdentity, is_same_caller};
 use crate::store::{Precondition, Recipient, StoreError, Write};
 
 /// Opens a stream: its first event says where to post, all messages of the server follow.
@@ -110,7 +110,7 @@ fn session_not_found() -> StatusError {
 #[derive(Serialize, Deserialize)]
 struct HttpSseRecord {
     replica: String,
-    principal: Option<(String, String)>,
+    principal: Option<CallerIdentity>,
 }
 
 /// Stores a new session, so that other replicas can pass its messages on.
@@ -122,10 +122,8 @@ async fn store_session(
     let Some(replica) = &state.replica else { return Ok(()) };
     replica.start();
     let principal = connection.caller.principal.as_ref();
-    let record = HttpSseRecord {
-        replica: replica.name().to_owned(),
-        principal: principal.map(|principal| (principal.issuer().to_owned(), principal.subject().to_owned())),
-    };
+    let record =
+        HttpSseRecord { replica: replica.name().to_owned(), principal: principal.map(Principal::identity) };
     let key = http_sse_key(name);
     let write = Write::Set {
         key: &key,
@@ -159,7 +157,7 @@ pub(super) async fn forward_message(
         serde_json::from_slice::<HttpSseRecord>(&plain).ok()
     });
     let Some(record) = record else { return session_not_found().into() };
-    let opener = record.principal.map(|(issuer, subject)| Principal::new(subject).with_issuer(issuer));
+    let opener = record.principal.as_ref().map(CallerIdentity::to_principal);
     if !is_same_caller(opener.as_ref(), caller.principal.as_ref()) {
         return session_not_found().into();
     }

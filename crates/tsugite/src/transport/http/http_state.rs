@@ -13,6 +13,7 @@ use tokio::time::Instant;
 use tsugite_core::session::http::HttpPolicy;
 
 use super::HttpSettings;
+use super::authorization::{Authorization, ResourceUrl};
 use super::event_logs::EventLogs;
 use super::event_stream::EventStream;
 use super::http_settings::Http;
@@ -32,6 +33,8 @@ pub(crate) struct HttpState {
     pub(super) server: Server,
     pub(super) config: Arc<Config>,
     pub(super) http: Arc<Http>,
+    /// Set if requests need a token.
+    pub(super) authorization: Option<Arc<Authorization>>,
     pub(super) policy: HttpPolicy,
     pub(super) limits: Arc<Limits>,
     /// The connection of all requests of the stateless era.
@@ -63,7 +66,9 @@ pub(crate) struct HttpState {
 impl HttpState {
     pub(super) fn new(server: &Server) -> Arc<Self> {
         let config = server.shared.config();
-        let HttpSettings { http } = config.http.get();
+        let HttpSettings { http, verifier } = config.http.get();
+        let url = ResourceUrl::new(http.public_url.clone(), &http.path, http.tls.is_some());
+        let authorization = verifier.map(|verifier| Arc::new(Authorization::new(verifier, url)));
         let (store, replica) = (config.store.clone(), server.shared.replica().cloned());
         let logs = EventLogs::new(store.clone(), replica.clone(), &http);
         let limits = Limits::new(http.limits());
@@ -85,6 +90,7 @@ impl HttpState {
             http_sse_config,
             config,
             http,
+            authorization,
             policy,
             limits,
             stateless,

@@ -47,6 +47,9 @@ impl Server {
         if !local.ip().is_unspecified() {
             let _ = service.0.local_ip.set(local.ip());
         }
+        if let Some(authorization) = &service.0.authorization {
+            authorization.url().set_listener(local);
+        }
         Ok(HttpListener { state: service.0, listener, tls, local_addr: local })
     }
 

@@ -4,17 +4,17 @@
 //! socket. The guide [HTTP](crate::guide::http) explains them with examples.
 
 // - `service`: the stages of a request, one function per method. Start reading here.
-// - `request_head`, `client_address`, `headers`, `named_session`, `access`, `web_origin`, `authentication`, `token_verifier`, `request_body`: the parts of a request and
+// - `request_head`, `client_address`, `headers`, `named_session`, `access`, `web_origin`, `authorization`, `request_body`: the parts of a request and
 //   their checks.
 // - `post`, `get`, `http_sse_endpoints`: decide and dispatch. `post_response`, `responses`: the response.
 // - `exchange`: a request whose handler is running. `sse_body`: event streams. `event_stream`: events that can be resumed.
 // - `sessions`, `http_sse_sessions`: the tables of sessions. `http_state`: the state that all connections share.
-// - `listener`, `unix_listener`: sockets. `accept_loop`, `connections`: connections and their timeouts. `only_http1` or `with_http2`, `tls` or `no_tls`: protocols of a
+// - `side_services`: services beside the endpoint. `listener`, `unix_listener`: sockets. `accept_loop`, `connections`: connections and their timeouts. `only_http1` or `with_http2`, `tls` or `no_tls`: protocols of a
 //   connection, by cargo feature.
 
 mod accept_loop;
 mod access;
-mod authentication;
+mod authorization;
 mod client_address;
 mod connections;
 #[cfg(unix)]
@@ -55,11 +55,11 @@ mod sessions;
 mod shared_get;
 mod shared_session;
 mod shared_sessions;
+mod side_services;
 mod sse_body;
 mod take_up;
 #[cfg(feature = "tls")]
 mod tls;
-mod token_verifier;
 #[cfg(unix)]
 mod unix_listener;
 mod waiting_calls;
@@ -75,12 +75,15 @@ use only_http1 as hyper_connection;
 #[cfg(feature = "http2")]
 use with_http2 as hyper_connection;
 
+pub use authorization::{
+    ProtectedResource, StaticToken, TokenRequest, TokenScheme, Verified, VerifiedProof, VerifyError,
+    VerifyErrorKind, VerifyFuture, VerifyToken,
+};
 pub use client_address::ClientAddr;
 pub use http_settings::{Http, HttpSsePaths, PageRequest};
 pub use listener::HttpListener;
 pub use response_body::HttpBody;
 pub use service::HttpService;
-pub use token_verifier::{StaticToken, VerifyError, VerifyFuture, VerifyToken};
 #[cfg(unix)]
 pub use unix_listener::HttpUnixListener;
 
@@ -92,11 +95,12 @@ use crate::Server;
 #[derive(Clone)]
 struct HttpSettings {
     http: Arc<Http>,
+    verifier: Option<Arc<dyn VerifyToken>>,
 }
 
 impl Default for HttpSettings {
     fn default() -> Self {
-        Self { http: Arc::new(Http::new()) }
+        Self { http: Arc::new(Http::new()), verifier: None }
     }
 }
 
@@ -106,6 +110,29 @@ impl Server {
     pub fn http(self, http: Http) -> Self {
         self.configure(|config| {
             config.http.update(|settings: &mut HttpSettings| settings.http = Arc::new(http))
+        })
+    }
+
+    /// Serves only requests with an access token that the verifier accepts, over HTTP, and calls handlers with its owner as
+    /// the [`Principal`](crate::server::Principal).
+    ///
+    /// Other requests get 401 before their body is read. The health path, the page, and services beside the endpoint need no
+    /// token. A second verifier replaces the first. Other transports have callers of their own
+    /// ([`Server::stdio_principal`]).
+    ///
+    /// ```
+    /// use tsugite::prelude::*;
+    /// use tsugite::transport::http::StaticToken;
+    ///
+    /// let server = Server::new("notes", "1.0.0").authorize(StaticToken::new("s3cret", Principal::new("ann")));
+    /// # let _ = server;
+    /// ```
+    #[must_use]
+    #[doc(alias("auth", "authenticate", "bearer", "token", "OAuth", "AuthSettings", "token_verifier"))]
+    pub fn authorize(self, verifier: impl VerifyToken) -> Self {
+        let verifier: Arc<dyn VerifyToken> = Arc::new(verifier);
+        self.configure(|config| {
+            config.http.update(|settings: &mut HttpSettings| settings.verifier = Some(verifier))
         })
     }
 }

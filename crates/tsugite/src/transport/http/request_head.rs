@@ -104,6 +104,18 @@ impl RequestHead {
         }
     }
 
+    /// The request again, for another service.
+    pub(super) fn into_request<B>(self, body: B) -> Request<B> {
+        let mut request = Request::new(body);
+        *request.method_mut() = self.method;
+        *request.uri_mut() = self.uri;
+        *request.headers_mut() = Arc::unwrap_or_clone(self.headers);
+        if let Some(address) = self.address {
+            request.extensions_mut().insert(ClientAddr(address));
+        }
+        request
+    }
+
     pub(super) fn path(&self) -> &str {
         self.uri.path()
     }
@@ -120,8 +132,13 @@ impl RequestHead {
         http: &Http,
         local_ip: Option<IpAddr>,
     ) -> Result<Option<&HeaderValue>, StatusError> {
-        access::check_host(self.authority(), http, local_ip)?;
+        self.check_host(http, local_ip)?;
         self.check_origin(http)
+    }
+
+    /// Checks the host alone.
+    pub(super) fn check_host(&self, http: &Http, local_ip: Option<IpAddr>) -> Result<(), StatusError> {
+        access::check_host(self.authority(), http, local_ip)
     }
 
     /// Checks the origin alone. Returns it if a web page sent the request.

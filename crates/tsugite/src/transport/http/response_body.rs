@@ -10,7 +10,8 @@ use http_body::{Body, Frame, SizeHint};
 use super::connections::RequestGuard;
 use super::sse_body::SseBody;
 
-/// The body of a response: bytes, or an event stream.
+/// The body of a response: bytes, or an event stream. Bodies of [other services](super::Http::route_service) are made from
+/// bytes or text.
 pub struct HttpBody(BodyKind);
 
 enum BodyKind {
@@ -46,6 +47,12 @@ impl HttpBody {
             }
             BodyKind::Full(_) | BodyKind::Guarded { .. } => {}
         }
+    }
+}
+
+impl<T: Into<Bytes>> From<T> for HttpBody {
+    fn from(bytes: T) -> Self {
+        Self::full(bytes)
     }
 }
 

@@ -14,7 +14,7 @@ use http_body::Body;
 use tower_service::Service;
 use tsugite_core::session::http::decide_http_sse;
 
-use super::authentication::authenticate;
+use super::authorization::{Authorized, add_nonce};
 use super::connections::RequestGuard;
 use super::http_settings::{Http, PageRequest};
 use super::http_sse_endpoints::HttpSseSession;
@@ -159,19 +159,19 @@ where
     if route == Route::Health {
         return MaybeReady::Ready(health(state, &head));
     }
+    if let Route::Service(service) = route {
+        return side_service(state, service, head, body, cx);
+    }
     let origin = match head.check_access(&state.http, state.local_ip.get().copied()) {
         Ok(origin) => origin.filter(|_| state.http.cors).cloned(),
         Err(error) => return MaybeReady::Ready(error.into()),
     };
-    let response = match &state.http.verifier {
-        Some(verifier) if route.needs_token(&head.method) => {
-            let (verified, state) = (authenticate(verifier, &head.headers, cx), state.clone());
-            verified.then(cx, move |principal, cx| match principal {
-                Ok(principal) => {
-                    let mut head = head;
-                    head.principal = Some(principal);
-                    dispatch(&state, route, head, body, cx)
-                }
+    let response = match &state.authorization {
+        Some(authorization) if route.needs_token(&head.method) => {
+            let state = state.clone();
+            let authorized = authorization.check(&head, route == Route::Endpoint, cx);
+            authorized.then(cx, move |authorized, cx| match authorized {
+                Ok(authorized) => dispatch_authorized(&state, route, head, authorized, body, cx),
                 Err(response) => MaybeReady::Ready(response),
             })
         }
@@ -181,6 +181,30 @@ where
         None => response,
         Some(origin) => response.map(move |mut response| {
             access::add_cors_headers(origin, &mut response);
+            response
+        }),
+    }
+}
+
+/// Calls the function of a route and method for the owner of a token.
+fn dispatch_authorized<B>(
+    state: &Arc<HttpState>,
+    route: Route,
+    mut head: RequestHead,
+    authorized: Authorized,
+    body: B,
+    cx: &mut Context<'_>,
+) -> MaybeReady<Response<HttpBody>>
+where
+    B: Body + Unpin + Send + 'static,
+    B::Data: Send,
+{
+    head.principal = Some(authorized.principal);
+    let response = dispatch(state, route, head, body, cx);
+    match authorized.nonce {
+        None => response,
+        Some(nonce) => response.map(move |mut response| {
+            add_nonce(&nonce, &mut response);
             response
         }),
     }
@@ -220,7 +244,7 @@ where
         (Route::HttpSseStream, _) => method_not_allowed("GET"),
         (Route::HttpSseMessages, _) => method_not_allowed("POST"),
         (Route::Page, _) => method_not_allowed("GET, HEAD"),
-        (Route::Health | Route::NotFound, _) => not_found(),
+        (Route::Health | Route::Service(_) | Route::NotFound, _) => not_found(),
     };
     MaybeReady::Ready(response)
 }
@@ -322,6 +346,31 @@ where
     })
 }
 
+/// Another service: head, host, body, then its own response. It decides which origins may use it.
+fn side_service<B>(
+    state: &Arc<HttpState>,
+    service: usize,
+    head: RequestHead,
+    body: B,
+    cx: &mut Context<'_>,
+) -> MaybeReady<Response<HttpBody>>
+where
+    B: Body + Unpin + Send + 'static,
+    B::Data: Send,
+{
+    if let Err(error) = head.check_host(&state.http, state.local_ip.get().copied()) {
+        return MaybeReady::Ready(error.into());
+    }
+    let state = state.clone();
+    read_body(body, &state, &head, cx).then(cx, move |body, _| match body {
+        Err(error) => MaybeReady::Ready(error.into()),
+        Ok(body) => match state.http.side_services.call(service, head.into_request(body.into())) {
+            Some(response) => MaybeReady::Pending(response),
+            None => MaybeReady::Ready(not_found()),
+        },
+    })
+}
+
 /// The health endpoint. It reveals nothing, so any host may be named.
 fn health(state: &HttpState, head: &RequestHead) -> Response<HttpBody> {
     match (head.check_origin(&state.http), &head.method) {
@@ -363,6 +412,8 @@ enum Route {
     HttpSseStream,
     HttpSseMessages,
     Page,
+    /// A service beside the endpoint, by its number.
+    Service(usize),
     NotFound,
 }
 
@@ -372,7 +423,7 @@ impl Route {
     fn needs_token(self, method: &Method) -> bool {
         match self {
             Route::Endpoint | Route::HttpSseStream | Route::HttpSseMessages => *method != Method::OPTIONS,
-            Route::Health | Route::Page | Route::NotFound => false,
+            Route::Health | Route::Page | Route::Service(_) | Route::NotFound => false,
         }
     }
 
@@ -396,7 +447,7 @@ impl Route {
             RoutingMode::Listener(_) if state.http.health_path.as_deref() == Some(path) => Route::Health,
             RoutingMode::Listener(_) => match &state.http.page {
                 Some(page) if page.path == path => Route::Page,
-                Some(_) | None => Route::NotFound,
+                Some(_) | None => state.http.side_services.find(path).map_or(Route::NotFound, Route::Service),
             },
         }
     }

@@ -20,6 +20,7 @@ use crate::replica::{Replica, digest};
 use crate::server::Principal;
 use crate::server::connection::ServerConnection;
 use crate::server::outgoing_requests::asking_replica;
+use crate::shared::principal::CallerIdentity;
 use crate::store::{Field, StoreError};
 
 /// The record of a session, as it is stored.
@@ -28,7 +29,7 @@ pub(super) struct SessionRecord {
     pub(super) revision: String,
     pub(super) initialize_params: RawJson,
     pub(super) level: Level,
-    pub(super) principal: Option<(String, String)>,
+    pub(super) principal: Option<CallerIdentity>,
     /// Members of a later version, which are kept.
     #[serde(flatten)]
     pub(super) rest: Map<String, Value>,
@@ -43,16 +44,14 @@ impl SessionRecord {
             revision: revision.as_str().to_owned(),
             initialize_params,
             level,
-            principal: principal
-                .map(|principal| (principal.issuer().to_owned(), principal.subject().to_owned())),
+            principal: principal.map(Principal::identity),
             rest: Map::new(),
         })
     }
 
     /// The caller who opened the session.
     pub(super) fn principal(&self) -> Option<Principal> {
-        let (issuer, subject) = self.principal.as_ref()?;
-        Some(Principal::new(subject.clone()).with_issuer(issuer.clone()))
+        self.principal.as_ref().map(CallerIdentity::to_principal)
     }
 
     pub(super) fn seal(&self, replica: &Replica, key: &str) -> Result<bytes::Bytes, StoreError> {

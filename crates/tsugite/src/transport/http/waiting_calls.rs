@@ -70,10 +70,8 @@ impl HttpCallKeeper {
             return Err(KeepError::NotStored);
         };
         let Some(replica) = &state.replica else { return Err(KeepError::NotStored) };
-        let principal = self.principal.as_ref().map(|principal| {
-            let scopes = principal.scopes().to_vec();
-            (principal.issuer().to_owned(), principal.subject().to_owned(), scopes)
-        });
+        let principal = self.principal.as_ref();
+        let principal = principal.map(|principal| (principal.identity(), principal.scopes().to_vec()));
         let record = WaitingRecord {
             session: session.id().as_str().to_owned(),
             request: registered.id.clone(),

@@ -13,6 +13,7 @@ use crate::replica::Replica;
 use crate::server::Principal;
 use crate::server::kept_call::KeptHistory;
 use crate::server::outgoing_requests::asking_replica;
+use crate::shared::principal::CallerIdentity;
 use crate::store::{Field, StoreError};
 
 /// Where a request is registered.
@@ -58,8 +59,8 @@ pub(super) struct WaitingRecord {
     pub(super) method: String,
     pub(super) params: RawJson,
     pub(super) revision: String,
-    /// Issuer, subject and scopes of the caller.
-    pub(super) principal: Option<(String, String, Vec<String>)>,
+    /// The caller and its scopes.
+    pub(super) principal: Option<(CallerIdentity, Vec<String>)>,
     /// The stream of the request.
     pub(super) stream: String,
     pub(super) history: KeptHistory,
@@ -67,8 +68,8 @@ pub(super) struct WaitingRecord {
 
 impl WaitingRecord {
     pub(super) fn principal(&self) -> Option<Principal> {
-        let (issuer, subject, scopes) = self.principal.clone()?;
-        Some(Principal::new(subject).with_issuer(issuer).with_scopes(scopes))
+        let (identity, scopes) = self.principal.as_ref()?;
+        Some(identity.to_principal().with_scopes(scopes))
     }
 
     pub(super) fn seal(&self, replica: &Replica, key: &str, field: &str) -> Result<bytes::Bytes, StoreError> {

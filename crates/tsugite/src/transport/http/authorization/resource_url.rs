@@ -1,0 +1,153 @@
+//! The address of the endpoint as clients and tokens name it.
+
+use std::borrow::Cow;
+use std::net::SocketAddr;
+use std::sync::OnceLock;
+
+use http::Uri;
+
+/// A URL that [`Http::public_url`](super::super::Http::public_url) accepts, as it was written.
+#[derive(Debug, Clone)]
+pub(in super::super) struct PublicUrl {
+    text: String,
+    /// Where the path begins.
+    origin_end: usize,
+}
+
+impl PublicUrl {
+    /// `None` if it is no URL of HTTP, or has a user, a query or a fragment.
+    pub(in super::super) fn parse(text: &str) -> Option<Self> {
+        let uri: Uri = text.parse().ok()?;
+        let scheme = uri.scheme_str()?;
+        let is_http = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
+        let authority = uri.authority()?;
+        if !is_http || text.contains(['?', '#', '@', ' ', '"', '\\']) || authority.host().is_empty() {
+            return None;
+        }
+        let origin_end = scheme.len() + "://".len() + authority.as_str().len();
+        Some(Self { text: text.to_owned(), origin_end })
+    }
+
+    /// The host without a port.
+    pub(in super::super) fn host(&self) -> Option<String> {
+        let uri: Uri = self.text.parse().ok()?;
+        uri.host().map(str::to_ascii_lowercase)
+    }
+
+    fn origin(&self) -> &str {
+        self.text.get(..self.origin_end).unwrap_or_default()
+    }
+
+    /// The path; empty if the URL has none.
+    fn path(&self) -> &str {
+        self.text.get(self.origin_end..).unwrap_or_default()
+    }
+}
+
+/// Where the endpoint is, for one served server.
+pub(in super::super) struct ResourceUrl {
+    configured: Option<PublicUrl>,
+    /// The path of the endpoint at our own listener.
+    path: String,
+    is_tls: bool,
+    /// The address of our own listener, if only this machine can reach it.
+    loopback: OnceLock<SocketAddr>,
+}
+
+impl ResourceUrl {
+    pub(in super::super) fn new(configured: Option<PublicUrl>, path: &str, is_tls: bool) -> Self {
+        Self { configured, path: path.to_owned(), is_tls, loopback: OnceLock::new() }
+    }
+
+    /// Notes the address of the listener.
+    pub(in super::super) fn set_listener(&self, address: SocketAddr) {
+        if address.ip().is_loopback() {
+            let _ = self.loopback.set(address);
+        }
+    }
+
+    /// Whether there is an address to name.
+    pub(in super::super) fn is_known(&self) -> bool {
+        self.configured.is_some() || self.loopback.get().is_some()
+    }
+
+    /// The URL of the endpoint; empty if it is not known. `authority` is the host that the request names.
+    pub(in super::super) fn endpoint(&self, authority: Option<&[u8]>) -> String {
+        match &self.configured {
+            Some(url) => url.text.clone(),
+            None => match self.origin(authority) {
+                Some(origin) => format!("{origin}{}", self.path),
+                None => String::new(),
+            },
+        }
+    }
+
+    /// The URL of another path at the same origin; empty if it is not known.
+    pub(in super::super) fn beside(&self, authority: Option<&[u8]>, path: &str) -> String {
+        self.origin(authority).map_or_else(String::new, |origin| format!("{origin}{path}"))
+    }
+
+    /// The path of the endpoint as clients see it.
+    pub(in super::super) fn public_path(&self) -> &str {
+        self.configured.as_ref().map_or(&self.path, |url| url.path())
+    }
+
+    fn origin(&self, authority: Option<&[u8]>) -> Option<Cow<'_, str>> {
+        if let Some(url) = &self.configured {
+            return Some(url.origin().into());
+        }
+        let address = self.loopback.get()?;
+        // The name is the client's choice, the port is not: a token for another server of this machine is not for us.
+        let name = LOOPBACK_NAMES.iter().find(|name| {
+            let rest = authority.and_then(|authority| authority.strip_prefix(name.as_bytes()));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b":"))
+        });
+        let scheme = if self.is_tls { "https" } else { "http" };
+        let host = name.map_or_else(|| bracketed(address), |name| (*name).to_owned());
+        Some(format!("{scheme}://{host}:{}", address.port()).into())
+    }
+}
+
+fn bracketed(address: &SocketAddr) -> String {
+    match address.ip() {
+        std::net::IpAddr::V4(ip) => ip.to_string(),
+        std::net::IpAddr::V6(ip) => format!("[{ip}]"),
+    }
+}
+
+const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn public_url_is_kept_as_written() {
+        let url = PublicUrl::parse("HTTPS://Notes.example:8443/v1/mcp").unwrap();
+        assert_eq!((url.origin(), url.path()), ("HTTPS://Notes.example:8443", "/v1/mcp"));
+        assert_eq!(url.host().as_deref(), Some("notes.example"));
+        for wrong in
+            ["notes.example/mcp", "/mcp", "ftp://h/", "https://u@h/", "https://h/?a", "https://h/#a", ""]
+        {
+            assert!(PublicUrl::parse(wrong).is_none(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn loopback_address_has_the_port_of_the_listener() {
+        let url = ResourceUrl::new(None, "/mcp", false);
+        assert!(!url.is_known() && url.endpoint(Some(b"localhost:1")).is_empty());
+        url.set_listener(([127, 0, 0, 1], 3000).into());
+        for (named, known) in [
+            ("localhost:3000", "http://localhost:3000/mcp"),
+            ("[::1]:3000", "http://[::1]:3000/mcp"),
+            ("127.0.0.1:4000", "http://127.0.0.1:3000/mcp"),
+            ("localhost.evil.example", "http://127.0.0.1:3000/mcp"),
+        ] {
+            assert_eq!(url.endpoint(Some(named.as_bytes())), known);
+        }
+        let public = ResourceUrl::new(None, "/mcp", false);
+        public.set_listener(([10, 0, 0, 1], 3000).into());
+        assert!(!public.is_known());
+    }
+}
