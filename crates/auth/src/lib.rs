@@ -47,6 +47,8 @@ mod private_file;
 #[cfg(feature = "client")]
 mod registration;
 #[cfg(feature = "client")]
+pub mod resource;
+#[cfg(feature = "client")]
 mod scopes;
 #[cfg(feature = "client")]
 mod secret;

@@ -49,6 +49,50 @@ impl TokenAuth {
     }
 }
 
+/// The parameters and headers that authenticate a client in one request.
+pub(crate) struct ClientAuthentication {
+    pub(crate) params: Vec<(&'static str, String)>,
+    pub(crate) headers: Vec<(&'static str, String)>,
+}
+
+impl OAuthClient {
+    /// Authenticates one request to an endpoint of an authorization server. `issuer` is the audience of an assertion.
+    pub(crate) fn authenticate(&self, issuer: &str) -> Result<ClientAuthentication> {
+        // Also beside other authentication: the servers of the Python SDK look for it in the body.
+        let mut params = vec![("client_id", self.client_id.clone())];
+        let mut headers = Vec::new();
+        match &self.auth {
+            TokenAuth::None => {}
+            TokenAuth::Post(secret) => params.push(("client_secret", secret.expose().to_owned())),
+            TokenAuth::Basic(secret) => {
+                // RFC 6749, 2.3.1: both parts are form-encoded first.
+                let pair = format!("{}:{}", encode(&self.client_id), encode(secret.expose()));
+                headers.push(("authorization", format!("Basic {}", base64::encode(pair.as_bytes()))));
+            }
+            TokenAuth::PrivateKeyJwt(key) => {
+                let kind = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
+                params.push(("client_assertion_type", kind.to_owned()));
+                params.push(("client_assertion", self.assertion(key, issuer)?));
+            }
+        }
+        Ok(ClientAuthentication { params, headers })
+    }
+
+    /// The assertion of the client about itself (RFC 7523), for one request.
+    fn assertion(&self, key: &SigningKey, issuer: &str) -> Result<String> {
+        let (id, issued) = (&self.client_id, now());
+        let claims = [
+            ("iss", json!(id)),
+            ("sub", json!(id)),
+            ("aud", json!(issuer)),
+            ("jti", json!(random_text()?)),
+            ("iat", json!(issued)),
+            ("exp", json!(issued + 60)),
+        ];
+        key.sign_jwt(&[("typ", json!("JWT"))], &claims)
+    }
+}
+
 /// The nonce that one server last asked for.
 #[derive(Debug, Default)]
 pub(crate) struct Nonce(Mutex<Option<String>>);
@@ -139,27 +183,10 @@ impl TokenEndpoint<'_> {
     }
 
     async fn send(&self, grant: &[(&str, &str)]) -> Result<FetchResponse> {
-        let id = self.client.client_id.as_str();
-        // Also beside other authentication: the servers of the Python SDK look for it in the body.
-        let mut params = [grant, &[("client_id", id)]].concat();
-        let mut headers = Vec::new();
-        let assertion;
-        match &self.client.auth {
-            TokenAuth::None => {}
-            TokenAuth::Post(secret) => params.push(("client_secret", secret.expose())),
-            TokenAuth::Basic(secret) => {
-                // RFC 6749, 2.3.1: both parts are form-encoded first.
-                let pair = format!("{}:{}", encode(id), encode(secret.expose()));
-                headers.push(("authorization", format!("Basic {}", base64::encode(pair.as_bytes()))));
-            }
-            TokenAuth::PrivateKeyJwt(key) => {
-                assertion = self.assertion(key)?;
-                params.extend([
-                    ("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"),
-                    ("client_assertion", &assertion),
-                ]);
-            }
-        }
+        let authentication = self.client.authenticate(self.issuer)?;
+        let own = authentication.params.iter().map(|(name, value)| (*name, value.as_str()));
+        let params: Vec<_> = grant.iter().copied().chain(own).collect();
+        let mut headers = authentication.headers;
         if let Some(key) = self.dpop {
             let nonce = self.nonce.get();
             let proof = Proof { verb: "POST", url: self.url.as_str(), token: None, nonce: nonce.as_deref() };
@@ -167,20 +194,6 @@ impl TokenEndpoint<'_> {
         }
         let form = "application/x-www-form-urlencoded";
         self.http.post(&self.url, form, encode_form(&params), &headers).await
-    }
-
-    /// The assertion of the client about itself (RFC 7523), for one request.
-    fn assertion(&self, key: &SigningKey) -> Result<String> {
-        let (id, issued) = (&self.client.client_id, now());
-        let claims = [
-            ("iss", json!(id)),
-            ("sub", json!(id)),
-            ("aud", json!(self.issuer)),
-            ("jti", json!(random_text()?)),
-            ("iat", json!(issued)),
-            ("exp", json!(issued + 60)),
-        ];
-        key.sign_jwt(&[("typ", json!("JWT"))], &claims)
     }
 
     /// The code of an error response. A status other than 200 is an error, whatever the body says.

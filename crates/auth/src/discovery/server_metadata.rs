@@ -6,13 +6,16 @@ use serde_json::Value;
 use crate::error::{AuthError, Result, shown};
 use crate::net::{GuardedHttp, Url};
 
-/// The members that a client uses.
+/// The members that clients and protected servers use.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub(crate) struct ServerMetadata {
     pub(crate) issuer: String,
     pub(crate) authorization_endpoint: Option<String>,
     pub(crate) token_endpoint: Option<String>,
     pub(crate) registration_endpoint: Option<String>,
+    pub(crate) jwks_uri: Option<String>,
+    pub(crate) introspection_endpoint: Option<String>,
+    pub(crate) introspection_endpoint_auth_methods_supported: Option<Vec<String>>,
     pub(crate) scopes_supported: Option<Vec<String>>,
     pub(crate) code_challenge_methods_supported: Option<Vec<String>>,
     pub(crate) token_endpoint_auth_methods_supported: Option<Vec<String>>,
@@ -27,7 +30,7 @@ pub(crate) struct ServerMetadata {
 
 impl ServerMetadata {
     /// Fetches the metadata of an issuer, at the well-known URLs in the prescribed order.
-    pub(super) async fn fetch(http: &GuardedHttp, issuer: &str) -> Result<Self> {
+    pub(crate) async fn fetch(http: &GuardedHttp, issuer: &str) -> Result<Self> {
         match Self::find(http, issuer).await? {
             Some(metadata) => Ok(metadata),
             None => Err(AuthError::discovery(format!(
@@ -99,6 +102,14 @@ impl ServerMetadata {
 
     pub(crate) fn token_endpoint(&self) -> Result<Url> {
         self.endpoint("token_endpoint", self.token_endpoint.as_deref())
+    }
+
+    pub(crate) fn jwks_uri(&self) -> Result<Url> {
+        self.endpoint("jwks_uri", self.jwks_uri.as_deref())
+    }
+
+    pub(crate) fn introspection_endpoint(&self) -> Result<Url> {
+        self.endpoint("introspection_endpoint", self.introspection_endpoint.as_deref())
     }
 
     fn endpoint(&self, name: &str, url: Option<&str>) -> Result<Url> {

@@ -18,6 +18,7 @@ pub use verify::{Jwk, VerifyError};
 
 pub(crate) use jwt::{Claims, JwtError, UnverifiedJwt};
 pub(crate) use key_set::JwkSet;
+pub(crate) use strict_json::parse_object;
 
 use ring::digest;
 use ring::rand::{SecureRandom, SystemRandom};

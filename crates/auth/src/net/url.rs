@@ -84,6 +84,16 @@ impl Url {
         self.secure == other.secure && self.host == other.host && self.port == other.port
     }
 
+    /// Whether both name the same resource: scheme and host may differ in case (RFC 3986, 6.2.2.1), the default port may be
+    /// left out, and everything else is compared byte for byte.
+    pub(crate) fn is_same_resource(&self, other: &Self) -> bool {
+        let rest = |url: &Self| {
+            let rest = url.text.get(url.origin_length..).unwrap_or_default();
+            if rest.is_empty() { "/".to_owned() } else { rest.to_owned() }
+        };
+        self.is_same_origin(other) && rest(self) == rest(other)
+    }
+
     /// Whether `self` is `other` or one of its parent paths, on the same origin.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         if !self.is_same_origin(other) || self.text.contains(['?', '#']) && self.text != other.text {

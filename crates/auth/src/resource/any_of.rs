@@ -1,0 +1,121 @@
+//! [`AnyOf`]: several verifiers for one server.
+
+use std::fmt;
+
+use tsugite::transport::http::{
+    ProtectedResource, TokenRequest, Verified, VerifyError, VerifyErrorKind, VerifyFuture, VerifyToken,
+};
+
+use super::jwt::Jwt;
+
+/// Accepts a token that one of several verifiers accepts, such as those of two issuers, or of an issuer and API keys.
+///
+/// A signed token is shown to the [`Jwt`] of its issuer and to no other verifier, so that it is sent to nobody else. Other
+/// tokens are shown to the remaining verifiers in the order in which they were added. If none accepts a token and one of
+/// them could not check it, the client gets 503 and not 401, and keeps its token.
+///
+/// ```
+/// use tsugite::prelude::*;
+/// use tsugite_auth::resource::{AnyOf, ApiKeys, Jwt};
+///
+/// let keys = ApiKeys::new().add("8b1f4c5e0d3a4b7c9e2f1a6d", Principal::new("build"));
+/// let verifier = AnyOf::new().jwt(Jwt::issuer("https://one.example")).jwt(Jwt::issuer("https://two.example")).or(keys);
+/// let server = Server::new("notes", "1.0.0").authorize(verifier);
+/// # let _ = server;
+/// ```
+#[derive(Default)]
+pub struct AnyOf {
+    issuers: Vec<Jwt>,
+    others: Vec<Box<dyn VerifyToken>>,
+}
+
+impl AnyOf {
+    /// Accepts no token.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds the verifier of one issuer's signed tokens.
+    pub fn jwt(mut self, verifier: Jwt) -> Self {
+        self.issuers.push(verifier);
+        self
+    }
+
+    /// Adds another verifier.
+    pub fn or(mut self, verifier: impl VerifyToken) -> Self {
+        self.others.push(Box::new(verifier));
+        self
+    }
+
+    async fn verify_token(&self, request: &TokenRequest) -> Result<Verified, VerifyError> {
+        if let Some(issuer) = self.issuers.iter().find(|issuer| issuer.claims_issuer_of(&request.token)) {
+            return issuer.verify(request).await;
+        }
+        let mut refused = VerifyError::invalid_token();
+        for verifier in &self.others {
+            match verifier.verify(request).await {
+                Ok(verified) => return Ok(verified),
+                Err(error) if refused.kind() == VerifyErrorKind::InvalidToken => refused = error,
+                Err(_) => {}
+            }
+        }
+        Err(refused)
+    }
+}
+
+impl VerifyToken for AnyOf {
+    fn verify<'a>(&'a self, request: &'a TokenRequest) -> VerifyFuture<'a, Verified> {
+        Box::pin(self.verify_token(request))
+    }
+
+    fn resource(&self) -> ProtectedResource {
+        let issuers = self.issuers.iter().map(VerifyToken::resource);
+        let others = self.others.iter().map(|verifier| verifier.resource());
+        issuers.chain(others).reduce(ProtectedResource::merge).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for AnyOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("AnyOf");
+        shown.field("issuers", &self.issuers).field("others", &self.others.len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tsugite::server::Principal;
+
+    async fn outcome(verifier: &AnyOf, token: &str) -> Result<String, VerifyErrorKind> {
+        let request = TokenRequest::new(token, "https://h/mcp");
+        let verified = verifier.verify(&request).await;
+        verified.map(|verified| verified.principal().subject().to_owned()).map_err(|error| error.kind())
+    }
+
+    fn only(known: &'static str, owner: &'static str) -> impl VerifyToken {
+        move |token: String| async move {
+            match token == known {
+                true => Ok(Principal::new(owner)),
+                false => Err(VerifyError::invalid_token()),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn first_verifier_that_accepts_decides() {
+        let any = AnyOf::new().or(only("a", "ann")).or(only("b", "bob")).or(only("b", "eve"));
+        assert_eq!(outcome(&any, "a").await.as_deref(), Ok("ann"));
+        assert_eq!(outcome(&any, "b").await.as_deref(), Ok("bob"));
+        assert_eq!(outcome(&any, "c").await, Err(VerifyErrorKind::InvalidToken));
+        assert_eq!(outcome(&AnyOf::new(), "a").await, Err(VerifyErrorKind::InvalidToken));
+    }
+
+    #[tokio::test]
+    async fn verifier_that_could_not_check_is_remembered() {
+        let down = async |_: String| Err::<Principal, _>(VerifyError::unavailable("down"));
+        let any = AnyOf::new().or(down).or(only("a", "ann"));
+        assert_eq!(outcome(&any, "a").await.as_deref(), Ok("ann"));
+        assert_eq!(outcome(&any, "b").await, Err(VerifyErrorKind::Unavailable));
+    }
+}

@@ -1,0 +1,174 @@
+//! [`IssuerKeys`]: the keys of an issuer, fetched when they are needed and kept.
+//!
+//! A token with an unknown key id causes a fetch, since issuers rotate their keys, but at most one per interval, since
+//! anyone can write such a token. One fetch runs at a time, as a task of its own: a client that disconnects does not stop
+//! it. While the issuer is down, the keys that are known stay in use for a day.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::issuer::Issuer;
+use crate::error::{AuthError, Result};
+use crate::jose::{Claims, JwkSet, JwtError, UnverifiedJwt};
+use crate::net::Url;
+
+/// Where the keys are.
+#[derive(Debug, Clone)]
+pub(crate) enum KeySource {
+    /// At the `jwks_uri` of the issuer's metadata.
+    Metadata,
+    /// At a URL that the operator has named.
+    Url(String),
+    /// Given by the operator.
+    Given(Arc<JwkSet>),
+}
+
+/// The keys of one issuer.
+pub(crate) struct IssuerKeys {
+    source: KeySource,
+    issuer: Issuer,
+    state: Mutex<State>,
+    /// The number of fetches that have ended.
+    fetched: watch::Sender<u64>,
+    /// The time between two fetches at least.
+    refresh_interval: Duration,
+}
+
+#[derive(Default)]
+struct State {
+    keys: Option<(Arc<JwkSet>, Instant)>,
+    /// When the last fetch began.
+    begun: Option<Instant>,
+    is_fetching: bool,
+    /// Why the last fetch failed.
+    failure: Option<AuthError>,
+}
+
+/// Why the signature of a token could not be verified.
+#[derive(Debug)]
+pub(crate) enum KeyError {
+    Refused(JwtError),
+    /// There are no keys. The last fetch failed for this reason, and the next one may begin after a time.
+    Unavailable(AuthError, Duration),
+}
+
+impl IssuerKeys {
+    pub(crate) fn new(source: KeySource, issuer: Issuer, refresh_interval: Duration) -> Arc<Self> {
+        let (fetched, _) = watch::channel(0);
+        Arc::new(Self { source, issuer, state: Mutex::default(), fetched, refresh_interval })
+    }
+
+    /// Verifies the signature of a token, and fetches the keys if that may help.
+    pub(crate) async fn verify(self: &Arc<Self>, token: &UnverifiedJwt<'_>) -> Result<Claims, KeyError> {
+        if let KeySource::Given(keys) = &self.source {
+            return keys.verify(token).map_err(KeyError::Refused);
+        }
+        if let Some((keys, is_old)) = self.current_keys() {
+            let verified = keys.verify(token);
+            // A token without a key id may be signed with a new key, too.
+            let may_be_new_key = verified.is_err() && (token.key_id().is_none() || !keys.has_key_for(token));
+            if !may_be_new_key {
+                if is_old {
+                    self.begin_fetch();
+                }
+                return verified.map_err(KeyError::Refused);
+            }
+        }
+        if let Some(mut ended) = self.begin_fetch() {
+            // The sender lives as long as `self`.
+            let _ = ended.changed().await;
+        }
+        match self.current_keys() {
+            Some((keys, _)) => keys.verify(token).map_err(KeyError::Refused),
+            None => {
+                let state = self.state();
+                let failure = state.failure.clone();
+                let failure = failure.unwrap_or_else(|| AuthError::discovery("the keys are too old"));
+                Err(KeyError::Unavailable(failure, self.time_to_next(&state)))
+            }
+        }
+    }
+
+    /// The keys that are known, and whether they should be fetched again.
+    fn current_keys(&self) -> Option<(Arc<JwkSet>, bool)> {
+        let mut state = self.state();
+        let (keys, since) = state.keys.as_ref()?;
+        let (keys, age) = (Arc::clone(keys), since.elapsed());
+        if age > MAX_KEY_AGE {
+            state.keys = None;
+            return None;
+        }
+        Some((keys, age > KEY_TTL))
+    }
+
+    /// Begins a fetch unless one began shortly before. Returns what tells its end, also if it began earlier.
+    fn begin_fetch(self: &Arc<Self>) -> Option<watch::Receiver<u64>> {
+        let mut state = self.state();
+        let ended = self.fetched.subscribe();
+        if state.is_fetching {
+            return Some(ended);
+        }
+        if !self.time_to_next(&state).is_zero() {
+            return None;
+        }
+        (state.is_fetching, state.begun) = (true, Some(Instant::now()));
+        drop(state);
+        let keys = Arc::clone(self);
+        tokio::spawn(async move {
+            let fetched = tokio::time::timeout(FETCH_TIMEOUT, keys.fetch()).await;
+            let timeout = || AuthError::discovery(format!("no keys within {} s", FETCH_TIMEOUT.as_secs()));
+            keys.finish_fetch(fetched.unwrap_or_else(|_| Err(timeout())));
+        });
+        Some(ended)
+    }
+
+    fn finish_fetch(&self, fetched: Result<JwkSet>) {
+        let mut state = self.state();
+        state.is_fetching = false;
+        match fetched {
+            Ok(keys) => (state.keys, state.failure) = (Some((Arc::new(keys), Instant::now())), None),
+            Err(error) => {
+                tracing::warn!(issuer = self.issuer.name, %error, "the keys of an issuer could not be fetched");
+                state.failure = Some(error);
+            }
+        }
+        drop(state);
+        self.fetched.send_modify(|count| *count += 1);
+    }
+
+    async fn fetch(&self) -> Result<JwkSet> {
+        let (url, http) = match &self.source {
+            KeySource::Url(url) => (Url::parse(url)?, self.issuer.trusted()),
+            KeySource::Metadata | KeySource::Given(_) => {
+                let url = self.issuer.metadata().await?.jwks_uri()?;
+                let http = self.issuer.http_for(&url);
+                (url, http)
+            }
+        };
+        let document = http.get_json(&url).await?;
+        let keys = document.as_ref().and_then(JwkSet::from_document).filter(|keys| !keys.is_empty());
+        keys.ok_or_else(|| {
+            AuthError::discovery(format!("there are no usable keys at {}", url.without_query()))
+        })
+    }
+
+    fn time_to_next(&self, state: &State) -> Duration {
+        state.begun.map_or(Duration::ZERO, |begun| self.refresh_interval.saturating_sub(begun.elapsed()))
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// After this time keys are fetched again, so that a key that the issuer has withdrawn is forgotten.
+const KEY_TTL: Duration = Duration::from_secs(15 * 60);
+
+/// The time for which keys are used while they cannot be fetched again.
+const MAX_KEY_AGE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The time limit of a fetch, metadata included. Requests wait for it.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
