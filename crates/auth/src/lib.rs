@@ -24,6 +24,8 @@
 
 #[cfg(feature = "client")]
 mod attempt;
+#[cfg(feature = "authorization-server")]
+pub mod authorization_server;
 #[cfg(feature = "client")]
 mod authorizer;
 #[cfg(feature = "client")]
