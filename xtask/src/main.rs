@@ -18,6 +18,7 @@ mod page;
 mod peers;
 mod pictures;
 mod process;
+mod protected;
 mod python;
 mod server;
 mod setup;
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
             exit_code(peers::servers::run(Some(program), &mut Count::default()))
         }
         ["logins"] => exit_code(logins::run(&mut Count::default())),
+        ["protected"] => exit_code(protected::run(&mut Count::default())),
         ["page"] => exit_code(page::run(&mut Count::default())),
         ["peers", "binary"] => exit_code(peers::cli::run(&mut Count::default())),
         ["pictures"] => exit_code(pictures::make()),
@@ -108,6 +110,7 @@ cargo xtask <command>
                                  disturb replicas and Redis while clients use them, and check what the clients saw; default:
                                  1 minute and a new seed, which is printed
   logins                         log `tsugite` in to servers of other projects, in a browser
+  protected                      test our protected server with tokens of other projects, good and forged ones
   page                           test the start page of `tsugite serve` in a browser
   pictures                       update the pictures of the README
   bench                          measure crates, build time, and calls with many tools and sessions

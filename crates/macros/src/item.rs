@@ -191,7 +191,8 @@ impl ParsedFunction {
         self.params.completer_statements(self.takes_self, diagnostics)
     }
 
-    /// Returns the setter calls that all three kinds have: `title`, `description`, `icons`, `tags`.
+    /// Returns the setter calls that all three kinds have: `title`, `description`, `icons`, `tags`,
+    /// `scopes`.
     pub(crate) fn common_setters(
         &self,
         settings: &mut Settings,
@@ -210,6 +211,9 @@ impl ParsedFunction {
         }
         for tag in settings.list("tags", diagnostics) {
             calls.extend(quote!(.tag(#tag)));
+        }
+        for scope in settings.list("scopes", diagnostics) {
+            calls.extend(quote!(.scope(#scope)));
         }
         calls
     }

@@ -43,6 +43,7 @@ use item::ItemKind;
 /// | `read_only`, `destructive`, `idempotent`, `open_world` | hints; `destructive = false` negates one |
 /// | `timeout = "30s"` | the time limit of a call: `ms`, `s`, `m`, or a `Duration` |
 /// | `icons = [Icon::new(…)]`, `tags = ["a"]` | icons; tags to filter by |
+/// | `scopes = ["notes:write"]` | the scopes that a caller needs; a call without them gets 403 over HTTP |
 /// | `validated` | validates arguments against the schema, for rules that no type expresses, such as a `pattern` |
 ///
 /// On a parameter, `#[arg(…)]` accepts `name`, `description`, `default` (of the type), `default = …` and
@@ -63,7 +64,7 @@ pub fn tool(attr: TokenStream, item: TokenStream) -> TokenStream {
 /// does not exist), or a `Result`. Everything else is as for [`macro@tool`].
 ///
 /// Settings after the URI: `name` (by default that of the function), `title`, `description`, `mime_type`, `size`, `icons`,
-/// `tags`, `annotations`. On a parameter: `name`, `default`, and `complete`, which is a list of values or an `async`
+/// `tags`, `scopes`, `annotations`. On a parameter: `name`, `default`, and `complete`, which is a list of values or an `async`
 /// function from `CompletionRequest` to a `Vec<String>`. The function may take `State<T>` and other parts of the call after
 /// it; inside [`macro@handlers`] a method is `complete = self.titles`.
 #[proc_macro_attribute]
@@ -75,7 +76,7 @@ pub fn resource(attr: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// The function returns text, messages, a `GetResult`, or a `Result` of these. Everything else is as for [`macro@tool`].
 ///
-/// Settings: `name`, `title`, `description`, `icons`, `tags`. On a parameter: `name`, `description`, `default`, and
+/// Settings: `name`, `title`, `description`, `icons`, `tags`, `scopes`. On a parameter: `name`, `description`, `default`, and
 /// `complete` as for [`macro@resource`].
 #[proc_macro_attribute]
 pub fn prompt(attr: TokenStream, item: TokenStream) -> TokenStream {

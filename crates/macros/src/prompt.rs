@@ -8,7 +8,7 @@ use crate::item::{ParsedFunction, import_kind_traits};
 use crate::params::span_at;
 use crate::settings::Settings;
 
-const KEYS: &[&str] = &["name", "title", "description", "icons", "tags"];
+const KEYS: &[&str] = &["name", "title", "description", "icons", "tags", "scopes"];
 
 /// The settings of `#[arg]`.
 pub(crate) const ARG_KEYS: &[&str] = &["name", "description", "default", "complete"];

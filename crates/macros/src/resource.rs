@@ -10,7 +10,8 @@ use crate::item::{ParsedFunction, import_kind_traits};
 use crate::params::span_at;
 use crate::settings::Settings;
 
-const KEYS: &[&str] = &["name", "title", "description", "mime_type", "size", "icons", "tags", "annotations"];
+const KEYS: &[&str] =
+    &["name", "title", "description", "mime_type", "size", "icons", "tags", "scopes", "annotations"];
 
 /// The settings of `#[arg]`.
 pub(crate) const ARG_KEYS: &[&str] = &["name", "default", "complete"];

@@ -20,6 +20,7 @@ const KEYS: &[&str] = &[
     "icons",
     "timeout",
     "tags",
+    "scopes",
     "validated",
 ];
 

@@ -172,3 +172,78 @@ const MAX_KEY_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The time limit of a fetch, metadata included. Requests wait for it.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jose::{Jwk, SigningKey};
+
+    /// An issuer at an address where nothing listens.
+    fn unreachable() -> Arc<IssuerKeys> {
+        IssuerKeys::new(KeySource::Metadata, Issuer::new("http://127.0.0.1:1".to_owned()), INTERVAL)
+    }
+
+    fn key() -> (SigningKey, JwkSet) {
+        let key = SigningKey::generate().unwrap().0;
+        let jwk: Jwk = serde_json::from_value(key.public_jwk().unwrap()).unwrap();
+        (key, JwkSet::new([jwk]))
+    }
+
+    async fn is_accepted(keys: &Arc<IssuerKeys>, token: &str) -> Result<(), bool> {
+        match keys.verify(&UnverifiedJwt::parse(token).unwrap()).await {
+            Ok(_) => Ok(()),
+            Err(KeyError::Refused(_)) => Err(false),
+            Err(KeyError::Unavailable(..)) => Err(true),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn keys_stay_in_use_for_a_day_while_the_issuer_is_down() {
+        let (keys, (signer, set)) = (unreachable(), key());
+        let token = signer.sign_jwt(&[], &[]).unwrap();
+        assert_eq!(is_accepted(&keys, &token).await, Err(true));
+        keys.finish_fetch(Ok(set));
+        assert_eq!(is_accepted(&keys, &token).await, Ok(()));
+        // The fetch of old keys fails.
+        let mut ended = keys.fetched.subscribe();
+        tokio::time::advance(KEY_TTL + INTERVAL).await;
+        assert_eq!(is_accepted(&keys, &token).await, Ok(()));
+        ended.changed().await.unwrap();
+        assert!(keys.state().failure.is_some());
+        assert_eq!(is_accepted(&keys, &token).await, Ok(()));
+        tokio::time::advance(MAX_KEY_AGE).await;
+        assert_eq!(is_accepted(&keys, &token).await, Err(true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unknown_keys_cause_one_fetch_per_interval() {
+        let (keys, (_, set), (stranger, _)) = (unreachable(), key(), key());
+        keys.finish_fetch(Ok(set));
+        let before = *keys.fetched.borrow();
+        for round in 1..=3 {
+            for number in 0..20 {
+                let token = stranger.clone().key_id(format!("{round}-{number}")).sign_jwt(&[], &[]).unwrap();
+                assert_eq!(is_accepted(&keys, &token).await, Err(false));
+            }
+            assert_eq!(*keys.fetched.borrow() - before, round);
+            tokio::time::advance(INTERVAL).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn caller_that_goes_away_does_not_stop_a_fetch() {
+        let (keys, (signer, _)) = (unreachable(), key());
+        let token = signer.sign_jwt(&[], &[]).unwrap();
+        let token = UnverifiedJwt::parse(&token).unwrap();
+        let mut ended = keys.fetched.subscribe();
+        {
+            let mut verifying = std::pin::pin!(keys.verify(&token));
+            let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(verifying.as_mut().poll(cx))).await;
+            assert!(polled.is_pending());
+        }
+        ended.changed().await.unwrap();
+        assert!(keys.state().failure.is_some() && !keys.state().is_fetching);
+    }
+
+    const INTERVAL: Duration = Duration::from_secs(30);
+}

@@ -26,7 +26,7 @@ pub use error_text::ErrorText;
 pub use methods::{BARE_DISCOVER, MessageSender, MethodInfo, MethodKind, canonical_method, methods};
 pub use negotiate::Revisions;
 pub(crate) use rpc_error::supported_versions;
-pub use rpc_error::{RpcError, code};
+pub use rpc_error::{InsufficientScope, RpcError, code};
 pub use translate::{
     InferResultType, ServerInfoMeta, Translate, UnsupportedByRevisionError, read_initialize_params,
     read_input_response, read_notification, read_params, read_result, trim_initialize_params,

@@ -80,12 +80,23 @@ pub enum RpcError {
         /// The name of the tool.
         name: String,
     },
+    /// The token of the caller lacks a scope. Over HTTP a client gets 403 and a challenge instead.
+    InsufficientScope(Box<InsufficientScope>),
     /// The user rejected a sampling request.
     UserRejected,
     /// Any other error, with its own code.
     Other(ErrorObject),
     /// An error of another server, forwarded unchanged.
     Forwarded(ErrorObject),
+}
+
+/// The scopes that a request needs, and those that its token has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InsufficientScope {
+    /// All scopes that the request needs, also those that the token has.
+    pub required: Vec<String>,
+    /// The scopes of the token.
+    pub granted: Vec<String>,
 }
 
 /// Error codes that not every revision has.
@@ -179,6 +190,7 @@ impl RpcError {
             RpcError::UrlElicitationRequired { .. } => {
                 error.data(&SingleMember(REQUIRED_CAPABILITIES, url_capability()))
             }
+            RpcError::InsufficientScope(scopes) => error.data(&SingleMember("scopes", &scopes.required)),
             RpcError::Other(object) => ErrorObject { code: error.code, ..object.clone() },
             RpcError::Forwarded(object) => object.clone(),
             _ => error,
@@ -191,9 +203,10 @@ impl RpcError {
             RpcError::Parse(_) => PARSE_ERROR,
             RpcError::InvalidRequest(_) => INVALID_REQUEST,
             RpcError::MethodNotFound { .. } => METHOD_NOT_FOUND,
-            RpcError::InvalidParams(_) | RpcError::UnknownTool { .. } | RpcError::UnknownPrompt { .. } => {
-                INVALID_PARAMS
-            }
+            RpcError::InvalidParams(_)
+            | RpcError::UnknownTool { .. }
+            | RpcError::UnknownPrompt { .. }
+            | RpcError::InsufficientScope(_) => INVALID_PARAMS,
             RpcError::Internal => INTERNAL_ERROR,
             RpcError::TooLarge(_) => CONTENT_TOO_LARGE,
             RpcError::ResourceNotFound { .. } if to.is_stateless() => INVALID_PARAMS,
@@ -296,6 +309,9 @@ impl RpcError {
             }
             RpcError::TaskForbidden { name } => {
                 format!("The tool {} cannot run as a task", truncated(name)).into()
+            }
+            RpcError::InsufficientScope(scopes) => {
+                format!("The caller lacks a scope: this needs {}", scopes.required.join(", ")).into()
             }
             RpcError::UserRejected => "The user rejected the request".into(),
             RpcError::Other(object) | RpcError::Forwarded(object) => object.message.clone(),

@@ -21,6 +21,7 @@ mod registration;
 mod secrets;
 mod step_up;
 mod stores;
+mod verifiers;
 mod world;
 
 use std::future::{Future, IntoFuture};

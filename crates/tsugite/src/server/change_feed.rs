@@ -162,9 +162,12 @@ impl ChangeListener {
     fn resource_updated(&self, shared: &ServerShared, uri: &str) {
         let config = shared.config();
         let may_read = || {
-            let principal = || lock(&self.principal).clone();
-            !shared.has_visibility_rules(&config)
-                || matches!(shared.find_resource(&config, principal().as_ref(), uri), Ok(Some(_)))
+            if !shared.has_visibility_rules(&config) && !shared.has_scoped_items() {
+                return true;
+            }
+            let principal = lock(&self.principal).clone();
+            let found = shared.find_resource(&config, principal.as_ref(), uri).ok().flatten();
+            found.is_some_and(|found| config.has_scopes(principal.as_ref(), &found.item.scopes))
         };
         let subscribed = self.uris().uris.contains(uri);
         if subscribed && may_read() {

@@ -68,6 +68,7 @@ fn find_completer(
             let found = shared.find::<Prompt>(config, principal, name);
             let found = found.ok_or_else(|| RpcError::UnknownPrompt { name: name.clone() })?;
             let prompt = found.item;
+            config.check_scopes(principal, &prompt.scopes)?;
             let known = prompt.definition.arguments.iter().flatten().any(|known| known.name == argument);
             if known { Ok((prompt.completer(argument).cloned(), found.owner)) } else { Err(unknown()) }
         }
@@ -80,6 +81,7 @@ fn find_completer(
                 };
             };
             let family = found.item;
+            config.check_scopes(principal, &family.scopes)?;
             let template = super::registry::resource_template(&family);
             let known = template.is_some_and(|template| template.variables().any(|known| known == argument));
             if known { Ok((family.completer(argument).cloned(), found.owner)) } else { Err(unknown()) }

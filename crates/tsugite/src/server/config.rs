@@ -14,6 +14,7 @@ use super::layer_service::{DynService, NotificationHandler};
 use super::notification_limit::NotificationLimit;
 use super::poll_timer::PollClock;
 use super::principal::Principal;
+use super::scopes::ScopeRule;
 use super::state::StateMap;
 use super::visibility::{ItemInfo, VisibilityRule};
 use super::{Server, ServerShared};
@@ -56,6 +57,7 @@ pub(crate) struct Config {
     pub(crate) page_size: usize,
     pub(crate) cache: Option<(Duration, CacheScope)>,
     pub(crate) visibility_rule: Option<VisibilityRule>,
+    pub(crate) scope_rule: Option<ScopeRule>,
     pub(crate) output_validation: OutputValidation,
     pub(crate) declare_all_capabilities: bool,
     pub(crate) redact: Option<RedactFn>,
@@ -109,6 +111,7 @@ impl Server {
             page_size: 1_000,
             cache: None,
             visibility_rule: None,
+            scope_rule: None,
             output_validation: if cfg!(debug_assertions) {
                 OutputValidation::BestEffort(Validator::compile)
             } else {
@@ -141,6 +144,7 @@ impl Server {
             is_served: Default::default(),
             feed: Default::default(),
             page_cache: Default::default(),
+            token_expiries: Default::default(),
         };
         Self { shared: Arc::new(shared) }
     }

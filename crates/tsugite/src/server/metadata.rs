@@ -1,6 +1,6 @@
 //! Setters shared by tools, resources and prompts.
 
-/// Defines setters for the title, description, icons, `_meta` and tags.
+/// Defines setters for the title, description, icons, `_meta`, tags and scopes.
 macro_rules! metadata_setters {
     ($name:ident, $description:literal) => {
         impl $name {
@@ -36,6 +36,17 @@ macro_rules! metadata_setters {
             #[must_use]
             pub fn tag(mut self, tag: impl Into<String>) -> Self {
                 self.tags.push(tag.into());
+                self
+            }
+
+            /// Adds a scope that callers need, such as `notes:write`.
+            ///
+            /// The item stays listed. A call without the scope gets 403 over HTTP, with a challenge that names all
+            /// scopes of the item, so that the client can ask its user for them; other transports return -32602.
+            #[must_use]
+            #[doc(alias("scopes", "permission", "require_scopes"))]
+            pub fn scope(mut self, scope: impl Into<String>) -> Self {
+                self.scopes.push(scope.into());
                 self
             }
         }

@@ -17,12 +17,14 @@
 //! with examples.
 
 // - `config`: the settings. `connection`: one connection; `dispatch`: the pipeline of a request; `in_flight`, `pending`:
-//   requests that are not answered at once; `push`: messages the server sends without a request.
+//   requests that are not answered at once; `push`: messages the server sends without a request; `token_expiry`: when
+//   streams end.
 // - `route`: the router, one line per method; `layer`: middleware around it.
 // - `lifecycle`, `lists`, `tools`, `resources`, `prompts`, `completion`, `subscriptions`: one file per group of methods.
 // - `ask`: requests of a handler to the client. `handler`: converts functions into handlers; `macro_support`: the code that
 //   macros generate calls it.
-// - `registry`, `lookup`, `change_feed`: the registered items, finding them, and notifying clients of changes.
+// - `registry`, `lookup`, `scopes`, `change_feed`: the registered items, finding them, what callers need for them, and
+//   notifying clients of changes.
 
 mod argument_default;
 mod arguments;
@@ -86,10 +88,12 @@ mod round;
 mod route;
 mod running_handler;
 pub(crate) mod schema;
+mod scopes;
 mod state;
 mod subject;
 mod subscription_permit;
 pub(crate) mod subscriptions;
+pub(crate) mod token_expiry;
 mod tool;
 mod tools;
 mod visibility;
@@ -125,6 +129,7 @@ pub(crate) use config::Config;
 use change_feed::ChangeFeed;
 use lists::PageCache;
 use registry::Registry;
+use token_expiry::TokenExpiries;
 
 use crate::replica::{ReceivedMessage, Replica};
 use crate::shared::log;
@@ -148,6 +153,7 @@ pub(crate) struct ServerShared {
     is_served: AtomicBool,
     pub(crate) feed: ChangeFeed,
     pub(crate) page_cache: PageCache,
+    pub(crate) token_expiries: TokenExpiries,
 }
 
 /// Registrations that belong together; `#[handlers]` implements it for the type of an `impl` block.

@@ -33,6 +33,7 @@ pub struct Prompt {
     pub(crate) handler: Option<Arc<dyn Handler<GetResult>>>,
     pub(crate) completers: Completers,
     pub(crate) tags: Vec<String>,
+    pub(crate) scopes: Vec<String>,
 }
 
 impl Prompt {
@@ -43,7 +44,13 @@ impl Prompt {
 
     /// Creates a prompt from a definition known only at run time.
     pub fn from_definition(definition: prompts::Prompt) -> Self {
-        Self { definition, handler: None, completers: Completers::default(), tags: Vec::new() }
+        Self {
+            definition,
+            handler: None,
+            completers: Completers::default(),
+            tags: Vec::new(),
+            scopes: Vec::new(),
+        }
     }
 
     /// Sets the handler. The fields of its [`Args`](super::Args) are the prompt's arguments.

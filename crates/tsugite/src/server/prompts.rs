@@ -28,6 +28,7 @@ pub(crate) fn get(
     let found = shared.find::<Prompt>(&connection.config, request.principal(), &params.name);
     let found = found.ok_or_else(|| RpcError::UnknownPrompt { name: params.name.clone() })?;
     let prompt = found.item;
+    connection.config.check_scopes(request.principal(), &prompt.scopes)?;
     let given = params.arguments.unwrap_or_default();
     let wanted = prompt.definition.arguments.iter().flatten();
     if let Some(lacking) =

@@ -13,6 +13,7 @@ use super::output_check::has_scheme;
 use super::prompt::Prompt;
 use super::resource::{Resource, ResourceLocation};
 use super::schema;
+use super::scopes::check_scope_names;
 use super::tool::Tool;
 pub use crate::shared::list_kind::ListKind;
 pub(crate) use crate::shared::list_kind::{inner_name, outer_name};
@@ -28,6 +29,8 @@ pub(crate) struct Registry {
     /// Resource templates, by their template text.
     pub(crate) templates: Collection<Resource>,
     pub(crate) mounts: Vec<Mount>,
+    /// Whether an item ever needed a scope.
+    pub(crate) has_scopes: bool,
     errors: Vec<String>,
     /// The kinds that were ever registered. Their capability stays declared even if the list becomes empty.
     ever_registered: Vec<ListKind>,
@@ -51,6 +54,14 @@ impl Registration {
             Registration::Tool(_) => ListKind::Tool,
             Registration::Prompt(_) => ListKind::Prompt,
             Registration::Resource(_) => ListKind::Resource,
+        }
+    }
+
+    fn scopes(&self) -> &[String] {
+        match self {
+            Registration::Tool(tool) => &tool.scopes,
+            Registration::Prompt(prompt) => &prompt.scopes,
+            Registration::Resource(resource) => &resource.scopes,
         }
     }
 }
@@ -142,12 +153,13 @@ impl Registry {
         offered: Registration,
         checks_output: OutputValidation,
     ) -> Result<(), String> {
-        let kind = offered.kind();
+        let (kind, has_scopes) = (offered.kind(), !offered.scopes().is_empty());
         match offered {
             Registration::Tool(tool) => self.add_tool(tool, checks_output),
             Registration::Prompt(prompt) => self.add_prompt(prompt),
             Registration::Resource(resource) => self.add_resource(*resource),
         }?;
+        self.has_scopes |= has_scopes;
         if !self.ever_registered.contains(&kind) {
             self.ever_registered.push(kind);
         }
@@ -202,6 +214,7 @@ impl Registry {
         }
         check_name("tool", name, |name| self.tools.contains(name))?;
         check_meta("tool", name, tool.definition.meta.as_ref())?;
+        check_scope_names("tool", name, &tool.scopes)?;
         let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
         if (name.len() > 128 || !name.bytes().all(plain)) && log::is_first("tool name", name) {
             log::warn!("many clients reject the tool name {name:?}; use letters, digits, `_`, `-` and `.`");
@@ -248,6 +261,7 @@ impl Registry {
         }
         check_name("prompt", &name, |name| self.prompts.contains(name))?;
         check_meta("prompt", &name, prompt.definition.meta.as_ref())?;
+        check_scope_names("prompt", &name, &prompt.scopes)?;
         let known = prompt.definition.arguments.as_deref().unwrap_or_default();
         if let Some(argument) =
             prompt.completers.keys().find(|name| !known.iter().any(|known| known.name == **name))
@@ -270,6 +284,7 @@ impl Registry {
         }
         check_name("resource", &uri, |uri| self.resources.contains(uri) || self.templates.contains(uri))?;
         check_meta("resource", &uri, resource.definition.meta.as_ref())?;
+        check_scope_names("resource", &uri, &resource.scopes)?;
         if !has_scheme(&uri) {
             return Err(format!("the resource {uri:?} has no URI scheme; use for example `file:///name`"));
         }
@@ -344,12 +359,13 @@ pub(crate) fn resource_template(resource: &Resource) -> Option<&UriTemplate> {
     }
 }
 
-/// An item of one kind, with its tags and its enabled state.
+/// An item of one kind, with its tags and scopes.
 pub(crate) trait Item: Sized + 'static {
     const KIND: ListKind;
 
     fn collection(registry: &Registry) -> &Collection<Self>;
     fn tags(&self) -> &[String];
+    fn scopes(&self) -> &[String];
 }
 
 /// An item of any kind.
@@ -434,6 +450,10 @@ impl Item for ToolEntry {
     fn tags(&self) -> &[String] {
         &self.tool.tags
     }
+
+    fn scopes(&self) -> &[String] {
+        &self.tool.scopes
+    }
 }
 
 impl Item for Prompt {
@@ -446,6 +466,10 @@ impl Item for Prompt {
     fn tags(&self) -> &[String] {
         &self.tags
     }
+
+    fn scopes(&self) -> &[String] {
+        &self.scopes
+    }
 }
 
 impl Item for Resource {
@@ -457,6 +481,10 @@ impl Item for Resource {
 
     fn tags(&self) -> &[String] {
         &self.tags
+    }
+
+    fn scopes(&self) -> &[String] {
+        &self.scopes
     }
 }
 

@@ -42,6 +42,7 @@ pub struct Resource {
     pub(crate) handler: Option<Arc<dyn Handler<ReadResult>>>,
     pub(crate) completers: Completers,
     pub(crate) tags: Vec<String>,
+    pub(crate) scopes: Vec<String>,
     pub(crate) cache: Option<(Duration, CacheScope)>,
     pub(crate) error: Option<String>,
 }
@@ -68,6 +69,7 @@ impl Resource {
             handler: None,
             completers: Completers::default(),
             tags: Vec::new(),
+            scopes: Vec::new(),
             cache: None,
             error: None,
         }

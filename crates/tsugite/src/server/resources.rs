@@ -32,13 +32,15 @@ pub(crate) fn read(
         connection.server.shared.find_resource(&connection.config, request.principal(), &uri).ok().flatten();
     let Some(found) = found else { return Err(not_found(uri)) };
     let (resource, variables) = (found.item, found.variables);
+    connection.config.check_scopes(request.principal(), &resource.scopes)?;
     let owner = context.set_owner(found.owner);
     resume::<Read>(connection, request, context)?;
     let states = owner.as_ref().map_or(&connection.config.states, |config| &config.states);
     let parts = CallParts { arguments: Arguments::Strings(&variables), context, states };
     let handler = resource.handler.as_ref().ok_or(RpcError::Internal)?;
     let answer = handler.call(&parts);
-    let personal = connection.server.shared.has_visibility_rules(&connection.config);
+    let personal =
+        !resource.scopes.is_empty() || connection.server.shared.has_visibility_rules(&connection.config);
     let answered = request.meta.input_responses().is_some();
     let item = resource.clone();
     let answer = Box::pin(async move {

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use tsugite_core::jsonrpc::{BatchResponse, ErrorObject, Id, ParseError, RawJson, end_line, write};
 use tsugite_core::protocol::Method;
 use tsugite_core::revision::{
-    Revision, RpcError, ServerInfoMeta, Translate, UnsupportedByRevisionError, write_result_in_place,
+    InsufficientScope, Revision, RpcError, ServerInfoMeta, Translate, UnsupportedByRevisionError,
+    write_result_in_place,
 };
 
 use crate::lock::lock;
@@ -44,6 +45,8 @@ pub(crate) struct WrittenResponse {
     pub(crate) body: Vec<u8>,
     /// The code of the error that the response is, if it is one.
     pub(crate) error_code: Option<i64>,
+    /// Set if the caller lacks a scope.
+    pub(crate) insufficient_scope: Option<Box<InsufficientScope>>,
 }
 
 impl ResponseSlot {
@@ -59,6 +62,13 @@ impl ResponseSlot {
 
     fn put(&self, response: WrittenResponse) {
         *lock(&self.0) = Some(response);
+    }
+
+    /// Says that the response is about scopes that the caller lacks.
+    fn set_insufficient_scope(&self, scopes: Box<InsufficientScope>) {
+        if let Some(response) = &mut *lock(&self.0) {
+            response.insufficient_scope = Some(scopes);
+        }
     }
 }
 
@@ -201,7 +211,7 @@ impl ResponseWriter {
             ResponseTarget::Slot(slot) => {
                 let mut body = Vec::with_capacity(bytes);
                 write::raw_result(&mut body, id, result);
-                slot.put(WrittenResponse { body, error_code: None });
+                slot.put(WrittenResponse { body, error_code: None, insufficient_scope: None });
             }
             ResponseTarget::Batch(_) | ResponseTarget::Captured(_) => self.send_raw_result(id, result, to),
         }
@@ -214,6 +224,9 @@ impl ResponseWriter {
             return;
         }
         self.send_error_object(id, &error.to_error_object(to), to);
+        if let (RpcError::InsufficientScope(scopes), ResponseTarget::Slot(slot)) = (error, &self.target) {
+            slot.set_insufficient_scope(scopes.clone());
+        }
     }
 
     /// Sends the error for a message that could not be parsed, unless it was a notification or response.
@@ -256,7 +269,7 @@ impl ResponseWriter {
         // The response may become an event, whose data is one line.
         end_line(&mut body, 0);
         body.pop();
-        slot.put(WrittenResponse { body, error_code });
+        slot.put(WrittenResponse { body, error_code, insufficient_scope: None });
     }
 }
 

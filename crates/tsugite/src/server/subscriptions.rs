@@ -1,7 +1,10 @@
 //! Subscriptions: `resources/subscribe` up to 2025-11-25, `subscriptions/listen` from 2026-07-28.
 
 use std::collections::HashSet;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 
 use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
 use tsugite_core::protocol::result::EmptyResult;
@@ -16,14 +19,13 @@ use super::connection::ServerConnection;
 use super::incoming_request::IncomingRequest;
 use super::limits::CallerKey;
 use super::pending::PendingRequest;
+use super::token_expiry::TokenWatch;
 use crate::shared::list_kind::ListKind;
 
 /// Subscribes the session to a resource.
 pub(crate) fn subscribe(connection: &ServerConnection, request: IncomingRequest<'_>) -> Result<(), RpcError> {
     let uri = read_params::<Subscribe>(request.request.params(), request.revision)?.uri;
-    if !can_read(connection, request, &uri) {
-        return Err(RpcError::ResourceNotFound { uri });
-    }
+    can_read(connection, request, &uri)?;
     let listener = connection.listener().ok_or(RpcError::Internal)?;
     let config = &connection.config;
     let max = (config.max_subscriptions, config.max_subscription_bytes);
@@ -97,8 +99,10 @@ pub(crate) fn listen(
         }
     };
     let (feed, closing) = (listener.clone(), connection.clone());
+    let watch = connection.server.shared.watch_token(request.principal());
     let pending = connection.register_stream(request, cancellation, async move {
-        closing.closed().await;
+        let (closed, expired) = (pin!(closing.closed()), pin!(TokenWatch::expired(watch)));
+        either(closed, expired).await;
         drop(listener);
         drop(stream);
         ended
@@ -131,13 +135,26 @@ fn grant(
                 .with("path", "notifications.resourceSubscriptions")
                 .with("limit", limit));
         }
-        let known = uris.into_iter().filter(|uri| can_read(connection, request, uri)).collect();
+        let known = uris.into_iter().filter(|uri| can_read(connection, request, uri).is_ok()).collect();
         granted.resource_subscriptions = Some(known);
     }
     Ok(granted)
 }
 
-fn can_read(connection: &ServerConnection, request: IncomingRequest<'_>, uri: &str) -> bool {
+/// Waits for the first of two futures.
+async fn either(mut one: Pin<&mut impl Future<Output = ()>>, mut other: Pin<&mut impl Future<Output = ()>>) {
+    poll_fn(|cx| match one.as_mut().poll(cx) {
+        Poll::Ready(()) => Poll::Ready(()),
+        Poll::Pending => other.as_mut().poll(cx),
+    })
+    .await;
+}
+
+/// Fails if the caller may not read a resource.
+fn can_read(connection: &ServerConnection, request: IncomingRequest<'_>, uri: &str) -> Result<(), RpcError> {
     let found = connection.server.shared.find_resource(&connection.config, request.principal(), uri);
-    matches!(found, Ok(Some(_)))
+    match found.ok().flatten() {
+        Some(found) => connection.config.check_scopes(request.principal(), &found.item.scopes),
+        None => Err(RpcError::ResourceNotFound { uri: uri.to_owned() }),
+    }
 }

@@ -36,6 +36,7 @@ pub struct Tool {
     pub(crate) definition: tools::Tool,
     pub(crate) handler: Option<Arc<dyn Handler<CallResult>>>,
     pub(crate) tags: Vec<String>,
+    pub(crate) scopes: Vec<String>,
     pub(crate) timeout: ToolTimeout,
     pub(crate) keeps_questions: bool,
     /// Whether deserializing the arguments into their type enforces the schema.
@@ -71,6 +72,7 @@ impl Tool {
             definition,
             handler: None,
             tags: Vec::new(),
+            scopes: Vec::new(),
             timeout: ToolTimeout::Server,
             keeps_questions: true,
             typed: false,

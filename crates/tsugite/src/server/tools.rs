@@ -53,6 +53,7 @@ pub(crate) fn call(
     let found = shared.find::<ToolEntry>(&connection.config, request.principal(), name);
     let found = found.ok_or_else(|| RpcError::UnknownTool { name: name.to_owned() })?;
     let entry = found.item;
+    connection.config.check_scopes(request.principal(), &entry.tool.scopes)?;
     if !entry.header_params.is_empty()
         && Era::from(request.revision).mirrors_arguments()
         && request.caller.headers.is_present()

@@ -30,8 +30,7 @@ use crate::shared::principal::{CallerIdentity, is_same_caller};
 use crate::store::{Precondition, Recipient, StoreError, Write};
 
 /// Opens a stream: its first event says where to post, all messages of the server follow.
-pub(super) async fn open_stream(state: Arc<HttpState>, head: RequestHead) -> Response<HttpBody> {
-    let (state, head) = (&state, &head);
+pub(super) async fn open_stream(state: &Arc<HttpState>, head: &RequestHead) -> Response<HttpBody> {
     let Some(paths) = &state.http.http_sse_paths else { return empty(StatusCode::NOT_FOUND) };
     let messages = &paths.messages;
     if let Err(error) = decide_http_sse(&state.policy) {
@@ -263,6 +262,10 @@ impl SseBody for HttpSseBody {
                 return self.keep_alive.poll(cx).map(Some);
             }
         }
+    }
+
+    fn can_end(&self) -> bool {
+        !self.connection.has_in_flight()
     }
 }
 

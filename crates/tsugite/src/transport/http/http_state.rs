@@ -68,7 +68,8 @@ impl HttpState {
         let config = server.shared.config();
         let HttpSettings { http, verifier } = config.http.get();
         let url = ResourceUrl::new(http.public_url.clone(), &http.path, http.tls.is_some());
-        let authorization = verifier.map(|verifier| Arc::new(Authorization::new(verifier, url)));
+        let authorization =
+            verifier.map(|verifier| Arc::new(Authorization::new(verifier, url, config.clone())));
         let (store, replica) = (config.store.clone(), server.shared.replica().cloned());
         let logs = EventLogs::new(store.clone(), replica.clone(), &http);
         let limits = Limits::new(http.limits());

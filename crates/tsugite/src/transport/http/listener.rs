@@ -31,7 +31,7 @@ impl Server {
 
     /// Binds the address, so that the port is known before [`HttpListener::serve`] serves it.
     pub async fn bind_http(&self, address: impl ToSocketAddrs) -> crate::Result<HttpListener> {
-        let service = self.http_service()?;
+        let service = self.new_http_service()?;
         let tls = match &service.0.http.tls {
             Some((chain, key)) => {
                 let client_ca = service.0.http.tls_client_ca.as_deref();
@@ -49,6 +49,7 @@ impl Server {
         }
         if let Some(authorization) = &service.0.authorization {
             authorization.url().set_listener(local);
+            authorization.check_address().map_err(|error| crate::Error::registration(vec![error]))?;
         }
         Ok(HttpListener { state: service.0, listener, tls, local_addr: local })
     }
@@ -56,6 +57,14 @@ impl Server {
     /// The server as a `tower` service, for another listener or router.
     #[doc(alias("StreamableHttpService", "streamable_http_app", "tower", "axum"))]
     pub fn http_service(&self) -> crate::Result<HttpService> {
+        let service = self.new_http_service()?;
+        if let Some(authorization) = &service.0.authorization {
+            authorization.check_address().map_err(|error| crate::Error::registration(vec![error]))?;
+        }
+        Ok(service)
+    }
+
+    fn new_http_service(&self) -> crate::Result<HttpService> {
         self.check_registrations()?;
         let state = HttpState::new(self);
         if !state.http.config_errors.is_empty() {

@@ -76,8 +76,8 @@ use only_http1 as hyper_connection;
 use with_http2 as hyper_connection;
 
 pub use authorization::{
-    ProtectedResource, StaticToken, TokenRequest, TokenScheme, Verified, VerifiedProof, VerifyError,
-    VerifyErrorKind, VerifyFuture, VerifyToken,
+    ProtectedResource, ResourceMetadataService, StaticToken, TokenRequest, TokenScheme, Verified,
+    VerifiedProof, VerifyError, VerifyErrorKind, VerifyFuture, VerifyToken,
 };
 pub use client_address::ClientAddr;
 pub use http_settings::{Http, HttpSsePaths, PageRequest};

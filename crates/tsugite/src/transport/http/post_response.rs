@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use http::header::RETRY_AFTER;
 use http::{HeaderValue, Response, StatusCode};
-use tsugite_core::revision::Revision;
+use tsugite_core::revision::{InsufficientScope, Revision};
 use tsugite_core::session::http::status_for_code;
 
+use super::authorization::{HostName, insufficient_scope};
 use super::exchange::{Exchange, Outcome};
 use super::forwarding::{self, ChangeError, ForwardedMessage};
 use super::http_state::HttpState;
@@ -49,7 +50,7 @@ pub(super) enum ResponseMode {
 
 impl Dispatched {
     /// The response: at once, if the handler has completed and no store must be asked.
-    pub(super) fn respond(self, state: &Arc<HttpState>) -> MaybeReady<Response<HttpBody>> {
+    pub(super) fn respond(self, state: &Arc<HttpState>, host: HostName) -> MaybeReady<Response<HttpBody>> {
         let (mut exchange, mode) = match self {
             Dispatched::Response(response) => return MaybeReady::Ready(response),
             Dispatched::Later(response) => return MaybeReady::Pending(response),
@@ -59,11 +60,11 @@ impl Dispatched {
             exchange.changes_session() || state.is_shared() && matches!(mode, ResponseMode::NewSession(_));
         match exchange.try_outcome() {
             Some(outcome) if !stores_session => {
-                MaybeReady::Ready(build_response(state, exchange, mode, outcome))
+                MaybeReady::Ready(build_response(state, exchange, mode, outcome, host))
             }
             outcome => {
                 let state = state.clone();
-                MaybeReady::pending(wait_for_response(state, exchange, mode, outcome))
+                MaybeReady::pending(wait_for_response(state, exchange, mode, outcome, host))
             }
         }
     }
@@ -104,6 +105,7 @@ async fn wait_for_response(
     mut exchange: Exchange,
     mode: ResponseMode,
     outcome: Option<Outcome>,
+    host: HostName,
 ) -> Response<HttpBody> {
     let mut outcome = match outcome {
         Some(outcome) => outcome,
@@ -141,7 +143,7 @@ async fn wait_for_response(
                 Err(error) => store_unavailable(&*error),
             }
         }
-        (_, mode, outcome) => build_response(&state, exchange, mode, outcome),
+        (_, mode, outcome) => build_response(&state, exchange, mode, outcome, host),
     }
 }
 
@@ -151,8 +153,12 @@ fn build_response(
     mut exchange: Exchange,
     mode: ResponseMode,
     outcome: Outcome,
+    host: HostName,
 ) -> Response<HttpBody> {
     match outcome {
+        Outcome::Json(WrittenResponse { insufficient_scope: Some(scopes), .. }) => {
+            challenge(state, &mode, *scopes, host)
+        }
         Outcome::Json(response) => match mode {
             ResponseMode::NewSession(connection) if response.error_code.is_none() && state.http.sessions => {
                 open_session(state, connection, response.body)
@@ -168,6 +174,24 @@ fn build_response(
         }
         Outcome::Stream => sse(HttpBody::sse(PostSseBody::new(exchange, mode.primes_streams(), state))),
         Outcome::Empty => sse(HttpBody::empty()),
+    }
+}
+
+/// 403 for a request whose caller lacks a scope.
+fn challenge(
+    state: &HttpState,
+    mode: &ResponseMode,
+    InsufficientScope { mut required, granted }: InsufficientScope,
+    host: HostName,
+) -> Response<HttpBody> {
+    // Clients of 2026-07-28 add new scopes to those that they have. Older ones ask for what the challenge says alone.
+    if !matches!(mode, ResponseMode::Stateless) {
+        let more: Vec<_> = granted.into_iter().filter(|scope| !required.contains(scope)).collect();
+        required.extend(more.into_iter().filter(|scope| scope != "offline_access"));
+    }
+    match &state.authorization {
+        Some(authorization) => authorization.insufficient_scope(host, &required),
+        None => insufficient_scope(&required),
     }
 }
 

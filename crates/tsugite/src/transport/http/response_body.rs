@@ -8,7 +8,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 use super::connections::RequestGuard;
-use super::sse_body::SseBody;
+use super::sse_body::{EndedSseBody, ExpiringSseBody, SseBody};
+use crate::server::token_expiry::TokenWatch;
 
 /// The body of a response: bytes, or an event stream. Bodies of [other services](super::Http::route_service) are made from
 /// bytes or text.
@@ -35,6 +36,14 @@ impl HttpBody {
 
     pub(super) fn sse(events: impl SseBody + 'static) -> Self {
         Self(BodyKind::Sse(Box::new(events), None))
+    }
+
+    /// Ends an event stream when the token of its caller has expired.
+    pub(super) fn end_with_token(&mut self, watch: TokenWatch) {
+        if let BodyKind::Sse(events, _) = &mut self.0 {
+            let inner = std::mem::replace(events, Box::new(EndedSseBody));
+            *events = Box::new(ExpiringSseBody::new(inner, watch));
+        }
     }
 
     /// Keeps the connection marked as busy until an event stream ends, or on HTTP/2 until a body was taken. Other bodies are

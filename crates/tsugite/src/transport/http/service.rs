@@ -14,7 +14,7 @@ use http_body::Body;
 use tower_service::Service;
 use tsugite_core::session::http::decide_http_sse;
 
-use super::authorization::{Authorized, add_nonce};
+use super::authorization::{Authorization, Authorized, HostName, ResourceMetadataService, add_nonce};
 use super::connections::RequestGuard;
 use super::http_settings::{Http, PageRequest};
 use super::http_sse_endpoints::HttpSseSession;
@@ -42,6 +42,13 @@ impl HttpService {
     /// Ends the streams that only carry notifications. Requests in progress continue.
     pub fn close(&self) {
         self.0.close();
+    }
+
+    /// The document by which clients find the authorization server, to be mounted beside this service. `None` if the
+    /// verifier of [`Server::authorize`](crate::Server::authorize) names no authorization server.
+    pub fn resource_metadata(&self) -> Option<ResourceMetadataService> {
+        let authorization = self.0.authorization.clone()?;
+        (!authorization.metadata_paths().is_empty()).then_some(ResourceMetadataService(authorization))
     }
 
     /// Waits for the requests that continue although their client has disconnected, as they may up to 2025-11-25.
@@ -159,6 +166,9 @@ where
     if route == Route::Health {
         return MaybeReady::Ready(health(state, &head));
     }
+    if let (Route::Metadata, Some(authorization)) = (route, &state.authorization) {
+        return MaybeReady::Ready(metadata(state, authorization, &head));
+    }
     if let Route::Service(service) = route {
         return side_service(state, service, head, body, cx);
     }
@@ -222,6 +232,7 @@ where
     B: Body + Unpin + Send + 'static,
     B::Data: Send,
 {
+    state.server.shared.token_expiries.note(head.principal.as_ref());
     if let Some(replica) = state.replica.as_ref().filter(|replica| !replica.is_receiving()) {
         let (waited, state) = (replica.clone().wait_until_receiving(), state.clone());
         return MaybeReady::pending(waited).then(cx, move |(), cx| dispatch(&state, route, head, body, cx));
@@ -232,7 +243,11 @@ where
         (Route::Endpoint, &Method::DELETE) => return endpoint_delete(state, head),
         (Route::HttpSseMessages, &Method::POST) => return http_sse_post(state, &head, body, cx),
         (Route::HttpSseStream, &Method::GET) => {
-            return MaybeReady::pending(http_sse_endpoints::open_stream(state.clone(), head));
+            let state = state.clone();
+            return MaybeReady::pending(async move {
+                let response = http_sse_endpoints::open_stream(&state, &head).await;
+                end_with_token(&state, &head, response)
+            });
         }
         (Route::Endpoint | Route::HttpSseStream | Route::HttpSseMessages, &Method::OPTIONS)
             if state.http.cors =>
@@ -244,7 +259,7 @@ where
         (Route::HttpSseStream, _) => method_not_allowed("GET"),
         (Route::HttpSseMessages, _) => method_not_allowed("POST"),
         (Route::Page, _) => method_not_allowed("GET, HEAD"),
-        (Route::Health | Route::Service(_) | Route::NotFound, _) => not_found(),
+        (Route::Health | Route::Metadata | Route::Service(_) | Route::NotFound, _) => not_found(),
     };
     MaybeReady::Ready(response)
 }
@@ -275,7 +290,7 @@ where
                     return MaybeReady::Ready(session_unavailable());
                 }
                 let dispatched = post::dispatch(&state, &head, found, &body);
-                dispatched.respond(&state)
+                dispatched.respond(&state, HostName::of(head.authority()))
             })
         }
     })
@@ -293,9 +308,24 @@ fn endpoint_get(state: &Arc<HttpState>, head: RequestHead) -> MaybeReady<Respons
     MaybeReady::pending(async move {
         match find_session(&state, &head).wait().await {
             NamedSession::Unavailable => session_unavailable(),
-            session => get::get(&state, &head, session).await,
+            session => {
+                let response = get::get(&state, &head, session).await;
+                end_with_token(&state, &head, response)
+            }
         }
     })
+}
+
+/// Ends a stream when the token that opened it expires, unless its caller sends a newer one.
+fn end_with_token(
+    state: &HttpState,
+    head: &RequestHead,
+    mut response: Response<HttpBody>,
+) -> Response<HttpBody> {
+    if let Some(watch) = state.server.shared.watch_token(head.principal.as_ref()) {
+        response.body_mut().end_with_token(watch);
+    }
+    response
 }
 
 /// DELETE: head, session, then decide and end the session.
@@ -344,6 +374,14 @@ where
             }
         }),
     })
+}
+
+/// The Protected Resource Metadata: head, host, then the document. Pages of every origin may read it.
+fn metadata(state: &HttpState, authorization: &Authorization, head: &RequestHead) -> Response<HttpBody> {
+    match head.check_host(&state.http, state.local_ip.get().copied()) {
+        Ok(()) => authorization.serve_metadata(&head.method, HostName::of(head.authority())),
+        Err(error) => error.into(),
+    }
 }
 
 /// Another service: head, host, body, then its own response. It decides which origins may use it.
@@ -412,6 +450,8 @@ enum Route {
     HttpSseStream,
     HttpSseMessages,
     Page,
+    /// The Protected Resource Metadata.
+    Metadata,
     /// A service beside the endpoint, by its number.
     Service(usize),
     NotFound,
@@ -423,8 +463,16 @@ impl Route {
     fn needs_token(self, method: &Method) -> bool {
         match self {
             Route::Endpoint | Route::HttpSseStream | Route::HttpSseMessages => *method != Method::OPTIONS,
-            Route::Health | Route::Page | Route::Service(_) | Route::NotFound => false,
+            Route::Health | Route::Page | Route::Metadata | Route::Service(_) | Route::NotFound => false,
         }
+    }
+
+    /// The route of a path that is not one of the server itself.
+    fn find_beside(state: &HttpState, path: &str) -> Self {
+        if state.authorization.as_ref().is_some_and(|known| known.is_metadata_path(path)) {
+            return Route::Metadata;
+        }
+        state.http.side_services.find(path).map_or(Route::NotFound, Route::Service)
     }
 
     fn find(state: &HttpState, path: &str, mode: RoutingMode) -> Self {
@@ -447,7 +495,7 @@ impl Route {
             RoutingMode::Listener(_) if state.http.health_path.as_deref() == Some(path) => Route::Health,
             RoutingMode::Listener(_) => match &state.http.page {
                 Some(page) if page.path == path => Route::Page,
-                Some(_) | None => state.http.side_services.find(path).map_or(Route::NotFound, Route::Service),
+                Some(_) | None => Self::find_beside(state, path),
             },
         }
     }

@@ -14,6 +14,7 @@ use super::http_state::HttpState;
 use super::log_writer::AppendFuture;
 use super::sessions::SessionGuard;
 use crate::server::limits::LimitPermit;
+use crate::server::token_expiry::TokenWatch;
 use crate::shared::outbound_queue::OutboundQueue;
 use crate::store::{self, StoreFuture};
 
@@ -25,6 +26,48 @@ pub(super) trait SseBody: Send {
     /// Whether the stream has ended.
     fn is_end_stream(&self) -> bool {
         false
+    }
+
+    /// Whether the stream may be ended from outside. The end of some streams would cancel requests that run.
+    fn can_end(&self) -> bool {
+        true
+    }
+}
+
+/// A stream without events.
+pub(super) struct EndedSseBody;
+
+impl SseBody for EndedSseBody {
+    fn poll_events(&mut self, _: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        Poll::Ready(None)
+    }
+}
+
+/// A stream that ends when the token of its caller has expired.
+pub(super) struct ExpiringSseBody {
+    events: Box<dyn SseBody>,
+    watch: TokenWatch,
+}
+
+impl ExpiringSseBody {
+    pub(super) fn new(events: Box<dyn SseBody>, watch: TokenWatch) -> Self {
+        Self { events, watch }
+    }
+}
+
+impl SseBody for ExpiringSseBody {
+    fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        if let Poll::Ready(events) = self.events.poll_events(cx) {
+            return Poll::Ready(events);
+        }
+        match self.events.can_end() && self.watch.poll_expired(cx).is_ready() {
+            true => Poll::Ready(None),
+            false => Poll::Pending,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.events.is_end_stream()
     }
 }
 

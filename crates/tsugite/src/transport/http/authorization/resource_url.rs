@@ -44,6 +44,37 @@ impl PublicUrl {
     }
 }
 
+/// The name by which a request reached a loopback listener. The client chooses it; any other name is not trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(in super::super) enum HostName {
+    Localhost,
+    Ipv4,
+    Ipv6,
+    Other,
+}
+
+impl HostName {
+    /// Reads the host and port that a request names.
+    pub(in super::super) fn of(authority: Option<&[u8]>) -> Self {
+        let authority = authority.unwrap_or_default();
+        let names = [Self::Localhost, Self::Ipv4, Self::Ipv6];
+        let is = |name: &Self| {
+            let rest = authority.strip_prefix(name.text().as_bytes());
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b":"))
+        };
+        names.into_iter().find(is).unwrap_or(Self::Other)
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Localhost => "localhost",
+            Self::Ipv4 => "127.0.0.1",
+            Self::Ipv6 => "[::1]",
+            Self::Other => "",
+        }
+    }
+}
+
 /// Where the endpoint is, for one served server.
 pub(in super::super) struct ResourceUrl {
     configured: Option<PublicUrl>,
@@ -71,40 +102,36 @@ impl ResourceUrl {
         self.configured.is_some() || self.loopback.get().is_some()
     }
 
-    /// The URL of the endpoint; empty if it is not known. `authority` is the host that the request names.
-    pub(in super::super) fn endpoint(&self, authority: Option<&[u8]>) -> String {
+    /// The URL of the endpoint; empty if it is not known.
+    pub(in super::super) fn endpoint(&self, host: HostName) -> String {
         match &self.configured {
             Some(url) => url.text.clone(),
-            None => match self.origin(authority) {
-                Some(origin) => format!("{origin}{}", self.path),
-                None => String::new(),
-            },
+            None => self.beside(host, &self.path),
         }
     }
 
     /// The URL of another path at the same origin; empty if it is not known.
-    pub(in super::super) fn beside(&self, authority: Option<&[u8]>, path: &str) -> String {
-        self.origin(authority).map_or_else(String::new, |origin| format!("{origin}{path}"))
+    pub(in super::super) fn beside(&self, host: HostName, path: &str) -> String {
+        self.origin(host).map_or_else(String::new, |origin| format!("{origin}{path}"))
     }
 
-    /// The path of the endpoint as clients see it.
-    pub(in super::super) fn public_path(&self) -> &str {
-        self.configured.as_ref().map_or(&self.path, |url| url.path())
+    /// The path of the endpoint as clients see it, and at our own listener.
+    pub(in super::super) fn paths(&self) -> (&str, &str) {
+        (self.configured.as_ref().map_or(&self.path, |url| url.path()), &self.path)
     }
 
-    fn origin(&self, authority: Option<&[u8]>) -> Option<Cow<'_, str>> {
+    fn origin(&self, host: HostName) -> Option<Cow<'_, str>> {
         if let Some(url) = &self.configured {
             return Some(url.origin().into());
         }
         let address = self.loopback.get()?;
-        // The name is the client's choice, the port is not: a token for another server of this machine is not for us.
-        let name = LOOPBACK_NAMES.iter().find(|name| {
-            let rest = authority.and_then(|authority| authority.strip_prefix(name.as_bytes()));
-            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(b":"))
-        });
+        let name = match host {
+            HostName::Other => bracketed(address),
+            known => known.text().to_owned(),
+        };
         let scheme = if self.is_tls { "https" } else { "http" };
-        let host = name.map_or_else(|| bracketed(address), |name| (*name).to_owned());
-        Some(format!("{scheme}://{host}:{}", address.port()).into())
+        // Never the port that the client names: a token for another server of this machine is not for us.
+        Some(format!("{scheme}://{name}:{}", address.port()).into())
     }
 }
 
@@ -114,8 +141,6 @@ fn bracketed(address: &SocketAddr) -> String {
         std::net::IpAddr::V6(ip) => format!("[{ip}]"),
     }
 }
-
-const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
 #[cfg(test)]
 mod tests {
@@ -136,7 +161,7 @@ mod tests {
     #[test]
     fn loopback_address_has_the_port_of_the_listener() {
         let url = ResourceUrl::new(None, "/mcp", false);
-        assert!(!url.is_known() && url.endpoint(Some(b"localhost:1")).is_empty());
+        assert!(!url.is_known() && url.endpoint(HostName::Localhost).is_empty());
         url.set_listener(([127, 0, 0, 1], 3000).into());
         for (named, known) in [
             ("localhost:3000", "http://localhost:3000/mcp"),
@@ -144,7 +169,7 @@ mod tests {
             ("127.0.0.1:4000", "http://127.0.0.1:3000/mcp"),
             ("localhost.evil.example", "http://127.0.0.1:3000/mcp"),
         ] {
-            assert_eq!(url.endpoint(Some(named.as_bytes())), known);
+            assert_eq!(url.endpoint(HostName::of(Some(named.as_bytes()))), known);
         }
         let public = ResourceUrl::new(None, "/mcp", false);
         public.set_listener(([10, 0, 0, 1], 3000).into());

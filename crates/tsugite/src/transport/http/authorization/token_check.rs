@@ -11,16 +11,20 @@ use super::super::request_head::RequestHead;
 use super::super::response_body::HttpBody;
 use super::challenge::Challenge;
 use super::protected_resource::ProtectedResource;
-use super::resource_url::ResourceUrl;
+use super::resource_url::{HostName, ResourceUrl};
+use super::token_cache::TokenCache;
 use super::verify_error::VerifyError;
 use super::verify_token::{TokenRequest, TokenScheme, Verified, VerifyToken};
-use crate::server::Principal;
+use crate::server::{Config, Principal};
+use crate::shared::log;
 
 /// The verifier of a served server.
 pub(in super::super) struct Authorization {
     verifier: Arc<dyn VerifyToken>,
     resource: ProtectedResource,
     url: ResourceUrl,
+    config: Arc<Config>,
+    cache: TokenCache,
 }
 
 /// A request that is let in.
@@ -31,8 +35,18 @@ pub(in super::super) struct Authorized {
 }
 
 impl Authorization {
-    pub(in super::super) fn new(verifier: Arc<dyn VerifyToken>, url: ResourceUrl) -> Self {
-        Self { resource: verifier.resource(), verifier, url }
+    pub(in super::super) fn new(
+        verifier: Arc<dyn VerifyToken>,
+        url: ResourceUrl,
+        config: Arc<Config>,
+    ) -> Self {
+        let resource = verifier.resource();
+        if let Some(scope) = resource.scopes_supported.iter().find(|scope| scope.contains('*')) {
+            log::warn!(
+                "the supported scope {scope:?} gives clients all rights at once; list only what most clients need"
+            );
+        }
+        Self { verifier, resource, url, config, cache: TokenCache::default() }
     }
 
     /// The address of the endpoint.
@@ -40,23 +54,47 @@ impl Authorization {
         &self.url
     }
 
+    pub(super) fn resource(&self) -> &ProtectedResource {
+        &self.resource
+    }
+
+    /// Fails if clients cannot be told which resource their token must be for.
+    pub(in super::super) fn check_address(&self) -> Result<(), String> {
+        match self.resource.authorization_servers.is_empty() || self.url.is_known() {
+            true => Ok(()),
+            false => {
+                Err("a server with an authorization server needs `Http::public_url`, unless it listens on a \
+                          loopback address itself"
+                    .to_owned())
+            }
+        }
+    }
+
     /// Verifies the token of a request to the endpoint, or to another path. The error is the response.
+    ///
+    /// A token that was verified before is answered at once, unless its sender must prove that it holds a key.
     pub(in super::super) fn check(
         self: &Arc<Self>,
         head: &RequestHead,
         is_endpoint: bool,
         cx: &mut Context<'_>,
     ) -> MaybeReady<Result<Authorized, Response<HttpBody>>> {
-        let authority = head.authority();
+        let host = HostName::of(head.authority());
         let (scheme, token) = match read_token(&head.headers) {
             TokenHeader::One(scheme, token) => (scheme, token),
-            TokenHeader::Absent => return self.refuse(authority, None, |challenge| challenge.token_needed()),
-            TokenHeader::Malformed => return self.refuse(authority, None, |challenge| challenge.malformed()),
+            TokenHeader::Absent => return self.refuse(host, |challenge| challenge.token_needed()),
+            TokenHeader::Malformed => return self.refuse(host, |challenge| challenge.malformed()),
         };
-        let resource = self.url.endpoint(authority);
+        let known = self.cache.get(token, host);
+        if let (Some(verified), TokenScheme::Bearer) = (&known, scheme)
+            && verified.key_thumbprint().is_none()
+        {
+            return MaybeReady::Ready(self.admit(host, verified, None));
+        }
+        let resource = self.url.endpoint(host);
         let url = match is_endpoint {
             true => resource.clone(),
-            false => self.url.beside(authority, head.path()),
+            false => self.url.beside(host, head.path()),
         };
         let request = TokenRequest {
             scheme,
@@ -65,13 +103,14 @@ impl Authorization {
             proofs: proofs(&head.headers),
             ..TokenRequest::new(token, resource)
         };
-        let (authorization, authority) = (self.clone(), authority.map(<[u8]>::to_vec));
+        let authorization = self.clone();
         let mut verifying = Box::pin(async move {
-            let verified = authorization.verify(&request).await;
-            verified.map_err(|error| {
-                let respond = |challenge: &Challenge<'_>| challenge.refused(&error);
-                authorization.challenge(authority.as_deref(), Some(scheme), respond)
-            })
+            match authorization.verify(&request, host, known).await {
+                Ok((verified, nonce)) => authorization.admit(host, &verified, nonce),
+                Err(error) => {
+                    Err(authorization.challenge(host, Some(scheme), |challenge| challenge.refused(&error)))
+                }
+            }
         });
         match verifying.as_mut().poll(cx) {
             Poll::Ready(verified) => MaybeReady::Ready(verified),
@@ -79,15 +118,27 @@ impl Authorization {
         }
     }
 
-    async fn verify(&self, request: &TokenRequest) -> Result<Authorized, VerifyError> {
-        let verified = self.verifier.verify(request).await?;
-        if !verified.principal().is_identified() {
-            return Err(
-                VerifyError::invalid_token().with_description("the token names neither subject nor client")
-            );
-        }
+    /// Verifies a token and the proof that comes with it. Returns the nonce of the next proof.
+    async fn verify(
+        &self,
+        request: &TokenRequest,
+        host: HostName,
+        known: Option<Arc<Verified>>,
+    ) -> Result<(Arc<Verified>, Option<String>), VerifyError> {
+        let verified = match known {
+            Some(known) => known,
+            None => {
+                let verified = Arc::new(self.verifier.verify(request).await?);
+                if !verified.principal().is_identified() {
+                    let text = "the token names neither a subject nor a client";
+                    return Err(VerifyError::invalid_token().with_description(text));
+                }
+                self.cache.insert(&request.token, host, verified.clone());
+                verified
+            }
+        };
         let nonce = self.verify_proof(request, &verified).await?;
-        Ok(Authorized { principal: verified.principal().clone(), nonce })
+        Ok((verified, nonce))
     }
 
     /// Verifies the key that a token is bound to. Returns the nonce of the next proof.
@@ -112,29 +163,57 @@ impl Authorization {
         }
     }
 
+    /// Lets a request in if its token has the scopes that every request needs.
+    fn admit(
+        &self,
+        host: HostName,
+        verified: &Verified,
+        nonce: Option<String>,
+    ) -> Result<Authorized, Response<HttpBody>> {
+        let (principal, required) = (verified.principal(), &self.resource.scopes_required);
+        match required.is_empty() || self.config.has_scopes(Some(principal), required) {
+            true => Ok(Authorized { principal: principal.clone(), nonce }),
+            false => Err(self.insufficient_scope(host, required)),
+        }
+    }
+
+    /// 403 for a token that lacks one of these scopes.
+    pub(in super::super) fn insufficient_scope(
+        &self,
+        host: HostName,
+        scopes: &[String],
+    ) -> Response<HttpBody> {
+        let (resource, metadata_url) = (&self.resource, &*self.metadata_url(host));
+        Challenge { resource, presented: None, scopes, metadata_url }.insufficient_scope()
+    }
+
     fn refuse<T: 'static>(
         &self,
-        authority: Option<&[u8]>,
-        presented: Option<TokenScheme>,
+        host: HostName,
         respond: impl FnOnce(&Challenge<'_>) -> Response<HttpBody>,
     ) -> MaybeReady<Result<T, Response<HttpBody>>> {
-        MaybeReady::Ready(Err(self.challenge(authority, presented, respond)))
+        MaybeReady::Ready(Err(self.challenge(host, None, respond)))
     }
 
     fn challenge(
         &self,
-        authority: Option<&[u8]>,
+        host: HostName,
         presented: Option<TokenScheme>,
         respond: impl FnOnce(&Challenge<'_>) -> Response<HttpBody>,
     ) -> Response<HttpBody> {
-        let _ = authority;
         let resource = &self.resource;
         let scopes = match resource.scopes_required.is_empty() {
             true => &resource.scopes_supported,
             false => &resource.scopes_required,
         };
-        respond(&Challenge { resource, presented, scopes, metadata_url: "" })
+        respond(&Challenge { resource, presented, scopes, metadata_url: &self.metadata_url(host) })
     }
+}
+
+/// 403 for a caller that lacks one of these scopes, where the library checks no tokens itself.
+pub(in super::super) fn insufficient_scope(scopes: &[String]) -> Response<HttpBody> {
+    let resource = &ProtectedResource::new();
+    Challenge { resource, presented: None, scopes, metadata_url: "" }.insufficient_scope()
 }
 
 /// The token of a request.

@@ -1,0 +1,7 @@
+//! Our verifiers at a protected server, with an issuer whose answers each test can change.
+
+mod attacks;
+mod dpop;
+mod introspection;
+mod issuer;
+mod keys;
