@@ -3,5 +3,5 @@
 mod attacks;
 mod dpop;
 mod introspection;
-mod issuer;
+pub(super) mod issuer;
 mod keys;
