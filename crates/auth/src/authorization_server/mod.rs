@@ -21,8 +21,10 @@
 // - `clients`: which clients there are, and how they prove that they are it.
 // - `authorize`: `/authorize`, with login and consent. `users`, `openid`: who can log in.
 // - `token`: `/token`, one file for each grant. `revoke`: `/revoke`. `verifier`: verifies tokens without network.
+// - `settings`, `auth_file`: the builder, and the same in a file.
 // - `records`, `limits`, `clock`: the state in the store, rate limits, and the time.
 
+mod auth_file;
 mod authorize;
 mod clients;
 mod clock;
@@ -39,6 +41,7 @@ mod token;
 mod users;
 mod verifier;
 
+pub use auth_file::AuthFile;
 pub use clients::ConfiguredClient;
 pub use openid::OpenIdProvider;
 pub use settings::AuthorizationServerBuilder;

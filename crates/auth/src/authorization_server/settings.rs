@@ -76,7 +76,8 @@ impl AuthorizationServerBuilder {
         Self { settings, store: None, seal_keys: None, fetcher: Fetcher::new() }
     }
 
-    /// Issues tokens for a protected server, named by its URL as clients use it. At least one is needed.
+    /// Issues tokens for a protected server, named by its URL as clients use it. At least one is needed; a client that names
+    /// none gets tokens for the first.
     pub fn resource(mut self, url: impl Into<String>) -> Self {
         self.settings.resources.push(url.into());
         self
@@ -261,17 +262,15 @@ impl ServerSettings {
         self.name.clone().unwrap_or_else(host)
     }
 
-    /// The resource that a client names, in its own words. Without a name it is the only one.
+    /// The resource that a client names, in its own words. Without a name it is the first one.
     pub(super) fn find_resource(&self, named: Option<&str>) -> Option<&str> {
         let trimmed = |url: &str| url.strip_suffix('/').unwrap_or(url).to_owned();
-        match (named, self.resources.as_slice()) {
-            (None, [only]) => Some(only),
-            (None, _) => None,
+        let known = match named {
+            None => self.resources.first(),
             // Clients that write a URL anew add or drop the last slash.
-            (Some(named), all) => {
-                all.iter().find(|known| trimmed(known) == trimmed(named)).map(String::as_str)
-            }
-        }
+            Some(named) => self.resources.iter().find(|known| trimmed(known) == trimmed(named)),
+        };
+        known.map(String::as_str)
     }
 
     pub(super) fn scope_names(&self) -> impl Iterator<Item = &str> {
