@@ -53,7 +53,11 @@ impl AuthorizationState {
             return Ok(Browser::anonymous()?);
         };
         let session = self.records.read::<LoggedIn>(&self.records.key("session", id), FIELD).await?;
-        Ok(Browser { id: id.to_owned(), is_new: false, user: session.map(|session| session.value) })
+        let user = match session.map(|session| session.value) {
+            Some(user) if self.is_active(&user.subject).await? => Some(user),
+            _ => None,
+        };
+        Ok(Browser { id: id.to_owned(), is_new: false, user })
     }
 
     /// Logs a user in: the browser gets another cookie.

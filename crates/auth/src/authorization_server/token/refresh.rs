@@ -19,6 +19,12 @@ impl AuthorizationState {
                 return Err(invalid_grant("the refresh token is unknown, used, revoked or expired").into());
             }
         };
+        if !self.is_active(&family.subject).await? {
+            if let Some((name, _)) = token.split_once('.') {
+                self.revoke_family(name).await?;
+            }
+            return Err(invalid_grant("the user may not log in any more").into());
+        }
         self.keep_client(call.client).await?;
         let grant = TokenGrant {
             client_id: family.client_id,

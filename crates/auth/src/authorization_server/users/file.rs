@@ -91,7 +91,7 @@ impl UserFile {
 }
 
 impl Users for UserFile {
-    fn check_password(&self, name: String, password: Secret) -> UserFuture {
+    fn check_password(&self, name: String, password: Secret) -> UserFuture<Option<User>> {
         let (file, hashing) = (self.file.clone(), Arc::clone(&self.hashing));
         Box::pin(async move {
             let permit = hashing.acquire_owned().await;
@@ -104,6 +104,11 @@ impl Users for UserFile {
             })
             .await
         })
+    }
+
+    fn is_active(&self, subject: String) -> UserFuture<bool> {
+        let file = self.file.clone();
+        Box::pin(blocking(move || Ok(Document::read(&file)?.hash(&subject).is_some())))
     }
 }
 

@@ -10,6 +10,8 @@ pub(super) use file::MAX_PASSWORD_BYTES;
 use std::future::Future;
 use std::pin::Pin;
 
+use super::AuthorizationState;
+
 use crate::error::Result;
 use crate::secret::Secret;
 
@@ -19,11 +21,15 @@ pub trait Users: Send + Sync + 'static {
     ///
     /// An implementation takes the same time in both cases, so that an attacker does not learn which names exist. The
     /// server limits how often this is called for one name and for one address.
-    fn check_password(&self, name: String, password: Secret) -> UserFuture;
+    fn check_password(&self, name: String, password: Secret) -> UserFuture<Option<User>>;
+
+    /// Whether a user who logged in before still exists. It is asked when a token is refreshed and when a session is used, so
+    /// that a user who was removed gets no further tokens.
+    fn is_active(&self, subject: String) -> UserFuture<bool>;
 }
 
-/// The future of [`Users::check_password`].
-pub type UserFuture = Pin<Box<dyn Future<Output = Result<Option<User>>> + Send>>;
+/// The future that a method of [`Users`] returns.
+pub type UserFuture<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
 /// A person who has logged in.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +59,18 @@ impl User {
     /// Whether the subject cannot be mistaken for that of another issuer or of a client.
     pub(super) fn has_valid_subject(&self) -> bool {
         is_local_subject(&self.subject)
+    }
+}
+
+impl AuthorizationState {
+    /// Whether a user who logged in before may get further tokens. Users of other issuers are not known here.
+    pub(super) async fn is_active(&self, subject: &str) -> Result<bool> {
+        match &self.settings.users {
+            Some(users) if is_local_subject(subject) => users.is_active(subject.to_owned()).await,
+            // Their server has no local users any more.
+            None if is_local_subject(subject) => Ok(false),
+            _ => Ok(true),
+        }
     }
 }
 

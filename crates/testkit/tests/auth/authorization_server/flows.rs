@@ -32,7 +32,7 @@ async fn metadata_names_every_endpoint() {
 
 #[tokio::test]
 async fn metadata_lists_what_clients_may_use() {
-    // AAS-008, AAS-028, AAS-033, AAS-035
+    // AAS-008, AAS-023, AAS-028, AAS-033, AAS-035
     let issuer = tsugite_auth::authorization_server::TrustedIssuer::identity_provider("https://idp.example");
     let machine = ConfiguredClient::secret("m", "s").client_credentials(["notes:read"]);
     let server = builder().client(machine).trusted_issuer(issuer.client("m")).build().unwrap();
@@ -46,6 +46,7 @@ async fn metadata_lists_what_clients_may_use() {
         assert!(has(name, "ES256") && !has(name, "none") && !has(name, "HS256"), "{name}");
     }
     assert!(has("authorization_grant_profiles_supported", "urn:ietf:params:oauth:grant-profile:id-jag"));
+    assert!(has("code_challenge_methods_supported", "S256"));
     for grant in ["authorization_code", "refresh_token", "client_credentials"] {
         assert!(has("grant_types_supported", grant), "{grant}");
     }
@@ -249,7 +250,14 @@ async fn users_of_a_file_log_in() {
     assert_eq!(try_password(&mut browser, "eve", "annann-longer").await, 401);
     assert_eq!(try_password(&mut browser, "ann", "annann-longer").await, 200);
     assert_eq!(users.names().await.unwrap(), ["ann"]);
+    let tokens = browser.tokens(&client).await;
+    let refresh = tokens["refresh_token"].as_str().unwrap();
+    let tokens = browser.refresh(&client, refresh).await.json();
+    // A user who is removed gets no further tokens, and no further pages.
     assert!(users.remove("ann").await.unwrap() && !users.remove("ann").await.unwrap());
+    let refresh = tokens["refresh_token"].as_str().unwrap();
+    assert_eq!(browser.refresh(&client, refresh).await.error(), "invalid_grant");
+    assert!(browser.authorize(&client, &[]).await.body.contains("name=\"password\""));
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -5,6 +5,7 @@ mod consent_attacks;
 mod documents;
 mod flows;
 mod machines;
+mod our_client;
 mod provider;
 mod refresh_tokens;
 mod shared_state;
@@ -37,9 +38,13 @@ const CHALLENGE: &str = "Hm7oAWGhSmNl8adw2MC1tbdHBQVSe7rViH-gjWkr6NM";
 pub(super) struct TwoUsers;
 
 impl Users for TwoUsers {
-    fn check_password(&self, name: String, password: Secret) -> UserFuture {
+    fn check_password(&self, name: String, password: Secret) -> UserFuture<Option<User>> {
         let is_right = ["ann", "bob"].contains(&name.as_str()) && password.expose() == name.repeat(2);
         Box::pin(std::future::ready(Ok(is_right.then(|| User::new(name)))))
+    }
+
+    fn is_active(&self, _: String) -> UserFuture<bool> {
+        Box::pin(std::future::ready(Ok(true)))
     }
 }
 
