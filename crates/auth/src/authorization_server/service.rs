@@ -15,7 +15,7 @@ use http::{HeaderValue, Method, Request, StatusCode};
 use http_body::Body;
 use serde_json::json;
 use tower_service::Service;
-use tsugite::transport::http::{ClientAddr, HttpBody};
+use tsugite::transport::http::{ClientAddr, Http, HttpBody};
 
 use super::http_message::{
     HttpRequest, HttpResponse, bytes_response, empty_response, json_response, method_not_allowed,
@@ -58,6 +58,21 @@ where
 }
 
 impl AuthorizationServer {
+    /// Serves this authorization server beside an MCP server that listens itself.
+    ///
+    /// ```no_run
+    /// # fn f(auth: tsugite_auth::authorization_server::AuthorizationServer) {
+    /// use tsugite::Server;
+    /// use tsugite::transport::http::Http;
+    ///
+    /// let server = Server::new("notes", "1.0.0").authorize(auth.verifier()).http(auth.beside(Http::new()));
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn beside(&self, http: Http) -> Http {
+        self.paths().iter().fold(http, |http, path| http.route_service(path, self.clone()))
+    }
+
     /// The paths that the server answers at, for a router that needs them one by one.
     pub fn paths(&self) -> Vec<String> {
         let base = &self.0.base_path;
