@@ -9,6 +9,7 @@ use tsugite::Server;
 use tsugite::transport::http::{Http, PageRequest};
 
 use crate::access_token::AccessToken;
+use crate::auth_setup::{AuthSetup, ServedAt, choose_port};
 use crate::console::Console;
 use crate::error::{CliError, ExitStatus, Result};
 use crate::page::{self, SharedStartPage, Visitor};
@@ -24,6 +25,8 @@ pub(crate) struct ServeOptions {
     pub(crate) configured_servers: Option<String>,
     /// Whether clients act for the user at a server that the user is logged in to.
     pub(crate) is_personal: bool,
+    /// The authorization server beside the server.
+    pub(crate) auth: Option<AuthSetup>,
 }
 
 /// The options for serving over HTTP.
@@ -158,6 +161,11 @@ impl ServeOptions {
         let stop = signals::shutdown_requested();
         let Some(listen) = self.listen else { return server.serve_stdio().await.map_err(serve_error) };
         if let Some(socket) = listen.strip_prefix("unix:") {
+            if self.auth.is_some() {
+                return Err(
+                    CliError::usage("--auth needs an address that a browser can reach").at_step("auth")
+                );
+            }
             let mut server = server.http(self.http.settings());
             if let Some(token) = self.http.access_token(None, false)? {
                 server = server.authorize(token.verifier());
@@ -174,7 +182,7 @@ impl ServeOptions {
             raise_trim_threshold();
             return listener.serve_until(stop).await.map_err(serve_error);
         }
-        let addresses: Vec<SocketAddr> = match tokio::net::lookup_host(&listen).await {
+        let mut addresses: Vec<SocketAddr> = match tokio::net::lookup_host(&listen).await {
             Ok(addresses) => addresses.collect(),
             Err(error) => {
                 let failure = CliError::usage(format!("--listen {listen}: {error}"));
@@ -182,8 +190,12 @@ impl ServeOptions {
             }
         };
         let is_public = addresses.iter().any(|address| !address.ip().is_loopback());
-        let token = self.http.access_token(self.configured_servers.as_deref(), self.is_personal)?;
-        if is_public && token.is_none() && self.http.tls_client_ca.is_none() && !self.http.no_auth {
+        let token = match &self.auth {
+            Some(_) => None,
+            None => self.http.access_token(self.configured_servers.as_deref(), self.is_personal)?,
+        };
+        let is_open = token.is_none() && self.auth.is_none();
+        if is_public && is_open && self.http.tls_client_ca.is_none() && !self.http.no_auth {
             return Err(CliError::usage(format!(
                 "other machines could use the server at {listen} without a token"
             ))
@@ -196,10 +208,19 @@ impl ServeOptions {
         let scheme = if self.http.tls_cert.is_some() { "https" } else { "http" };
         let token = token.map(Arc::new);
         let (mut http, path) = (self.http.settings(), self.http.path);
-        let server = match &token {
+        let mut server = match &token {
             Some(token) => server.authorize(token.verifier()),
             None => server,
         };
+        let mut issuer = None;
+        if let Some(setup) = &self.auth {
+            choose_port(&mut addresses)?;
+            if let Some(address) = addresses.first().copied() {
+                let auth = setup.serve_at(&ServedAt { address, is_public, scheme, path: &path })?;
+                issuer = Some(auth.issuer().to_owned());
+                (server, http) = auth.apply(server, http);
+            }
+        }
         // An endpoint at `/` leaves no place for the page.
         let page = page.filter(|_| path != "/");
         let has_page = page.is_some();
@@ -244,6 +265,9 @@ impl ServeOptions {
                 token.record_address(local)?;
             }
             console.note(&format!("clients need the token in {}", token.path.display()));
+        } else if let (Some(setup), Some(issuer)) = (&self.auth, &issuer) {
+            console.note(&format!("users log in at {issuer}"));
+            setup.note(&console);
         } else if is_public && self.http.tls_client_ca.is_none() {
             console.note("warning: the server is open to every machine that can reach this address");
         }
