@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::count::Count;
-use crate::{conformance, fuzz, logins, msrv, page, peers, process, protected, setup};
+use crate::{
+    conformance, fuzz, logins as peer_logins, msrv, own_login, page, peers, process, protected, setup,
+};
 
 type Step = fn(&mut Count) -> Result<(), String>;
 
@@ -25,7 +27,7 @@ const STEPS: [(&str, Step); 16] = [
     ("conformance", conformance::run_all),
     ("peers", peers::run),
     ("replicas", replicas),
-    ("logins", logins::run),
+    ("logins", logins),
     ("protected", protected::run),
     ("fuzz", |_| fuzz::FuzzPlan::smoke()?.run()),
 ];
@@ -57,6 +59,12 @@ pub(crate) fn run_all() -> ExitCode {
 pub(crate) fn replicas(count: &mut Count) -> Result<(), String> {
     conformance::ConformancePlan::with_replicas().run(count)?;
     peers::clients::run(peers::clients::Target::OurReplicas, count)
+}
+
+/// Logins of `tsugite` at servers of other projects, and of their clients at ours.
+pub(crate) fn logins(count: &mut Count) -> Result<(), String> {
+    peer_logins::run(count)?;
+    own_login::run(count)
 }
 
 fn format() -> Result<(), String> {
