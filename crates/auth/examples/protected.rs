@@ -6,7 +6,8 @@ use tsugite::Server;
 use tsugite::server::{Principal, Tool};
 use tsugite_auth::resource::Jwt;
 
-fn server(issuer: &str) -> Server {
+/// A server with one tool, which names its caller.
+pub fn server(issuer: &str) -> Server {
     let whoami = Tool::new("whoami").handler(|caller: Principal| async move { caller.subject().to_owned() });
     Server::new("protected", "1.0.0").tool(whoami).authorize(Jwt::issuer(issuer))
 }

@@ -1,4 +1,4 @@
-//! OAuth 2.1 for clients of the Model Context Protocol: gets into a protected server without its user reading RFCs.
+//! OAuth 2.1 for the Model Context Protocol: gets clients into protected servers, and verifies their tokens there.
 //!
 //! ```no_run
 //! # async fn f() -> tsugite::client::Result<()> {
@@ -14,12 +14,16 @@
 //! refreshes the token. Without a person, [`Login::client_credentials`], [`Login::enterprise`] and [`Login::workload`] get a
 //! token.
 //!
+//! At a server, the verifiers of [`resource`] decide whose token it is:
+//! `Server::new("notes", "1.0.0").authorize(Jwt::issuer("https://idp.example"))`.
+//!
 //! Every URL that a server names passes a guard: no request goes to a private address unless the server is at one itself.
 //! Tokens are in no log, no error and no `Debug` output; [`FileStore`] keeps them for the next process.
 
 // - `login`, `settings`: the settings. `authorizer`: the calls of the client. `server_login`: the state of one server, and
 //   what happens on a challenge. `attempt`: one attempt to get a token.
 // - `discovery`, `registration`, `flow`, `grants`, `token_endpoint`, `scopes`: the steps of an attempt.
+// - `resource`: the verifiers of a server.
 // - `net`: URLs, the guard, and requests. `jose`, `dpop`: signatures. `store`, `secret`: what is kept.
 
 #[cfg(feature = "client")]

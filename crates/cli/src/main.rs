@@ -20,6 +20,7 @@ mod edit;
 mod error;
 mod file_mode;
 mod headers;
+mod issuer_options;
 mod item_details;
 mod json_text;
 mod log;

@@ -12,6 +12,7 @@ use crate::access_token::AccessToken;
 use crate::auth_setup::{AuthSetup, ServedAt, choose_port};
 use crate::console::Console;
 use crate::error::{CliError, ExitStatus, Result};
+use crate::issuer_options::IssuerOptions;
 use crate::page::{self, SharedStartPage, Visitor};
 use crate::signals;
 use crate::unix_socket;
@@ -62,6 +63,8 @@ pub(crate) struct HttpOptions {
     /// Serve only clients with a certificate of the authorities in this PEM file
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_client_ca: Option<PathBuf>,
+    #[command(flatten)]
+    issuer: IssuerOptions,
 }
 
 impl HttpOptions {
@@ -79,6 +82,7 @@ impl HttpOptions {
             tls_cert: None,
             tls_key: None,
             tls_client_ca: None,
+            issuer: IssuerOptions::default(),
         }
     }
 
@@ -93,13 +97,18 @@ impl HttpOptions {
         if let Some(authorities) = &self.tls_client_ca {
             http = http.tls_client_ca(authorities);
         }
-        let http = self.hosts.iter().fold(http, Http::allow_host);
+        let http = self.hosts.iter().fold(self.issuer.settings(http), Http::allow_host);
         self.origins.iter().fold(http, Http::allow_origin)
     }
 
     /// Whether clients need no token though there are configured servers of the user.
     pub(crate) fn is_open(&self) -> bool {
-        self.token.is_none() && (self.no_auth || self.tls_client_ca.is_some())
+        self.token.is_none() && (self.no_auth || self.tls_client_ca.is_some() || self.issuer().is_some())
+    }
+
+    /// The issuer whose tokens clients need.
+    pub(crate) fn issuer(&self) -> Option<&str> {
+        self.issuer.issuer()
     }
 
     pub(crate) fn has_token(&self) -> bool {
@@ -159,26 +168,11 @@ impl ServeOptions {
         };
         // Before anything else, so that processes that were started end with this one.
         let stop = signals::shutdown_requested();
-        let Some(listen) = self.listen else { return server.serve_stdio().await.map_err(serve_error) };
+        let Some(listen) = self.listen.clone() else {
+            return server.serve_stdio().await.map_err(serve_error);
+        };
         if let Some(socket) = listen.strip_prefix("unix:") {
-            if self.auth.is_some() {
-                return Err(
-                    CliError::usage("--auth needs an address that a browser can reach").at_step("auth")
-                );
-            }
-            let mut server = server.http(self.http.settings());
-            if let Some(token) = self.http.access_token(None, false)? {
-                server = server.authorize(token.verifier());
-            }
-            let listener = unix_socket::bind(&server, socket).map_err(|error| {
-                CliError::new(ExitStatus::Connect, format!("cannot listen on {listen}"))
-                    .at_step("listen")
-                    .detail(error.to_string())
-            })?;
-            let path = Some(&self.http.path).filter(|path| *path != "/mcp").map(|path| format!("#{path}"));
-            let console = Console::new(false);
-            let _ = console.print_line(&format!("{listen}{}", path.unwrap_or_default()));
-            console.note(&format!("serving {description} to this user only"));
+            let listener = self.bind_socket(server, socket, description)?;
             raise_trim_threshold();
             return listener.serve_until(stop).await.map_err(serve_error);
         }
@@ -194,8 +188,8 @@ impl ServeOptions {
             Some(_) => None,
             None => self.http.access_token(self.configured_servers.as_deref(), self.is_personal)?,
         };
-        let is_open = token.is_none() && self.auth.is_none();
-        if is_public && is_open && self.http.tls_client_ca.is_none() && !self.http.no_auth {
+        self.http.issuer.check_address(&listen, is_public)?;
+        if is_public && token.is_none() && self.auth.is_none() && !self.http.is_open() {
             return Err(CliError::usage(format!(
                 "other machines could use the server at {listen} without a token"
             ))
@@ -203,14 +197,15 @@ impl ServeOptions {
             .hint(
                 "--token FILE requires the token in a file, --tls-client-ca FILE a certificate of the client",
             )
+            .hint("--issuer URL requires a token of an issuer")
             .hint("--no-auth serves every client that can reach the address"));
         }
         let scheme = if self.http.tls_cert.is_some() { "https" } else { "http" };
         let token = token.map(Arc::new);
-        let (mut http, path) = (self.http.settings(), self.http.path);
+        let (mut http, path) = (self.http.settings(), self.http.path.clone());
         let mut server = match &token {
             Some(token) => server.authorize(token.verifier()),
-            None => server,
+            None => self.http.issuer.authorize(server),
         };
         let mut issuer = None;
         if let Some(setup) = &self.auth {
@@ -268,11 +263,37 @@ impl ServeOptions {
         } else if let (Some(setup), Some(issuer)) = (&self.auth, &issuer) {
             console.note(&format!("users log in at {issuer}"));
             setup.note(&console);
+        } else if let Some(issuer) = self.http.issuer() {
+            console.note(&format!("clients need a token of {issuer}"));
         } else if is_public && self.http.tls_client_ca.is_none() {
             console.note("warning: the server is open to every machine that can reach this address");
         }
         raise_trim_threshold();
         listener.serve_until(stop).await.map_err(serve_error)
+    }
+}
+
+impl ServeOptions {
+    /// Listens on a Unix socket, and says so.
+    fn bind_socket(&self, server: Server, socket: &str, description: &str) -> Result<unix_socket::Listener> {
+        if self.auth.is_some() {
+            return Err(CliError::usage("--auth needs an address that a browser can reach").at_step("auth"));
+        }
+        let mut server = server.http(self.http.settings());
+        if let Some(token) = self.http.access_token(None, false)? {
+            server = server.authorize(token.verifier());
+        }
+        server = self.http.issuer.authorize(server);
+        let listener = unix_socket::bind(&server, socket).map_err(|error| {
+            CliError::new(ExitStatus::Connect, format!("cannot listen on unix:{socket}"))
+                .at_step("listen")
+                .detail(error.to_string())
+        })?;
+        let path = Some(&self.http.path).filter(|path| *path != "/mcp").map(|path| format!("#{path}"));
+        let console = Console::new(false);
+        let _ = console.print_line(&format!("unix:{socket}{}", path.unwrap_or_default()));
+        console.note(&format!("serving {description} to this user only"));
+        Ok(listener)
     }
 }
 

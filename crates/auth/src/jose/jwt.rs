@@ -72,15 +72,18 @@ impl<'a> UnverifiedJwt<'a> {
     }
 
     /// The issuer that the token names. Anyone can write it: it only selects the keys that the token is verified with.
-    pub(crate) fn claimed_issuer(&self) -> Option<String> {
-        let claims = base64::decode_url(self.claims).and_then(|text| parse_object(&text))?;
-        claims.get("iss").and_then(Value::as_str).map(str::to_owned)
+    pub(crate) fn claimed_issuer(&self) -> Result<Option<String>, JwtError> {
+        Ok(self.claims()?.get("iss").and_then(Value::as_str).map(str::to_owned))
     }
 
     /// Verifies the signature and returns the claims. It checks no claim.
     pub(crate) fn verify(&self, key: &Jwk) -> Result<Claims, JwtError> {
         key.verify(self.algorithm.name(), self.input.as_bytes(), &self.signature)
             .map_err(|_| JwtError("the signature of the token is invalid"))?;
+        self.claims()
+    }
+
+    fn claims(&self) -> Result<Claims, JwtError> {
         let claims = base64::decode_url(self.claims).and_then(|text| parse_object(&text));
         claims.ok_or(JwtError("the claims of the token are malformed"))
     }

@@ -23,7 +23,7 @@ pub struct Jwk {
     pub kid: Option<String>,
     /// The only algorithm that the key is for.
     pub alg: Option<String>,
-    /// What the key is for: `sig` or `enc`.
+    /// The use of the key: `sig` or `enc`.
     #[serde(rename = "use")]
     pub usage: Option<String>,
     /// The operations that the key is for.

@@ -10,7 +10,7 @@ use super::jwt::Jwt;
 
 /// Accepts a token that one of several verifiers accepts, such as those of two issuers, or of an issuer and API keys.
 ///
-/// A signed token is shown to the [`Jwt`] of its issuer and to no other verifier, so that it is sent to nobody else. Other
+/// A signed token is shown to the [`Jwt`] of its issuer and to no other verifier, so that it reaches no other issuer. Other
 /// tokens are shown to the remaining verifiers in the order in which they were added. If none accepts a token and one of
 /// them could not check it, the client gets 503 and not 401, and keeps its token.
 ///

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn keys_stay_in_use_for_a_day_while_the_issuer_is_down() {
+    async fn known_keys_are_used_while_the_issuer_is_down() {
         let (keys, (signer, set)) = (unreachable(), key());
         let token = signer.sign_jwt(&[], &[]).unwrap();
         assert_eq!(is_accepted(&keys, &token).await, Err(true));

@@ -158,8 +158,8 @@ impl Jwt {
 
     /// Whether a token says that it is from this issuer. Then no other verifier should see it.
     pub(super) fn claims_issuer_of(&self, token: &str) -> bool {
-        let claimed = UnverifiedJwt::parse(token).ok().and_then(|token| token.claimed_issuer());
-        claimed.as_deref() == Some(self.issuer.name.as_str())
+        let claimed = UnverifiedJwt::parse(token).and_then(|token| token.claimed_issuer());
+        claimed.is_ok_and(|claimed| claimed.as_ref() == Some(&self.issuer.name))
     }
 
     async fn verify_token(&self, request: &TokenRequest) -> Result<Verified, VerifyError> {
@@ -171,7 +171,7 @@ impl Jwt {
         let token = UnverifiedJwt::parse(&request.token).map_err(refused)?;
         self.check_header(&token).map_err(refused)?;
         // Before any key is fetched: tokens of others must cause no request.
-        if token.claimed_issuer().as_deref() != Some(&self.issuer.name) {
+        if token.claimed_issuer().map_err(refused)?.as_ref() != Some(&self.issuer.name) {
             return Err(refused(JwtError("the token is from another issuer")));
         }
         let claims = self.keys.verify(&token).await.map_err(|error| match error {

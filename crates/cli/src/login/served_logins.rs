@@ -60,4 +60,16 @@ impl ServedLogins {
             _ => Ok(()),
         }
     }
+
+    /// Refuses to lend a login of the user to the users of an issuer.
+    pub(crate) fn check_issuer(&self, issuer: Option<&str>) -> Result<()> {
+        match (&self.personal, issuer) {
+            (Some(word), Some(issuer)) => Err(CliError::usage(format!(
+                "--issuer would let every user of {issuer} act as you: you are logged in to {word}"
+            ))
+            .at_step("login")
+            .hint("`tsugite logout` forgets the login")),
+            _ => Ok(()),
+        }
+    }
 }

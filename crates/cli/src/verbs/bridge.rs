@@ -27,6 +27,7 @@ use crate::targets::{self, Target};
     mut_arg("tls_cert", |option| option.requires("listen")),
     mut_arg("tls_key", |option| option.requires("listen")),
     mut_arg("tls_client_ca", |option| option.requires("listen")),
+    mut_arg("issuer", |option| option.requires("listen")),
     mut_arg("timeout", |timeout| timeout.help(CALL_TIMEOUT_HELP)),
     after_help = "Without --listen the server is served on standard input and output, for hosts that only start programs.\n\nExamples:\n  tsugite bridge https://host/mcp                             a remote server as a local program\n  tsugite bridge --listen 127.0.0.1:8808 -- my-server --fast  a local program as a remote server\n  tsugite bridge --rev 2025-11-25 cursor:github               use one revision with the server"
 )]
@@ -57,13 +58,15 @@ impl Bridge {
             ServedLogins::find(std::iter::once(target), &self.common).await
         };
         let mut logins = find().await?;
-        if logins.is_possible() && !is_protected && logins.personal.is_none() && !self.http.no_auth() {
+        let is_for_others = self.http.no_auth() || self.http.issuer().is_some();
+        if logins.is_possible() && !is_protected && logins.personal.is_none() && !is_for_others {
             self.log_in_if_required(&found.target, &found.word).await?;
             logins = find().await?;
         }
         let is_personal = address.is_some() && logins.personal.is_some();
         if is_personal {
             logins.check(self.http.no_auth())?;
+            logins.check_issuer(self.http.issuer())?;
         }
         let configured_servers = match is_configured {
             true => Some(format!("bridge {}", found.display_name)),

@@ -34,9 +34,11 @@ use crate::targets::{self, NamedTarget, Target};
     mut_arg("no_auth", |option| option.conflicts_with("stdio")),
     mut_arg("token", |option| option.conflicts_with("auth")),
     mut_arg("no_auth", |option| option.conflicts_with("auth")),
+    mut_arg("issuer", |option| option.conflicts_with("auth")),
     mut_arg("tls_cert", |option| option.conflicts_with("stdio")),
     mut_arg("tls_key", |option| option.conflicts_with("stdio")),
     mut_arg("tls_client_ca", |option| option.conflicts_with("stdio")),
+    mut_arg("issuer", |option| option.conflicts_with("stdio")),
     mut_arg("timeout", |timeout| timeout.help(CALL_TIMEOUT_HELP)),
     after_help = "Without a target this serves the demo server. With targets, all of them share one address, and the name of each server\nprefixes its tools: the tool `add` of `demo` is `demo_add`. NAME=TARGET sets that name.\nThe first line on standard output is the URL of the server.\n\nExamples:\n  tsugite serve\n  tsugite serve --listen 127.0.0.1:0\n  tsugite serve --stdio\n  tsugite serve --config mcp.json\n  tsugite serve github files=FILE.json:fs -- my-server\n  tsugite serve --state state.redb\n  tsugite serve --auth auth.json --state state.redb"
 )]
@@ -80,6 +82,7 @@ impl Serve {
         let is_personal = !is_local && logins.personal.is_some();
         if is_personal {
             logins.check(self.http.no_auth())?;
+            logins.check_issuer(self.http.issuer())?;
             configured_servers.get_or_insert_with(|| format!("serve {}", logins.names()));
         }
         if let (Some(word), Some(_)) = (&logins.personal, &self.auth) {

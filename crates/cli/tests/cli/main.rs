@@ -14,6 +14,7 @@ mod config;
 mod dev;
 mod help;
 mod installing;
+mod issuers;
 mod killed;
 mod listening;
 mod logins;

@@ -167,7 +167,7 @@ await check('an unknown token is refused', async () => {
   expect(await call(opaque, 'unknown'), 401, 'not active');
 });
 for (const [name, resource, indicator] of [['signed', signed, `${signed}?alg=ES256`], ['opaque', opaque, opaque]]) {
-  await check(`a ${name} token that is bound to a key needs its proof`, async () => {
+  await check(`${name}: a token that is bound to a key needs its proof`, async () => {
     const [pair, other] = [await generateKeyPair('ES256'), await generateKeyPair('ES256')];
     const bound = await token(indicator, { dpop: await proof(pair, 'POST', `${issuer}/token`) });
     const own = await proof(pair, 'POST', resource, bound);

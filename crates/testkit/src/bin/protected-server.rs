@@ -40,9 +40,11 @@ async fn main() -> ExitCode {
 
 /// The tool names the caller as the token does.
 fn server() -> Server {
-    Server::new("protected", "1.0.0").tool(Tool::new("whoami").handler(|who: Principal| async move {
-        format!("{} {} {}", who.subject(), who.client_id(), who.scopes().join(","))
-    }))
+    Server::new("protected", "1.0.0").tool(Tool::new("whoami").description("Names the caller").handler(
+        |who: Principal| async move {
+            format!("{} {} {}", who.subject(), who.client_id(), who.scopes().join(","))
+        },
+    ))
 }
 
 async fn serve(server: &Server) -> tsugite::Result<()> {

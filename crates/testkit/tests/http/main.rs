@@ -10,6 +10,7 @@
 mod attacks;
 mod decision_table;
 mod faults;
+mod protected;
 mod regressions;
 mod replicas;
 mod requirements;

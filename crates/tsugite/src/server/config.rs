@@ -14,7 +14,7 @@ use super::layer_service::{DynService, NotificationHandler};
 use super::notification_limit::NotificationLimit;
 use super::poll_timer::PollClock;
 use super::principal::Principal;
-use super::scopes::ScopeRule;
+use super::scope_rule::ScopeRule;
 use super::state::StateMap;
 use super::visibility::{ItemInfo, VisibilityRule};
 use super::{Server, ServerShared};

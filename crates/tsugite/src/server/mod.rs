@@ -88,6 +88,7 @@ mod round;
 mod route;
 mod running_handler;
 pub(crate) mod schema;
+mod scope_rule;
 mod scopes;
 mod state;
 mod subject;

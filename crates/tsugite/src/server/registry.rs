@@ -13,7 +13,7 @@ use super::output_check::has_scheme;
 use super::prompt::Prompt;
 use super::resource::{Resource, ResourceLocation};
 use super::schema;
-use super::scopes::check_scope_names;
+use super::scope_rule::check_scope_names;
 use super::tool::Tool;
 pub use crate::shared::list_kind::ListKind;
 pub(crate) use crate::shared::list_kind::{inner_name, outer_name};

@@ -14,9 +14,6 @@ use super::prompt::Prompt;
 use super::registry::{Item, ToolEntry};
 use super::{Config, Server, ServerShared};
 
-/// Decides whether a granted scope includes a needed one.
-pub(crate) type ScopeRule = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
-
 impl Server {
     /// Decides which scopes include others: the rule gets a granted scope and a needed one that differ. By default a scope
     /// includes only itself.
@@ -101,17 +98,6 @@ fn scopes_of(item: &impl Item) -> Vec<String> {
     item.scopes().to_vec()
 }
 
-/// Checks the scopes of an item (RFC 6749, section 3.3).
-pub(crate) fn check_scope_names(kind: &str, name: &str, scopes: &[String]) -> Result<(), String> {
-    let is_valid = |byte: u8| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e);
-    match scopes.iter().find(|scope| scope.is_empty() || !scope.bytes().all(is_valid)) {
-        Some(wrong) => Err(format!(
-            "the {kind} {name:?} needs the scope {wrong:?}; a scope is visible ASCII without spaces, `\"` and `\\`"
-        )),
-        None => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,14 +120,5 @@ mod tests {
         let plain = Server::new("s", "1");
         let ann = Principal::new("ann").with_scopes(["notes:*"]);
         assert!(!plain.shared.config().has_scopes(Some(&ann), &needed));
-    }
-
-    #[test]
-    fn scope_names_are_checked() {
-        let check = |scope: &str| check_scope_names("tool", "t", &[scope.to_owned()]);
-        assert!(check("notes:write").is_ok() && check("https://h/a.b-c").is_ok());
-        for wrong in ["", "a b", "a\"", "a\\", "ä"] {
-            assert!(check(wrong).is_err(), "{wrong:?}");
-        }
     }
 }

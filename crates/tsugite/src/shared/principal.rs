@@ -133,14 +133,14 @@ impl Principal {
         !self.0.subject.is_empty() || !self.0.client_id.is_empty()
     }
 
-    /// What [`is_same`](Self::is_same) compares, to be stored or used as a key.
+    /// The part that [`is_same`](Self::is_same) compares, to be stored or used as a key.
     pub(crate) fn identity(&self) -> CallerIdentity {
         let client_id = if self.0.subject.is_empty() { self.0.client_id.clone() } else { String::new() };
         CallerIdentity { issuer: self.0.issuer.clone(), subject: self.0.subject.clone(), client_id }
     }
 }
 
-/// Who a caller is, without the rights and the age of its token.
+/// The identity of a caller, without the rights and the age of its token.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct CallerIdentity {
     pub(crate) issuer: String,

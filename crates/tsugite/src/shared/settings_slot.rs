@@ -6,7 +6,7 @@
 use std::any::Any;
 use std::sync::{Arc, OnceLock};
 
-/// The settings of one transport. Clones share the defaults that the first reader made.
+/// The settings of one transport, or of a part of it. Clones share the defaults that the first reader made.
 #[derive(Clone, Default)]
 pub(crate) struct SettingsSlot(Arc<OnceLock<Box<dyn Any + Send + Sync>>>);
 
@@ -22,6 +22,12 @@ impl SettingsSlot {
         let mut settings = self.get::<T>();
         change(&mut settings);
         self.0 = Arc::new(OnceLock::from(Box::new(settings) as Box<dyn Any + Send + Sync>));
+    }
+}
+
+impl std::fmt::Debug for SettingsSlot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SettingsSlot").finish_non_exhaustive()
     }
 }
 

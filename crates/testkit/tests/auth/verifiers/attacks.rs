@@ -18,7 +18,7 @@ async fn start() -> (TestIssuer, TestKey, Protected) {
 
 #[tokio::test]
 async fn token_for_another_audience_is_refused() {
-    // A-02, ARS-015, ARS-017
+    // A-02, ARS-015
     let (issuer, key, protected) = start().await;
     for audience in [json!("https://other.example/mcp"), json!(["a", "b"]), json!(issuer.url), json!(null)] {
         let claims = protected.claims(&issuer, &json!({ "aud": audience }));
@@ -147,8 +147,7 @@ async fn member_that_is_named_twice_is_refused() {
     assert_eq!(protected.call(&key.sign_text(header, &claims)).await.status, 200);
     let end = claims.trim_end_matches('}');
     for twice in [r#""aud":"https://other.example""#, r#""sub":"root""#, r#""cnf":{"jkt":"a","jkt":"b"}"#] {
-        let response = protected.call(&key.sign_text(header, &format!("{end},{twice}}}"))).await;
-        assert_eq!(response.status, 401, "{twice}");
+        protected.assert_refused(&key.sign_text(header, &format!("{end},{twice}}}")), "claims").await;
     }
     let twice = r#"{"alg":"none","kid":"k1","alg":"ES256"}"#;
     protected.assert_refused(&key.sign_text(twice, &claims), "JWT").await;

@@ -97,7 +97,6 @@ fn proof_id(proof: &str) -> Value {
 
 #[tokio::test]
 async fn bound_token_needs_its_proof() {
-    // ARS-035
     let bound = Bound::start(|dpop| dpop).await;
     let proof = || bound.proof(&json!({}), &json!({}));
     bound.protected.assert_refused(&bound.token, "proof").await;
@@ -115,7 +114,7 @@ async fn bound_token_needs_its_proof() {
 
 #[tokio::test]
 async fn proof_for_something_else_is_refused() {
-    // P-13
+    // P-13, ARS-035
     let bound = Bound::start(|dpop| dpop).await;
     let other = TestKey::new("other");
     for (header, claims, reason) in [

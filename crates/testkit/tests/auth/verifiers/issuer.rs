@@ -175,7 +175,11 @@ impl Protected {
         let who = Tool::new("whoami").handler(|who: Principal| async move {
             format!("{} {} {} {}", who.issuer(), who.subject(), who.client_id(), who.scopes().join(","))
         });
-        let serving = TestServer::start(&Server::new("s", "1").tool(who).authorize(verifier)).await;
+        Self::serve(&Server::new("s", "1").tool(who).authorize(verifier)).await
+    }
+
+    pub(crate) async fn serve(server: &Server) -> Self {
+        let serving = TestServer::start(server).await;
         let url = format!("http://localhost:{}/mcp", serving.address.port());
         Self { serving, url }
     }

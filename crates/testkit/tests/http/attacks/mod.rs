@@ -6,6 +6,7 @@ mod duplicate_names;
 pub(crate) mod guard;
 mod headers;
 mod request_state;
+mod scopes;
 mod sessions;
 mod shares;
 mod streams;

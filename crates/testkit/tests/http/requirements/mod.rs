@@ -1,5 +1,6 @@
 //! Requirements of the specification for servers over HTTP, on real sockets.
 
+mod authorization;
 mod cancellation;
 mod http_sse;
 mod json_only;
@@ -9,6 +10,7 @@ mod resumption;
 mod sessions;
 mod stateless;
 mod streams;
+mod token_expiry;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -59,6 +59,7 @@ impl SessionStreams {
             id: number,
             other_reader: OtherReader::default(),
             state: Mutex::default(),
+            needed_scopes: OnceLock::new(),
         });
         self.streams.insert(number, stream.clone());
         stream
@@ -122,6 +123,8 @@ pub(super) struct EventStream {
     /// The other replica that is told of new events.
     pub(super) other_reader: OtherReader,
     state: Mutex<EventStreamState>,
+    /// The scopes of the item whose result the stream carries.
+    needed_scopes: OnceLock<Vec<String>>,
 }
 
 #[derive(Default)]
@@ -137,6 +140,15 @@ struct EventStreamState {
 }
 
 impl EventStream {
+    /// Sets the scopes that a caller needs to resume the stream.
+    pub(super) fn set_needed_scopes(&self, scopes: Vec<String>) {
+        let _ = self.needed_scopes.set(scopes);
+    }
+
+    pub(super) fn needed_scopes(&self) -> Vec<String> {
+        self.needed_scopes.get().cloned().unwrap_or_default()
+    }
+
     pub(super) fn id(&self) -> u128 {
         self.id
     }

@@ -17,6 +17,7 @@ use super::responses::{StatusError, empty, http_error, sse, store_unavailable, u
 use super::sessions::SessionGuard;
 use super::shared_get;
 use super::sse_body::{ResumedSseBody, StandaloneSseBody, kept_batches};
+use super::stream_scopes::check_resume;
 use crate::server::limits::CallerKey;
 
 /// Opens the stream of a session for messages that belong to no request, or resumes a stream.
@@ -43,6 +44,11 @@ pub(super) async fn get(
                 OptionalHeader::Present(id) => parse_event_id(id),
                 OptionalHeader::Absent | OptionalHeader::Ambiguous => None,
             };
+            if let Some((stream, _)) = event
+                && let Err(response) = check_resume(state, head, &session, stream).await
+            {
+                return *response;
+            }
             match &state.replica {
                 None => resume(state, session, head.caller_key(), event, revision.primes_streams()).await,
                 Some(replica) => {

@@ -1,20 +1,17 @@
 //! Settings of the HTTP transport.
 
-use std::convert::Infallible;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderValue, Request, Response};
-use tower_service::Service;
+use http::HeaderValue;
 
-use super::authorization::PublicUrl;
 use super::descriptor_limit;
-use super::response_body::HttpBody;
-use super::side_services::SideServices;
+use super::public_url::PublicUrl;
 use super::web_origin::WebOrigin;
 use crate::server::limits::LimitSettings;
 use crate::shared::ip_network::IpNetwork;
+use crate::shared::settings_slot::SettingsSlot;
 
 /// Settings of the HTTP transport, for [`Server::http`](crate::Server::http). The defaults are safe on a developer's
 /// machine: only loopback hosts and origins are allowed.
@@ -33,7 +30,8 @@ pub struct Http {
     pub(super) health_path: Option<String>,
     pub(super) page: Option<Page>,
     pub(super) page_policy: HeaderValue,
-    pub(super) side_services: SideServices,
+    /// Services beside the endpoint.
+    pub(super) side_services: SettingsSlot,
     pub(super) allowed_hosts: Vec<String>,
     pub(super) allow_any_host: bool,
     pub(super) allowed_origins: Vec<WebOrigin>,
@@ -159,7 +157,7 @@ impl Http {
             health_path: Some("/health".to_owned()),
             page: None,
             page_policy: HeaderValue::from_static(NO_FRAMES),
-            side_services: SideServices::default(),
+            side_services: SettingsSlot::default(),
             allowed_hosts: Vec::new(),
             allow_any_host: false,
             allowed_origins: Vec::new(),
@@ -250,56 +248,6 @@ impl Http {
             Ok(policy) => self.page_policy = policy,
             Err(_) => self.config_errors.push("`page_policy` is not a valid header value".to_owned()),
         }
-        self
-    }
-
-    /// Serves a `tower` service at `path`, for a server that listens itself: a document, or the endpoints of an
-    /// authorization server. A path that ends with `/*` stands for all paths below it. The endpoint, the health check, the
-    /// page and earlier services come first.
-    ///
-    /// Its requests need no token, and their origin is not checked, but their host is. Their bodies are read before, within
-    /// the limits of the endpoint. [`ClientAddr`](super::ClientAddr) in their extensions is the address of the client.
-    ///
-    /// ```
-    /// use std::convert::Infallible;
-    ///
-    /// use tsugite::transport::http::{Http, HttpBody};
-    ///
-    /// #[derive(Clone)]
-    /// struct Robots;
-    ///
-    /// impl tower_service::Service<http::Request<HttpBody>> for Robots {
-    ///     type Response = http::Response<HttpBody>;
-    ///     type Error = Infallible;
-    ///     type Future = std::future::Ready<Result<Self::Response, Infallible>>;
-    ///
-    ///     fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Infallible>> {
-    ///         std::task::Poll::Ready(Ok(()))
-    ///     }
-    ///
-    ///     fn call(&mut self, _: http::Request<HttpBody>) -> Self::Future {
-    ///         std::future::ready(Ok(http::Response::new("User-agent: *\nDisallow: /".into())))
-    ///     }
-    /// }
-    ///
-    /// let http = Http::new().route_service("/robots.txt", Robots);
-    /// # let _ = http;
-    /// ```
-    #[must_use]
-    pub fn route_service<S>(mut self, path: impl AsRef<str>, service: S) -> Self
-    where
-        S: Service<Request<HttpBody>, Response = Response<HttpBody>, Error = Infallible>
-            + Clone
-            + Send
-            + Sync
-            + 'static,
-        S::Future: Send,
-    {
-        let path = path.as_ref();
-        if !path.starts_with('/') {
-            self.config_errors.push(format!("the path {path:?} of a service does not begin with `/`"));
-        }
-        self.side_services.add(path, service);
         self
     }
 

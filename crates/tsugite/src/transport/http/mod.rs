@@ -4,12 +4,13 @@
 //! socket. The guide [HTTP](crate::guide::http) explains them with examples.
 
 // - `service`: the stages of a request, one function per method. Start reading here.
-// - `request_head`, `client_address`, `headers`, `named_session`, `access`, `web_origin`, `authorization`, `request_body`: the parts of a request and
+// - `request_head`, `client_address`, `headers`, `named_session`, `access`, `web_origin`, `public_url`, `authorization`, `request_body`: the parts of a request and
 //   their checks.
 // - `post`, `get`, `http_sse_endpoints`: decide and dispatch. `post_response`, `responses`: the response.
 // - `exchange`: a request whose handler is running. `sse_body`: event streams. `event_stream`: events that can be resumed.
+// - `stream_scopes`: the scopes that requests and resumed streams need.
 // - `sessions`, `http_sse_sessions`: the tables of sessions. `http_state`: the state that all connections share.
-// - `side_services`: services beside the endpoint. `listener`, `unix_listener`: sockets. `accept_loop`, `connections`: connections and their timeouts. `only_http1` or `with_http2`, `tls` or `no_tls`: protocols of a
+// - `resource_metadata`, `side_services`: what is served beside the endpoint. `listener`, `unix_listener`: sockets. `accept_loop`, `connections`: connections and their timeouts. `only_http1` or `with_http2`, `tls` or `no_tls`: protocols of a
 //   connection, by cargo feature.
 
 mod accept_loop;
@@ -44,10 +45,12 @@ mod no_tls;
 mod only_http1;
 mod post;
 mod post_response;
+mod public_url;
 mod push_log;
 mod replica_messages;
 mod request_body;
 mod request_head;
+mod resource_metadata;
 mod response_body;
 mod responses;
 mod service;
@@ -57,6 +60,7 @@ mod shared_session;
 mod shared_sessions;
 mod side_services;
 mod sse_body;
+mod stream_scopes;
 mod take_up;
 #[cfg(feature = "tls")]
 mod tls;
@@ -76,12 +80,13 @@ use only_http1 as hyper_connection;
 use with_http2 as hyper_connection;
 
 pub use authorization::{
-    ProtectedResource, ResourceMetadataService, StaticToken, TokenRequest, TokenScheme, Verified,
-    VerifiedProof, VerifyError, VerifyErrorKind, VerifyFuture, VerifyToken,
+    ProtectedResource, StaticToken, TokenRequest, TokenScheme, Verified, VerifiedProof, VerifyError,
+    VerifyErrorKind, VerifyFuture, VerifyToken,
 };
 pub use client_address::ClientAddr;
 pub use http_settings::{Http, HttpSsePaths, PageRequest};
 pub use listener::HttpListener;
+pub use resource_metadata::ResourceMetadataService;
 pub use response_body::HttpBody;
 pub use service::HttpService;
 #[cfg(unix)]

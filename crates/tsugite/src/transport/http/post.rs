@@ -154,7 +154,12 @@ impl IncomingPost<'_> {
                 self.caller.kept = keeper.clone().map(|keeper| KeptRequest::new(keeper, None));
                 let incoming = self.received_request(request, meta, revision, &writer, Some(&session));
                 let pending = session.connection.handle_request(incoming);
+                let needed = match &pending {
+                    Some(_) => self.needed_scopes(request, meta),
+                    None => Vec::new(),
+                };
                 let mut resumable = Resumable::new(self.state.clone(), session);
+                resumable.set_needed_scopes(needed);
                 if self.state.is_shared() {
                     resumable.set_request(request.id.clone().into_owned(), changes, keeper);
                 }
@@ -172,6 +177,16 @@ impl IncomingPost<'_> {
             PostDecision::Batch { .. } | PostDecision::DeliverResponse | PostDecision::Accept => {
                 Dispatched::Response(empty(StatusCode::BAD_REQUEST))
             }
+        }
+    }
+
+    /// The scopes of the item that a request names.
+    fn needed_scopes(&self, request: &Request<'_>, meta: &RequestMeta<'_>) -> Vec<String> {
+        let (state, principal) = (self.state, self.caller.principal.as_ref());
+        let shared = &state.server.shared;
+        match shared.has_scoped_items() {
+            true => shared.needed_scopes(&state.config, principal, &request.method, meta),
+            false => Vec::new(),
         }
     }
 

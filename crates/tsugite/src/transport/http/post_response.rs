@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use http::header::RETRY_AFTER;
 use http::{HeaderValue, Response, StatusCode};
-use tsugite_core::revision::{InsufficientScope, Revision};
+use tsugite_core::revision::Revision;
 use tsugite_core::session::http::status_for_code;
 
-use super::authorization::{HostName, insufficient_scope};
+use super::authorization::HostName;
 use super::exchange::{Exchange, Outcome};
 use super::forwarding::{self, ChangeError, ForwardedMessage};
 use super::http_state::HttpState;
@@ -20,6 +20,7 @@ use super::response_body::HttpBody;
 use super::responses::{StatusError, empty, json, sse, status_error, store_unavailable};
 use super::sessions::{HttpSession, SessionGuard, SessionId};
 use super::sse_body::PostSseBody;
+use super::stream_scopes::{scope_challenge, store_scopes};
 use crate::replica::ReplicaMessage;
 use crate::server::connection::ServerConnection;
 use crate::server::limits::{CallerKey, LimitError, LimitPermit, Resource};
@@ -115,6 +116,11 @@ async fn wait_for_response(
             {
                 return status_error(StatusCode::NOT_FOUND, "Session not found: it has ended");
             }
+            if let Some((session, stream, scopes)) = exchange.scopes_to_store()
+                && let Err(error) = store_scopes(&state, session, stream, scopes).await
+            {
+                return store_unavailable(&*error);
+            }
             poll_fn(|cx| exchange.poll_outcome(cx)).await
         }
     };
@@ -157,7 +163,7 @@ fn build_response(
 ) -> Response<HttpBody> {
     match outcome {
         Outcome::Json(WrittenResponse { insufficient_scope: Some(scopes), .. }) => {
-            challenge(state, &mode, *scopes, host)
+            scope_challenge(state, matches!(mode, ResponseMode::Stateless), *scopes, host)
         }
         Outcome::Json(response) => match mode {
             ResponseMode::NewSession(connection) if response.error_code.is_none() && state.http.sessions => {
@@ -174,24 +180,6 @@ fn build_response(
         }
         Outcome::Stream => sse(HttpBody::sse(PostSseBody::new(exchange, mode.primes_streams(), state))),
         Outcome::Empty => sse(HttpBody::empty()),
-    }
-}
-
-/// 403 for a request whose caller lacks a scope.
-fn challenge(
-    state: &HttpState,
-    mode: &ResponseMode,
-    InsufficientScope { mut required, granted }: InsufficientScope,
-    host: HostName,
-) -> Response<HttpBody> {
-    // Clients of 2026-07-28 add new scopes to those that they have. Older ones ask for what the challenge says alone.
-    if !matches!(mode, ResponseMode::Stateless) {
-        let more: Vec<_> = granted.into_iter().filter(|scope| !required.contains(scope)).collect();
-        required.extend(more.into_iter().filter(|scope| scope != "offline_access"));
-    }
-    match &state.authorization {
-        Some(authorization) => authorization.insufficient_scope(host, &required),
-        None => insufficient_scope(&required),
     }
 }
 

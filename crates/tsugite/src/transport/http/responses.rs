@@ -11,6 +11,7 @@ use tsugite_core::jsonrpc::{Id, ParseError, write};
 use tsugite_core::revision::{ErrorText, Revision, RpcError};
 use tsugite_core::session::http::{HttpError, status_for_code};
 
+use super::authorization::TokenError;
 use super::response_body::HttpBody;
 use crate::error::Chain;
 use crate::server::limits::LimitError;
@@ -83,6 +84,14 @@ impl StatusError {
 impl From<StatusError> for Response<HttpBody> {
     fn from(StatusError { status, text }: StatusError) -> Self {
         status_error(status, text)
+    }
+}
+
+impl From<TokenError> for Response<HttpBody> {
+    fn from(TokenError { status, text, headers }: TokenError) -> Self {
+        let mut response = status_error(status, text);
+        response.headers_mut().extend(headers);
+        response
     }
 }
 

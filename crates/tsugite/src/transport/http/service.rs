@@ -14,7 +14,7 @@ use http_body::Body;
 use tower_service::Service;
 use tsugite_core::session::http::decide_http_sse;
 
-use super::authorization::{Authorization, Authorized, HostName, ResourceMetadataService, add_nonce};
+use super::authorization::{Authorization, Authorized, HostName, RequestTarget, add_nonce};
 use super::connections::RequestGuard;
 use super::http_settings::{Http, PageRequest};
 use super::http_sse_endpoints::HttpSseSession;
@@ -23,9 +23,12 @@ use super::maybe_ready::MaybeReady;
 use super::named_session::NamedSession;
 use super::request_body::read_body;
 use super::request_head::RequestHead;
+use super::resource_metadata::ResourceMetadataService;
 use super::response_body::HttpBody;
 use super::responses::{html, http_error, json, method_not_allowed, session_unavailable, status_error};
 use super::shared_session::MessageSubject;
+use super::side_services::SideServices;
+use super::stream_scopes::check_message;
 use super::{access, get, http_sse_endpoints, post};
 use crate::server::Headers;
 use crate::server::principal::Caller;
@@ -179,10 +182,16 @@ where
     let response = match &state.authorization {
         Some(authorization) if route.needs_token(&head.method) => {
             let state = state.clone();
-            let authorized = authorization.check(&head, route == Route::Endpoint, cx);
+            let target = RequestTarget {
+                method: &head.method,
+                headers: &head.headers,
+                host: HostName::of(head.authority()),
+                path: Some(head.path()).filter(|_| route != Route::Endpoint),
+            };
+            let authorized = authorization.check(&target, cx);
             authorized.then(cx, move |authorized, cx| match authorized {
                 Ok(authorized) => dispatch_authorized(&state, route, head, authorized, body, cx),
-                Err(response) => MaybeReady::Ready(response),
+                Err(error) => MaybeReady::Ready((*error).into()),
             })
         }
         Some(_) | None => dispatch(state, route, head, body, cx),
@@ -214,7 +223,7 @@ where
     match authorized.nonce {
         None => response,
         Some(nonce) => response.map(move |mut response| {
-            add_nonce(&nonce, &mut response);
+            add_nonce(&nonce, response.headers_mut());
             response
         }),
     }
@@ -361,9 +370,13 @@ where
         Err(error) => return MaybeReady::Ready(error.into()),
     };
     let (state, caller) = (state.clone(), Caller { headers: Headers::default(), ..head.caller() });
+    let host = HostName::of(head.authority());
     read_body(body, &state, head, cx).then(cx, move |body, _| match body {
         Err(error) => MaybeReady::Ready(error.into()),
         Ok(body) => MaybeReady::pending(async move {
+            if let Err(response) = check_message(&state, caller.principal.as_ref(), host, &body) {
+                return *response;
+            }
             match session {
                 HttpSseSession::Local(connection) => {
                     http_sse_endpoints::handle_message(&state, &connection, &caller, &body).await
@@ -402,7 +415,7 @@ where
     let state = state.clone();
     read_body(body, &state, &head, cx).then(cx, move |body, _| match body {
         Err(error) => MaybeReady::Ready(error.into()),
-        Ok(body) => match state.http.side_services.call(service, head.into_request(body.into())) {
+        Ok(body) => match SideServices::of(&state.http).call(service, head.into_request(body.into())) {
             Some(response) => MaybeReady::Pending(response),
             None => MaybeReady::Ready(not_found()),
         },
@@ -472,7 +485,7 @@ impl Route {
         if state.authorization.as_ref().is_some_and(|known| known.is_metadata_path(path)) {
             return Route::Metadata;
         }
-        state.http.side_services.find(path).map_or(Route::NotFound, Route::Service)
+        SideServices::of(&state.http).find(path).map_or(Route::NotFound, Route::Service)
     }
 
     fn find(state: &HttpState, path: &str, mode: RoutingMode) -> Self {

@@ -1,17 +1,25 @@
 //! The responses to requests without a valid token, or whose token has too few scopes.
 
-use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
-use http::{HeaderName, HeaderValue, Response, StatusCode};
+use std::time::Duration;
 
-use super::super::response_body::HttpBody;
-use super::super::responses::status_error;
+use http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+
 use super::protected_resource::ProtectedResource;
 use super::verify_error::{VerifyError, VerifyErrorKind};
 use super::verify_token::TokenScheme;
 use crate::error::Chain;
 use crate::shared::log;
 
-/// What a challenge tells the client, apart from its error.
+/// A request that is not let in: its response, without a body of its own.
+#[derive(Debug)]
+pub(in super::super) struct TokenError {
+    pub(in super::super) status: StatusCode,
+    pub(in super::super) text: &'static str,
+    pub(in super::super) headers: HeaderMap,
+}
+
+/// The contents of a challenge, apart from its error.
 pub(super) struct Challenge<'a> {
     pub(super) resource: &'a ProtectedResource,
     /// The scheme of the token that was sent, if one was.
@@ -23,25 +31,25 @@ pub(super) struct Challenge<'a> {
 
 impl Challenge<'_> {
     /// 401 for a request without a token.
-    pub(super) fn token_needed(&self) -> Response<HttpBody> {
+    pub(super) fn token_needed(&self) -> TokenError {
         let text = "Unauthorized: this server needs a valid token in `Authorization: Bearer …`";
         self.respond(StatusCode::UNAUTHORIZED, text, None, None)
     }
 
     /// 400 for a request whose `Authorization` headers cannot be read.
-    pub(super) fn malformed(&self) -> Response<HttpBody> {
+    pub(super) fn malformed(&self) -> TokenError {
         let text = "Bad request: send one `Authorization` header with one token";
         self.respond(StatusCode::BAD_REQUEST, text, Some("invalid_request"), None)
     }
 
     /// 403 for a token that lacks a scope.
-    pub(super) fn insufficient_scope(&self) -> Response<HttpBody> {
+    pub(super) fn insufficient_scope(&self) -> TokenError {
         let text = "Forbidden: the token lacks a scope that this request needs";
         self.respond(StatusCode::FORBIDDEN, text, Some("insufficient_scope"), None)
     }
 
     /// The response to a token that its verifier does not accept.
-    pub(super) fn refused(&self, error: &VerifyError) -> Response<HttpBody> {
+    pub(super) fn refused(&self, error: &VerifyError) -> TokenError {
         let text = "Unauthorized: the token is not valid; get a new one";
         let (text, code) = match error.kind() {
             VerifyErrorKind::InvalidToken => (text, "invalid_token"),
@@ -53,7 +61,7 @@ impl Challenge<'_> {
         };
         let mut response = self.respond(StatusCode::UNAUTHORIZED, text, Some(code), error.description());
         if let Some(nonce) = error.nonce() {
-            add_nonce(nonce, &mut response);
+            add_nonce(nonce, &mut response.headers);
         }
         response
     }
@@ -64,8 +72,8 @@ impl Challenge<'_> {
         text: &'static str,
         code: Option<&str>,
         description: Option<&str>,
-    ) -> Response<HttpBody> {
-        let mut response = status_error(status, text);
+    ) -> TokenError {
+        let mut headers = HeaderMap::new();
         let schemes = [TokenScheme::Bearer, TokenScheme::Dpop];
         let offered = |scheme: &&TokenScheme| match self.presented {
             Some(presented) => **scheme == presented,
@@ -76,10 +84,10 @@ impl Challenge<'_> {
         };
         for scheme in schemes.iter().filter(offered) {
             if let Ok(value) = HeaderValue::try_from(self.header(*scheme, code, description)) {
-                response.headers_mut().append(WWW_AUTHENTICATE, value);
+                headers.append(WWW_AUTHENTICATE, value);
             }
         }
-        response
+        TokenError { status, text, headers }
     }
 
     fn header(&self, scheme: TokenScheme, code: Option<&str>, description: Option<&str>) -> String {
@@ -101,20 +109,18 @@ impl Challenge<'_> {
 }
 
 /// Gives a client the nonce of its next proof.
-pub(in super::super) fn add_nonce(nonce: &str, response: &mut Response<HttpBody>) {
+pub(in super::super) fn add_nonce(nonce: &str, headers: &mut HeaderMap) {
     if let Ok(nonce) = HeaderValue::try_from(nonce) {
-        response.headers_mut().insert(HeaderName::from_static("dpop-nonce"), nonce);
+        headers.insert(HeaderName::from_static("dpop-nonce"), nonce);
     }
 }
 
-fn unavailable(error: &VerifyError) -> Response<HttpBody> {
+fn unavailable(error: &VerifyError) -> TokenError {
     log::error!(error = %Chain(error), "a token could not be checked");
     let text = "The token could not be checked; try again later";
-    let mut response = status_error(StatusCode::SERVICE_UNAVAILABLE, text);
-    if let Some(time) = error.retry_after() {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(time.as_secs().max(1)));
-    }
-    response
+    let wait = error.retry_after().unwrap_or(Duration::from_secs(1)).as_secs().max(1);
+    let headers = HeaderMap::from_iter([(RETRY_AFTER, HeaderValue::from(wait))]);
+    TokenError { status: StatusCode::SERVICE_UNAVAILABLE, text, headers }
 }
 
 /// A value without the characters that would end a quoted string.
@@ -138,7 +144,7 @@ mod tests {
         let expected = "Bearer error=\"invalid_token\", error_description=\"it is old, scope=admin\", \
                         scope=\"read write\", \
                         resource_metadata=\"https://h/.well-known/oauth-protected-resource/mcp\"";
-        assert_eq!(challenge.refused(&error).headers()[WWW_AUTHENTICATE], expected);
+        assert_eq!(challenge.refused(&error).headers[WWW_AUTHENTICATE], expected);
     }
 
     #[test]
@@ -146,7 +152,7 @@ mod tests {
         let offered = |resource: ProtectedResource| {
             let challenge = Challenge { resource: &resource, presented: None, scopes: &[], metadata_url: "" };
             let response = challenge.token_needed();
-            let values = response.headers().get_all(WWW_AUTHENTICATE).iter();
+            let values = response.headers.get_all(WWW_AUTHENTICATE).iter();
             values.map(|value| value.to_str().unwrap().to_owned()).collect::<Vec<_>>()
         };
         let dpop = ProtectedResource::new().dpop_algorithms(["ES256", "EdDSA"]);

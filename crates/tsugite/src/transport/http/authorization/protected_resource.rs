@@ -1,6 +1,6 @@
-//! [`ProtectedResource`]: what clients are told about a protected server.
+//! [`ProtectedResource`]: the description of a protected server.
 
-/// What clients without a token are told about a protected server (RFC 9728).
+/// The description of a protected server for clients that have no token yet (RFC 9728).
 ///
 /// Without an authorization server no document is served: clients must have got their token elsewhere.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

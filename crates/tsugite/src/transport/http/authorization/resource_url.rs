@@ -4,45 +4,7 @@ use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::sync::OnceLock;
 
-use http::Uri;
-
-/// A URL that [`Http::public_url`](super::super::Http::public_url) accepts, as it was written.
-#[derive(Debug, Clone)]
-pub(in super::super) struct PublicUrl {
-    text: String,
-    /// Where the path begins.
-    origin_end: usize,
-}
-
-impl PublicUrl {
-    /// `None` if it is no URL of HTTP, or has a user, a query or a fragment.
-    pub(in super::super) fn parse(text: &str) -> Option<Self> {
-        let uri: Uri = text.parse().ok()?;
-        let scheme = uri.scheme_str()?;
-        let is_http = scheme.eq_ignore_ascii_case("http") || scheme.eq_ignore_ascii_case("https");
-        let authority = uri.authority()?;
-        if !is_http || text.contains(['?', '#', '@', ' ', '"', '\\']) || authority.host().is_empty() {
-            return None;
-        }
-        let origin_end = scheme.len() + "://".len() + authority.as_str().len();
-        Some(Self { text: text.to_owned(), origin_end })
-    }
-
-    /// The host without a port.
-    pub(in super::super) fn host(&self) -> Option<String> {
-        let uri: Uri = self.text.parse().ok()?;
-        uri.host().map(str::to_ascii_lowercase)
-    }
-
-    fn origin(&self) -> &str {
-        self.text.get(..self.origin_end).unwrap_or_default()
-    }
-
-    /// The path; empty if the URL has none.
-    fn path(&self) -> &str {
-        self.text.get(self.origin_end..).unwrap_or_default()
-    }
-}
+use super::super::public_url::PublicUrl;
 
 /// The name by which a request reached a loopback listener. The client chooses it; any other name is not trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -105,7 +67,7 @@ impl ResourceUrl {
     /// The URL of the endpoint; empty if it is not known.
     pub(in super::super) fn endpoint(&self, host: HostName) -> String {
         match &self.configured {
-            Some(url) => url.text.clone(),
+            Some(url) => url.as_str().to_owned(),
             None => self.beside(host, &self.path),
         }
     }
@@ -135,6 +97,13 @@ impl ResourceUrl {
     }
 }
 
+/// The path of the metadata document for an endpoint at `path` (RFC 9728, section 3.1).
+pub(in super::super) fn well_known_path(path: &str) -> String {
+    format!("{WELL_KNOWN}{}", path.strip_suffix('/').unwrap_or(path))
+}
+
+pub(in super::super) const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+
 fn bracketed(address: &SocketAddr) -> String {
     match address.ip() {
         std::net::IpAddr::V4(ip) => ip.to_string(),
@@ -145,18 +114,6 @@ fn bracketed(address: &SocketAddr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn public_url_is_kept_as_written() {
-        let url = PublicUrl::parse("HTTPS://Notes.example:8443/v1/mcp").unwrap();
-        assert_eq!((url.origin(), url.path()), ("HTTPS://Notes.example:8443", "/v1/mcp"));
-        assert_eq!(url.host().as_deref(), Some("notes.example"));
-        for wrong in
-            ["notes.example/mcp", "/mcp", "ftp://h/", "https://u@h/", "https://h/?a", "https://h/#a", ""]
-        {
-            assert!(PublicUrl::parse(wrong).is_none(), "{wrong}");
-        }
-    }
 
     #[test]
     fn loopback_address_has_the_port_of_the_listener() {

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn token_is_kept_for_its_time_and_not_beyond_its_expiry() {
+    async fn token_is_kept_until_its_time_or_expiry() {
         let cache = TokenCache::default();
         let insert =
             |token: &str, verified: Verified| cache.insert(token, HostName::Other, Arc::new(verified));

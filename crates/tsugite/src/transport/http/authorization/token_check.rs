@@ -4,14 +4,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, Response};
+use http::{HeaderMap, Method};
 
 use super::super::maybe_ready::MaybeReady;
-use super::super::request_head::RequestHead;
-use super::super::response_body::HttpBody;
-use super::challenge::Challenge;
+use super::challenge::{Challenge, TokenError};
 use super::protected_resource::ProtectedResource;
-use super::resource_url::{HostName, ResourceUrl};
+use super::resource_url::{HostName, ResourceUrl, well_known_path};
 use super::token_cache::TokenCache;
 use super::verify_error::VerifyError;
 use super::verify_token::{TokenRequest, TokenScheme, Verified, VerifyToken};
@@ -25,6 +23,15 @@ pub(in super::super) struct Authorization {
     url: ResourceUrl,
     config: Arc<Config>,
     cache: TokenCache,
+}
+
+/// The head of a request, as far as its token depends on it.
+pub(in super::super) struct RequestTarget<'a> {
+    pub(in super::super) method: &'a Method,
+    pub(in super::super) headers: &'a HeaderMap,
+    pub(in super::super) host: HostName,
+    /// The path, unless it is that of the endpoint.
+    pub(in super::super) path: Option<&'a str>,
 }
 
 /// A request that is let in.
@@ -54,7 +61,7 @@ impl Authorization {
         &self.url
     }
 
-    pub(super) fn resource(&self) -> &ProtectedResource {
+    pub(in super::super) fn resource(&self) -> &ProtectedResource {
         &self.resource
     }
 
@@ -75,12 +82,11 @@ impl Authorization {
     /// A token that was verified before is answered at once, unless its sender must prove that it holds a key.
     pub(in super::super) fn check(
         self: &Arc<Self>,
-        head: &RequestHead,
-        is_endpoint: bool,
+        request: &RequestTarget<'_>,
         cx: &mut Context<'_>,
-    ) -> MaybeReady<Result<Authorized, Response<HttpBody>>> {
-        let host = HostName::of(head.authority());
-        let (scheme, token) = match read_token(&head.headers) {
+    ) -> MaybeReady<Result<Authorized, Box<TokenError>>> {
+        let host = request.host;
+        let (scheme, token) = match read_token(request.headers) {
             TokenHeader::One(scheme, token) => (scheme, token),
             TokenHeader::Absent => return self.refuse(host, |challenge| challenge.token_needed()),
             TokenHeader::Malformed => return self.refuse(host, |challenge| challenge.malformed()),
@@ -92,15 +98,15 @@ impl Authorization {
             return MaybeReady::Ready(self.admit(host, verified, None));
         }
         let resource = self.url.endpoint(host);
-        let url = match is_endpoint {
-            true => resource.clone(),
-            false => self.url.beside(host, head.path()),
+        let url = match request.path {
+            None => resource.clone(),
+            Some(path) => self.url.beside(host, path),
         };
         let request = TokenRequest {
             scheme,
-            http_method: head.method.as_str().to_owned(),
+            http_method: request.method.as_str().to_owned(),
             url,
-            proofs: proofs(&head.headers),
+            proofs: proofs(request.headers),
             ..TokenRequest::new(token, resource)
         };
         let authorization = self.clone();
@@ -108,7 +114,8 @@ impl Authorization {
             match authorization.verify(&request, host, known).await {
                 Ok((verified, nonce)) => authorization.admit(host, &verified, nonce),
                 Err(error) => {
-                    Err(authorization.challenge(host, Some(scheme), |challenge| challenge.refused(&error)))
+                    let refused = |challenge: &Challenge<'_>| challenge.refused(&error);
+                    Err(Box::new(authorization.challenge(host, Some(scheme), refused)))
                 }
             }
         });
@@ -169,20 +176,16 @@ impl Authorization {
         host: HostName,
         verified: &Verified,
         nonce: Option<String>,
-    ) -> Result<Authorized, Response<HttpBody>> {
+    ) -> Result<Authorized, Box<TokenError>> {
         let (principal, required) = (verified.principal(), &self.resource.scopes_required);
         match required.is_empty() || self.config.has_scopes(Some(principal), required) {
             true => Ok(Authorized { principal: principal.clone(), nonce }),
-            false => Err(self.insufficient_scope(host, required)),
+            false => Err(Box::new(self.insufficient_scope(host, required))),
         }
     }
 
     /// 403 for a token that lacks one of these scopes.
-    pub(in super::super) fn insufficient_scope(
-        &self,
-        host: HostName,
-        scopes: &[String],
-    ) -> Response<HttpBody> {
+    pub(in super::super) fn insufficient_scope(&self, host: HostName, scopes: &[String]) -> TokenError {
         let (resource, metadata_url) = (&self.resource, &*self.metadata_url(host));
         Challenge { resource, presented: None, scopes, metadata_url }.insufficient_scope()
     }
@@ -190,17 +193,25 @@ impl Authorization {
     fn refuse<T: 'static>(
         &self,
         host: HostName,
-        respond: impl FnOnce(&Challenge<'_>) -> Response<HttpBody>,
-    ) -> MaybeReady<Result<T, Response<HttpBody>>> {
-        MaybeReady::Ready(Err(self.challenge(host, None, respond)))
+        respond: impl FnOnce(&Challenge<'_>) -> TokenError,
+    ) -> MaybeReady<Result<T, Box<TokenError>>> {
+        MaybeReady::Ready(Err(Box::new(self.challenge(host, None, respond))))
+    }
+
+    /// The URL of the metadata document; empty without an authorization server, or if the address of the server is not known.
+    fn metadata_url(&self, host: HostName) -> String {
+        match self.resource.authorization_servers.is_empty() {
+            true => String::new(),
+            false => self.url.beside(host, &well_known_path(self.url.paths().0)),
+        }
     }
 
     fn challenge(
         &self,
         host: HostName,
         presented: Option<TokenScheme>,
-        respond: impl FnOnce(&Challenge<'_>) -> Response<HttpBody>,
-    ) -> Response<HttpBody> {
+        respond: impl FnOnce(&Challenge<'_>) -> TokenError,
+    ) -> TokenError {
         let resource = &self.resource;
         let scopes = match resource.scopes_required.is_empty() {
             true => &resource.scopes_supported,
@@ -211,7 +222,7 @@ impl Authorization {
 }
 
 /// 403 for a caller that lacks one of these scopes, where the library checks no tokens itself.
-pub(in super::super) fn insufficient_scope(scopes: &[String]) -> Response<HttpBody> {
+pub(in super::super) fn insufficient_scope(scopes: &[String]) -> TokenError {
     let resource = &ProtectedResource::new();
     Challenge { resource, presented: None, scopes, metadata_url: "" }.insufficient_scope()
 }

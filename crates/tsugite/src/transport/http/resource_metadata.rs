@@ -10,10 +10,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use serde_json::{Map, Value, json};
 use tower_service::Service;
 
-use super::super::response_body::HttpBody;
-use super::super::responses::{empty, json as json_response, method_not_allowed};
-use super::resource_url::HostName;
-use super::token_check::Authorization;
+use super::authorization::{Authorization, HostName, WELL_KNOWN, well_known_path};
+use super::response_body::HttpBody;
+use super::responses::{empty, json as json_response, method_not_allowed};
 
 /// The Protected Resource Metadata of a server (RFC 9728) as a `tower` service, for a router. A server that listens itself
 /// serves it without.
@@ -21,7 +20,7 @@ use super::token_check::Authorization;
 /// Mount it at each of [`paths`](Self::paths). It answers `GET` for pages of every origin.
 #[derive(Clone)]
 #[doc(alias("oauth-protected-resource", "well-known"))]
-pub struct ResourceMetadataService(pub(in super::super) Arc<Authorization>);
+pub struct ResourceMetadataService(pub(super) Arc<Authorization>);
 
 impl ResourceMetadataService {
     /// The paths at which clients look for the document, below the origin of the server.
@@ -58,32 +57,24 @@ fn host_name(uri: &Uri, headers: &HeaderMap) -> HostName {
 
 impl Authorization {
     /// The paths of the document; none without an authorization server.
-    pub(in super::super) fn metadata_paths(&self) -> Vec<String> {
+    pub(super) fn metadata_paths(&self) -> Vec<String> {
         if self.resource().authorization_servers.is_empty() {
             return Vec::new();
         }
         let (public, local) = self.url().paths();
-        let mut paths: Vec<_> = [public, local].iter().map(|path| well_known(path)).collect();
+        let mut paths: Vec<_> = [public, local].iter().map(|path| well_known_path(path)).collect();
         paths.push(WELL_KNOWN.to_owned());
         paths.sort();
         paths.dedup();
         paths
     }
 
-    pub(in super::super) fn is_metadata_path(&self, path: &str) -> bool {
+    pub(super) fn is_metadata_path(&self, path: &str) -> bool {
         path.starts_with(WELL_KNOWN) && self.metadata_paths().iter().any(|known| known == path)
     }
 
-    /// The URL of the document; empty without an authorization server, or if the address of the server is not known.
-    pub(super) fn metadata_url(&self, host: HostName) -> String {
-        match self.resource().authorization_servers.is_empty() {
-            true => String::new(),
-            false => self.url().beside(host, &well_known(self.url().paths().0)),
-        }
-    }
-
     /// Responds with the document.
-    pub(in super::super) fn serve_metadata(&self, method: &Method, host: HostName) -> Response<HttpBody> {
+    pub(super) fn serve_metadata(&self, method: &Method, host: HostName) -> Response<HttpBody> {
         let mut response = match *method {
             Method::GET | Method::HEAD => json_response(StatusCode::OK, self.metadata(host).to_string()),
             Method::OPTIONS => empty(StatusCode::NO_CONTENT),
@@ -126,10 +117,3 @@ impl Authorization {
         document.into()
     }
 }
-
-/// The path of the document for an endpoint at `path` (RFC 9728, section 3.1).
-fn well_known(path: &str) -> String {
-    format!("{WELL_KNOWN}{}", path.strip_suffix('/').unwrap_or(path))
-}
-
-const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
