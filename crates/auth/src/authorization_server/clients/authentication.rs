@@ -122,7 +122,7 @@ fn presented<'a>(request: &HttpRequest, form: &'a Params) -> Option<(String, Pre
                 if form.get("client_assertion_type") != Some(ASSERTION_TYPE) {
                     return None;
                 }
-                let claimed = UnverifiedJwt::parse(assertion).ok()?.claimed_issuer()?;
+                let claimed = UnverifiedJwt::parse(assertion).ok()?.claimed_issuer().ok()??;
                 (claimed, Presented::Assertion(assertion))
             }
             (false, None, None) => (named?.to_owned(), Presented::Nothing),

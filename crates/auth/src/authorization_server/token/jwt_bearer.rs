@@ -141,9 +141,11 @@ impl AuthorizationState {
         if !SIGNING_ALGORITHMS.contains(&jwt.algorithm) {
             return Err(invalid_grant("the algorithm of the assertion is not accepted").into());
         }
-        let claimed = jwt.claimed_issuer().unwrap_or_default();
+        let claimed = jwt.claimed_issuer().map_err(|error| invalid_grant(error.0))?;
         let is_jag = jwt.is_of_type("oauth-id-jag+jwt");
-        let fits = |known: &&TrustedIssuer| known.issuer == claimed && known.is_identity_provider() == is_jag;
+        let fits = |known: &&TrustedIssuer| {
+            Some(&known.issuer) == claimed.as_ref() && known.is_identity_provider() == is_jag
+        };
         let issuer = self.settings.issuers.iter().find(fits);
         let issuer = issuer.ok_or_else(|| invalid_grant("the issuer of the assertion is not trusted"))?;
         if !issuer.clients.contains(&call.client.client_id) {
