@@ -36,7 +36,7 @@ pub(super) struct Client {
     pub(super) origin: ClientOrigin,
 }
 
-/// Who vouches for a client.
+/// The party that vouches for a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum ClientOrigin {
     /// The operator of this server.
