@@ -3,12 +3,15 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
 
 use crate::support::{LONG, Place, Ran, Running};
 
 /// Runs `users add` with a password on standard input.
 fn add(place: &Place, name: &str, password: &str) -> Ran {
-    let mut running = Running::start(place.command(["users", "add", "auth.json", name]));
+    let mut command = place.command(["users", "add", "auth.json", name]);
+    command.stdin(Stdio::piped());
+    let mut running = Running::start(command);
     running.send_line(password);
     running.end()
 }
