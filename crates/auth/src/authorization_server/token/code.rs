@@ -56,6 +56,11 @@ impl AuthorizationState {
             true => Some(self.start_family(call, &record).await?),
             false => None,
         };
+        // A second use may have revoked the family before it was there.
+        if self.records.exists("revoked", &hex_digest(&record.family)).await? {
+            self.revoke_family(&record.family).await?;
+            return Err(unknown().into());
+        }
         let grant = TokenGrant {
             client_id: record.client_id,
             subject: record.subject,

@@ -191,7 +191,17 @@ impl AuthorizationState {
         if text("iss") != Some(&issuer.issuer) {
             return Err(invalid_grant("the issuer of the assertion is not trusted"));
         }
-        if !self.is_own_audience(claims.get("aud")) {
+        let names_issuer = || match claims.get("aud") {
+            Some(Value::Array(all)) => {
+                all.len() == 1 && all.first().and_then(Value::as_str) == Some(&self.settings.issuer)
+            }
+            audience => audience.and_then(Value::as_str) == Some(&self.settings.issuer),
+        };
+        let is_for_us = match issuer.kind {
+            AssertionKind::IdJag => names_issuer(),
+            AssertionKind::Workload => self.is_own_audience(claims.get("aud")),
+        };
+        if !is_for_us {
             return Err(invalid_grant("the assertion is for another audience"));
         }
         let now = self.clock.seconds();

@@ -154,6 +154,7 @@ async fn unfit_id_jags_are_refused() {
     for (number, changes) in [
         json!({"aud": "https://other.example"}),
         json!({"aud": [ISSUER, "https://other.example"]}),
+        json!({"aud": format!("{ISSUER}/token")}),
         json!({"resource": "https://other.example/mcp"}),
         json!({"resource": null}),
         json!({"iss": "https://evil.example"}),
