@@ -14,6 +14,7 @@ mod fuzz;
 mod logins;
 mod msrv;
 mod node;
+mod own_login;
 mod page;
 mod peers;
 mod pictures;
@@ -64,7 +65,7 @@ fn main() -> ExitCode {
         ["peers", "servers", "--driver", program] => {
             exit_code(peers::servers::run(Some(program), &mut Count::default()))
         }
-        ["logins"] => exit_code(logins::run(&mut Count::default())),
+        ["logins"] => exit_code(test::logins(&mut Count::default())),
         ["protected"] => exit_code(protected::run(&mut Count::default())),
         ["page"] => exit_code(page::run(&mut Count::default())),
         ["peers", "binary"] => exit_code(peers::cli::run(&mut Count::default())),
@@ -99,6 +100,7 @@ cargo xtask <command>
                                  run the official suite against our server, against URL, or against replicas of our server;
                                  SET is 2025-11-25, 2026-07-28 or all; default: all three
   conformance client [SET...]    run the official suite against our client; default: both revisions
+  conformance authorization      run the official suite against the authorization server of `tsugite serve --auth`
   peers                          test clients and servers of other projects with ours: all of the following
   peers clients [--url URL | --replicas]
                                  test their clients with our server, with the server at URL, or with replicas of our server
@@ -109,7 +111,7 @@ cargo xtask <command>
   chaos [--minutes N] [--seed S]
                                  disturb replicas and Redis while clients use them, and check what the clients saw; default:
                                  1 minute and a new seed, which is printed
-  logins                         log `tsugite` in to servers of other projects, in a browser
+  logins                         log `tsugite` in to servers of other projects, and their clients in to ours, in a browser
   protected                      test our protected server with tokens of other projects, good and forged ones
   page                           test the start page of `tsugite serve` in a browser
   pictures                       update the pictures of the README

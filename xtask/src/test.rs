@@ -7,7 +7,9 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::count::Count;
-use crate::{chaos, conformance, fuzz, logins, msrv, page, peers, process, protected, setup};
+use crate::{
+    chaos, conformance, fuzz, logins as peer_logins, msrv, own_login, page, peers, process, protected, setup,
+};
 
 type Step = fn(&mut Count) -> Result<(), String>;
 
@@ -26,7 +28,7 @@ const STEPS: [(&str, Step); 17] = [
     ("peers", peers::run),
     ("replicas", replicas),
     ("chaos", |count| chaos::ChaosPlan::short().run(count)),
-    ("logins", logins::run),
+    ("logins", logins),
     ("protected", protected::run),
     ("fuzz", |_| fuzz::FuzzPlan::smoke()?.run()),
 ];
@@ -58,6 +60,12 @@ pub(crate) fn run_all() -> ExitCode {
 pub(crate) fn replicas(count: &mut Count) -> Result<(), String> {
     conformance::ConformancePlan::with_replicas().run(count)?;
     peers::clients::run(peers::clients::Target::OurReplicas, count)
+}
+
+/// Logins of `tsugite` at servers of other projects, and of their clients at ours.
+pub(crate) fn logins(count: &mut Count) -> Result<(), String> {
+    peer_logins::run(count)?;
+    own_login::run(count)
 }
 
 fn format() -> Result<(), String> {

@@ -28,6 +28,8 @@
 
 #[cfg(feature = "client")]
 mod attempt;
+#[cfg(feature = "authorization-server")]
+pub mod authorization_server;
 #[cfg(feature = "client")]
 mod authorizer;
 #[cfg(feature = "client")]
@@ -48,6 +50,8 @@ mod login;
 mod logout;
 #[cfg(feature = "client")]
 mod net;
+#[cfg(feature = "client")]
+mod private_file;
 #[cfg(feature = "client")]
 mod registration;
 #[cfg(feature = "client")]

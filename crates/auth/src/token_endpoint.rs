@@ -132,6 +132,7 @@ pub(crate) struct TokenResponse {
     pub(crate) refresh_token: Option<String>,
     pub(crate) scope: Option<String>,
     pub(crate) issued_token_type: Option<String>,
+    pub(crate) id_token: Option<String>,
 }
 
 /// Why no token was issued.

@@ -9,6 +9,7 @@
 
 mod access_token;
 mod arguments;
+mod auth_setup;
 mod catalog;
 mod child_watch;
 mod connection;
@@ -27,6 +28,7 @@ mod login;
 mod options;
 mod output;
 mod page;
+mod password_input;
 mod schema;
 mod schema_details;
 mod serve_options;

@@ -9,6 +9,7 @@ use tsugite::Server;
 use tsugite::transport::http::{Http, PageRequest};
 
 use crate::access_token::AccessToken;
+use crate::auth_setup::{AuthSetup, ServedAt, choose_port};
 use crate::console::Console;
 use crate::error::{CliError, ExitStatus, Result};
 use crate::issuer_options::IssuerOptions;
@@ -25,6 +26,8 @@ pub(crate) struct ServeOptions {
     pub(crate) configured_servers: Option<String>,
     /// Whether clients act for the user at a server that the user is logged in to.
     pub(crate) is_personal: bool,
+    /// The authorization server beside the server.
+    pub(crate) auth: Option<AuthSetup>,
 }
 
 /// The options for serving over HTTP.
@@ -165,26 +168,15 @@ impl ServeOptions {
         };
         // Before anything else, so that processes that were started end with this one.
         let stop = signals::shutdown_requested();
-        let Some(listen) = self.listen else { return server.serve_stdio().await.map_err(serve_error) };
+        let Some(listen) = self.listen.clone() else {
+            return server.serve_stdio().await.map_err(serve_error);
+        };
         if let Some(socket) = listen.strip_prefix("unix:") {
-            let mut server = server.http(self.http.settings());
-            if let Some(token) = self.http.access_token(None, false)? {
-                server = server.authorize(token.verifier());
-            }
-            server = self.http.issuer.authorize(server);
-            let listener = unix_socket::bind(&server, socket).map_err(|error| {
-                CliError::new(ExitStatus::Connect, format!("cannot listen on {listen}"))
-                    .at_step("listen")
-                    .detail(error.to_string())
-            })?;
-            let path = Some(&self.http.path).filter(|path| *path != "/mcp").map(|path| format!("#{path}"));
-            let console = Console::new(false);
-            let _ = console.print_line(&format!("{listen}{}", path.unwrap_or_default()));
-            console.note(&format!("serving {description} to this user only"));
+            let listener = self.bind_socket(server, socket, description)?;
             raise_trim_threshold();
             return listener.serve_until(stop).await.map_err(serve_error);
         }
-        let addresses: Vec<SocketAddr> = match tokio::net::lookup_host(&listen).await {
+        let mut addresses: Vec<SocketAddr> = match tokio::net::lookup_host(&listen).await {
             Ok(addresses) => addresses.collect(),
             Err(error) => {
                 let failure = CliError::usage(format!("--listen {listen}: {error}"));
@@ -192,9 +184,12 @@ impl ServeOptions {
             }
         };
         let is_public = addresses.iter().any(|address| !address.ip().is_loopback());
-        let token = self.http.access_token(self.configured_servers.as_deref(), self.is_personal)?;
+        let token = match &self.auth {
+            Some(_) => None,
+            None => self.http.access_token(self.configured_servers.as_deref(), self.is_personal)?,
+        };
         self.http.issuer.check_address(&listen, is_public)?;
-        if is_public && token.is_none() && !self.http.is_open() {
+        if is_public && token.is_none() && self.auth.is_none() && !self.http.is_open() {
             return Err(CliError::usage(format!(
                 "other machines could use the server at {listen} without a token"
             ))
@@ -208,10 +203,19 @@ impl ServeOptions {
         let scheme = if self.http.tls_cert.is_some() { "https" } else { "http" };
         let token = token.map(Arc::new);
         let (mut http, path) = (self.http.settings(), self.http.path.clone());
-        let server = match &token {
+        let mut server = match &token {
             Some(token) => server.authorize(token.verifier()),
             None => self.http.issuer.authorize(server),
         };
+        let mut issuer = None;
+        if let Some(setup) = &self.auth {
+            choose_port(&mut addresses)?;
+            if let Some(address) = addresses.first().copied() {
+                let auth = setup.serve_at(&ServedAt { address, is_public, scheme, path: &path })?;
+                issuer = Some(auth.issuer().to_owned());
+                (server, http) = auth.apply(server, http);
+            }
+        }
         // An endpoint at `/` leaves no place for the page.
         let page = page.filter(|_| path != "/");
         let has_page = page.is_some();
@@ -256,6 +260,9 @@ impl ServeOptions {
                 token.record_address(local)?;
             }
             console.note(&format!("clients need the token in {}", token.path.display()));
+        } else if let (Some(setup), Some(issuer)) = (&self.auth, &issuer) {
+            console.note(&format!("users log in at {issuer}"));
+            setup.note(&console);
         } else if let Some(issuer) = self.http.issuer() {
             console.note(&format!("clients need a token of {issuer}"));
         } else if is_public && self.http.tls_client_ca.is_none() {
@@ -263,6 +270,30 @@ impl ServeOptions {
         }
         raise_trim_threshold();
         listener.serve_until(stop).await.map_err(serve_error)
+    }
+}
+
+impl ServeOptions {
+    /// Listens on a Unix socket, and says so.
+    fn bind_socket(&self, server: Server, socket: &str, description: &str) -> Result<unix_socket::Listener> {
+        if self.auth.is_some() {
+            return Err(CliError::usage("--auth needs an address that a browser can reach").at_step("auth"));
+        }
+        let mut server = server.http(self.http.settings());
+        if let Some(token) = self.http.access_token(None, false)? {
+            server = server.authorize(token.verifier());
+        }
+        server = self.http.issuer.authorize(server);
+        let listener = unix_socket::bind(&server, socket).map_err(|error| {
+            CliError::new(ExitStatus::Connect, format!("cannot listen on unix:{socket}"))
+                .at_step("listen")
+                .detail(error.to_string())
+        })?;
+        let path = Some(&self.http.path).filter(|path| *path != "/mcp").map(|path| format!("#{path}"));
+        let console = Console::new(false);
+        let _ = console.print_line(&format!("unix:{socket}{}", path.unwrap_or_default()));
+        console.note(&format!("serving {description} to this user only"));
+        Ok(listener)
     }
 }
 

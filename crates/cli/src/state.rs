@@ -7,13 +7,14 @@ use std::env;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use ring::rand::{SecureRandom, SystemRandom};
 use tsugite::Server;
 use tsugite::server::SealKeys;
 use tsugite_redis::Redis;
-use tsugite_store::FileStore;
+use tsugite_store::{FileStore, Store};
 
 use crate::console::Console;
 use crate::error::{CliError, Result};
@@ -31,16 +32,16 @@ pub(crate) struct StateOptions {
 }
 
 impl StateOptions {
-    /// Gives the server its store and its keys. Blocks while a file is opened.
-    pub(crate) fn apply(&self, server: Server) -> Result<Server> {
-        let Some(state) = &self.state else { return apply_keys(server) };
+    /// Opens the store and reads the keys. Blocks while a file is opened.
+    pub(crate) fn open(&self) -> Result<State> {
         let keys = keys_from_env()?;
+        let Some(state) = &self.state else { return Ok(State { store: None, keys }) };
         match Place::parse(state)? {
             Place::Redis(url) => {
                 let store = self.open_redis(&url)?;
                 let keys = keys.ok_or_else(missing_keys)?;
                 Console::new(false).note("sharing state with other replicas in Redis");
-                Ok(server.store(store).seal_keys(keys))
+                Ok(State { store: Some(Arc::new(store)), keys: Some(keys) })
             }
             Place::File(path) => {
                 let store = FileStore::open(&path)
@@ -51,7 +52,7 @@ impl StateOptions {
                     None => KeyFile::beside(&path).read_or_create()?,
                 };
                 Console::new(false).note(&format!("keeping state in {}", path.display()));
-                Ok(server.store(store).seal_keys(keys))
+                Ok(State { store: Some(Arc::new(store)), keys: Some(keys) })
             }
         }
     }
@@ -70,6 +71,27 @@ impl StateOptions {
             ),
             Err(_) => state_error(error.to_string()),
         })
+    }
+}
+
+/// An open store, if there is one, and the keys that seal what is in it.
+#[derive(Clone)]
+pub(crate) struct State {
+    pub(crate) store: Option<Arc<dyn Store>>,
+    pub(crate) keys: Option<SealKeys>,
+}
+
+impl State {
+    /// Gives a server its store and its keys.
+    pub(crate) fn apply(&self, server: Server) -> Server {
+        let server = match &self.store {
+            Some(store) => server.store(Arc::clone(store)),
+            None => server,
+        };
+        match &self.keys {
+            Some(keys) => server.seal_keys(keys.clone()),
+            None => server,
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! The server for benchmarks against other implementations: `bench_server stdio` or `bench_server http PORT MODE`. A
-//! number after that adds as many tools, which should cost nothing.
+//! number after that adds as many tools, which should cost nothing. The mode `protected` needs a token of 800 bytes.
 
 use serde::{Deserialize, Serialize};
 use tsugite::prelude::*;
+use tsugite::transport::http::StaticToken;
 
 #[derive(Deserialize, JsonSchema)]
 struct Echo {
@@ -58,8 +59,12 @@ async fn main() -> tsugite::Result<()> {
         (["http", port, "session" | "stateless"], Some(more)) => {
             server(more).serve_http(format!("127.0.0.1:{port}")).await
         }
+        (["http", port, "protected"], Some(more)) => {
+            let token = StaticToken::new("t".repeat(800), Principal::new("bench"));
+            server(more).authorize(token).serve_http(format!("127.0.0.1:{port}")).await
+        }
         _ => {
-            eprintln!("usage: bench_server stdio | http PORT session|stateless [TOOLS]");
+            eprintln!("usage: bench_server stdio | http PORT session|stateless|protected [TOOLS]");
             std::process::exit(1)
         }
     }

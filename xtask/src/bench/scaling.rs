@@ -1,4 +1,4 @@
-//! Measures whether a call costs more with many tools and sessions, in instructions counted by valgrind.
+//! Measures whether a call costs more with many tools and sessions, or with a token, in instructions counted by valgrind.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +15,7 @@ pub(super) fn measure(server: &Path, folder: &Path) -> Result<Vec<Measurement>, 
     }
     let mut figures = Vec::new();
     for era in [Era::Session, Era::Stateless] {
-        let bare = Load { tools: 1, sessions: 0 };
+        let bare = Load { tools: 1, sessions: 0, has_token: false };
         let per_call = |crowd| instructions_per_call(server, folder, era, crowd);
         let one = per_call(bare)?;
         for crowd in [Load { tools: 1_000, ..bare }, Load { sessions: 10_000, ..bare }] {
@@ -28,6 +28,9 @@ pub(super) fn measure(server: &Path, folder: &Path) -> Result<Vec<Measurement>, 
             let more = (per_call(crowd)? / one - 1.0) * 100.0;
             figures.push(Measurement::at_most(what, more.max(0.0), 5.0, " % more"));
         }
+        let what = format!("a call {} with a token that was verified before", era.name());
+        let more = per_call(Load { has_token: true, ..bare })? - one;
+        figures.push(Measurement::at_most(what, more.max(0.0).round(), 4_000.0, " instructions more"));
     }
     Ok(figures)
 }
@@ -36,6 +39,8 @@ pub(super) fn measure(server: &Path, folder: &Path) -> Result<Vec<Measurement>, 
 struct Load {
     tools: usize,
     sessions: usize,
+    /// Whether each request has a token, which the server verifies.
+    has_token: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -73,16 +78,17 @@ fn total_instructions(
         .and_then(|free| free.local_addr())
         .map_err(|error| error.to_string())?
         .port();
+    let mode = if crowd.has_token { "protected" } else { "session" };
     let mut valgrind = process::program("valgrind", ["--tool=callgrind"]);
     valgrind
         .arg(format!("--callgrind-out-file={}", counted.display()))
         .arg(server)
-        .args(["http", &port.to_string(), "session", &crowd.tools.to_string()])
+        .args(["http", &port.to_string(), mode, &crowd.tools.to_string()])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(process::create_log(&said)?);
     let running = process::ChildProcess::start(valgrind)?;
-    let talked = run_calls(port, era, crowd.sessions, calls);
+    let talked = run_calls(port, era, crowd, calls);
     let ended = running.stop(Duration::from_secs(60));
     talked.and(ended)?;
     let text = std::fs::read_to_string(&counted)
@@ -96,14 +102,18 @@ fn parse_total(counted: &str) -> Option<f64> {
 }
 
 /// Opens idle sessions, then calls on one connection.
-fn run_calls(port: u16, era: Era, sessions: usize, calls: usize) -> Result<(), String> {
+fn run_calls(port: u16, era: Era, crowd: Load, calls: usize) -> Result<(), String> {
     let mut peer = HttpClient::connect(port)?;
-    for _ in 0..sessions {
-        peer.post(INITIALIZE, "")?;
+    let token = match crowd.has_token {
+        true => format!("Authorization: Bearer {}\r\n", "t".repeat(800)),
+        false => String::new(),
+    };
+    for _ in 0..crowd.sessions {
+        peer.post(INITIALIZE, &token)?;
     }
     let (call, headers) = match era {
         Era::Session => {
-            let id = peer.post(INITIALIZE, "")?.ok_or("the server opened no session")?;
+            let id = peer.post(INITIALIZE, &token)?.ok_or("the server opened no session")?;
             (
                 CALL.replace("{meta}", ""),
                 format!("MCP-Protocol-Version: 2025-11-25\r\nMcp-Session-Id: {id}\r\n"),
@@ -114,6 +124,7 @@ fn run_calls(port: u16, era: Era, sessions: usize, calls: usize) -> Result<(), S
             "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: echo\r\n".to_owned(),
         ),
     };
+    let headers = headers + &token;
     for _ in 0..calls {
         peer.post(&call, &headers)?;
     }

@@ -1,9 +1,10 @@
-//! `cargo xtask conformance`: runs the official suite against our server and our client, with stricter rules than its
-//! own.
+//! `cargo xtask conformance`: runs the official suite against our server, our client and our authorization server, with
+//! stricter rules than its own.
 //!
 //! The suite accepts warnings and scenarios without a decided check. Each requirement set runs on the wire of its
 //! revision, the full suite on a wire of its choice, so none of the three replaces another.
 
+mod authorization;
 mod client;
 mod verdict;
 
@@ -19,10 +20,11 @@ use crate::{binary, node, process};
 use client::ScenarioRunner;
 use verdict::{Results, ScenarioList, Tally};
 
-/// Runs all sets, as `cargo xtask test` does: our server, then our client.
+/// Runs all sets, as `cargo xtask test` does: our server, our client, then our authorization server.
 pub(crate) fn run_all(count: &mut Count) -> Result<(), String> {
     ConformancePlan::default_for(Role::Server).run(count)?;
-    ConformancePlan::default_for(Role::Client).run(count)
+    ConformancePlan::default_for(Role::Client).run(count)?;
+    ConformancePlan::default_for(Role::Authorization).run(count)
 }
 
 /// The sets to run and their target.
@@ -46,13 +48,14 @@ impl ConformancePlan {
         Self { replicas: true, ..Self::default_for(Role::Server) }
     }
 
-    /// Reads `server [--url URL | --replicas] [SET…]` and `client [SET…]`.
+    /// Reads `server [--url URL | --replicas] [SET…]`, `client [SET…]` and `authorization`.
     pub(crate) fn from_args(args: &[&str]) -> Result<Self, String> {
         let (role, url, replicas, names) = match args {
             ["server", "--url", url, names @ ..] => (Role::Server, Some((*url).to_owned()), false, names),
             ["server", "--replicas", names @ ..] => (Role::Server, None, true, names),
             ["server", names @ ..] => (Role::Server, None, false, names),
             ["client", names @ ..] => (Role::Client, None, false, names),
+            ["authorization"] => (Role::Authorization, None, false, &[][..]),
             _ => return Err(format!("unknown arguments for conformance: `{}`", args.join(" "))),
         };
         let mut sets = Vec::new();
@@ -76,6 +79,7 @@ impl ConformancePlan {
             (Role::Client, _) => {
                 TestSubject::ClientProgram(binary::build("conformance-client", &suite.folder)?)
             }
+            (Role::Authorization, _) => TestSubject::AuthorizationServer,
             (Role::Server, Some(url)) => TestSubject::ServerAt(url.clone()),
             (Role::Server, None) if self.replicas => {
                 TestSubject::OurReplicas(ReplicatedServer::start("conformance-server", &suite.folder)?)
@@ -111,6 +115,7 @@ impl ConformancePlan {
 enum Role {
     Server,
     Client,
+    Authorization,
 }
 
 impl Role {
@@ -118,6 +123,7 @@ impl Role {
         match self {
             Role::Server => &SERVER_SETS,
             Role::Client => &CLIENT_SETS,
+            Role::Authorization => &AUTHORIZATION_SETS,
         }
     }
 }
@@ -127,6 +133,7 @@ impl fmt::Display for Role {
         f.write_str(match self {
             Role::Server => "server",
             Role::Client => "client",
+            Role::Authorization => "authorization",
         })
     }
 }
@@ -139,6 +146,8 @@ enum TestSubject {
     ServerAt(String),
     /// A client program that each scenario starts.
     ClientProgram(PathBuf),
+    /// The authorization server of the binary.
+    AuthorizationServer,
 }
 
 /// Scenarios that are run together, with the expected result: a smaller suite would look like success.
@@ -163,6 +172,7 @@ impl ScenarioSet {
         match (self.name, role) {
             (FULL, Role::Server) => vec!["--server"],
             (FULL, Role::Client) => vec!["--client"],
+            (FULL, Role::Authorization) => vec!["--authorization"],
             (revision, _) => vec!["--requirements", revision],
         }
     }
@@ -192,6 +202,10 @@ static CLIENT_SETS: [ScenarioSet; 3] = [
     ScenarioSet { name: "2026-07-28", expected: Tally::expected(32, 7, 0, 0) },
     ScenarioSet { name: FULL, expected: Tally::expected(44, 0, 4, 0) },
 ];
+
+/// The expected results for authorization servers.
+static AUTHORIZATION_SETS: [ScenarioSet; 1] =
+    [ScenarioSet { name: FULL, expected: Tally::expected(2, 0, 0, 0) }];
 
 /// The name for all scenarios, which is not a requirement set.
 const FULL: &str = "all";
@@ -238,6 +252,7 @@ impl Suite {
             TestSubject::ClientProgram(program) => {
                 ScenarioRunner { suite: self, set, program, folder: &folder }.run(&listed)
             }
+            TestSubject::AuthorizationServer => authorization::run(self, &folder),
         };
         Ok(Tally::evaluate(&listed, &found?, |note| println!("   {note}")))
     }

@@ -42,6 +42,7 @@ fn scenario_of(role: Role, folder: &str) -> Option<&str> {
     let name = match role {
         Role::Server => folder.strip_prefix("server-")?,
         Role::Client => folder,
+        Role::Authorization => folder.strip_prefix("authorization-server-")?,
     };
     name.get(..name.len().checked_sub("-2026-07-28T12-00-00-000Z".len())?)
 }
@@ -60,6 +61,7 @@ impl<'a> ScenarioList<'a> {
         let (heading, mark) = match role {
             Role::Server => ("Server scenarios", "[server]"),
             Role::Client => ("Client scenarios", "[client]"),
+            Role::Authorization => ("Authorization server scenarios", "[authorization]"),
         };
         let ours = listing.lines().skip_while(|line| !line.starts_with(heading)).skip(1);
         let required = ours.map_while(|line| line.strip_prefix("  - ")?.split(' ').next()).collect();

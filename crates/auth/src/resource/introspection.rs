@@ -139,6 +139,11 @@ impl Introspection {
         if claims.get("active") != Some(&Value::Bool(true)) {
             return Err(refused(JwtError("the token is not active")));
         }
+        if let Some(kind) = claims.get("token_type")
+            && !kind.as_str().is_some_and(is_access_token)
+        {
+            return Err(refused(JwtError("the token is not an access token")));
+        }
         let verified = self.rules.check(claims, &request.resource, now()).map_err(refused)?;
         Ok(verified.cache_for(self.cache_ttl))
     }
@@ -194,6 +199,11 @@ impl fmt::Debug for Introspection {
         let mut shown = f.debug_struct("Introspection");
         shown.field("issuer", &self.issuer.name).field("rules", &self.rules).finish_non_exhaustive()
     }
+}
+
+/// Whether `token_type` is that of an access token. Some servers also answer for refresh tokens.
+fn is_access_token(token_type: &str) -> bool {
+    ["bearer", "dpop"].iter().any(|known| token_type.eq_ignore_ascii_case(known))
 }
 
 const MAX_TOKEN_BYTES: usize = 16 << 10;

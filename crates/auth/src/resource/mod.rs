@@ -32,3 +32,7 @@ pub use api_keys::ApiKeys;
 pub use dpop::Dpop;
 pub use introspection::Introspection;
 pub use jwt::Jwt;
+
+pub(crate) use claims::ClaimRules;
+pub(crate) use issuer::Issuer;
+pub(crate) use issuer_keys::{IssuerKeys, KeyError, KeySource};

@@ -1,32 +1,22 @@
 //! [`FileStore`]: credentials in a file that only its owner can read.
-//!
-//! The file is replaced as a whole: a new one is written beside it and renamed. The lock is a file of its own, because a
-//! lock on a file that is replaced would not exclude a process that opens the new one.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
-use tokio::time::Instant;
 
 use super::{LockedStore, Store, StoreFuture, Vault};
 use crate::error::{AuthError, Result};
-use crate::jose::random_text;
+use crate::private_file::{PrivateFile, blocking};
 
 /// Keeps credentials in a file of mode 0600. Several processes may share it.
 #[derive(Debug, Clone)]
 pub struct FileStore {
-    path: PathBuf,
+    file: PrivateFile,
 }
 
 impl FileStore {
     /// Keeps the credentials at a path. The file and its folder are created when something is kept.
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
+        Self { file: PrivateFile::new(path) }
     }
 
     /// Keeps the credentials where programs of this user keep their state: `tsugite/credentials.json` in
@@ -42,92 +32,21 @@ impl FileStore {
 
     /// The path of the file.
     pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    fn beside(&self, suffix: &str) -> PathBuf {
-        let mut name = self.path.as_os_str().to_owned();
-        name.push(suffix);
-        name.into()
-    }
-
-    fn error(&self, error: impl std::fmt::Display) -> AuthError {
-        AuthError::store(format!("{}: {error}", self.path.display()))
+        self.file.path()
     }
 
     fn read_file(&self) -> Result<Vault> {
-        let file = match OpenOptions::new().read(true).custom_flags(NO_FOLLOW).open(&self.path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vault::default()),
-            Err(error) => return Err(self.error(error)),
-        };
-        let mode = file.metadata().map_err(|error| self.error(error))?.permissions().mode();
-        if mode & 0o077 != 0 {
-            let reason = format!("others can read it (mode {:o}); run: chmod 600", mode & 0o777);
-            return Err(self.error(reason));
+        match self.file.read()? {
+            Some(text) => serde_json::from_str(&text).map_err(|error| self.file.malformed(&error)),
+            None => Ok(Vault::default()),
         }
-        // The error names a position, never a part of the text.
-        let malformed = |error: serde_json::Error| {
-            self.error(format!("malformed at line {}, column {}", error.line(), error.column()))
-        };
-        serde_json::from_reader(io::BufReader::new(file)).map_err(malformed)
     }
 
     fn write_file(&self, vault: &Vault) -> Result<()> {
-        let text = serde_json::to_vec_pretty(vault).map_err(|error| self.error(error))?;
-        let temporary = self.beside(&format!(".{}", random_text()?));
-        let written = (|| {
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            fs::rename(&temporary, &self.path)
-        })();
-        written.map_err(|error: io::Error| {
-            let _ = fs::remove_file(&temporary);
-            self.error(error)
-        })
-    }
-
-    /// Waits for the lock. It is released when the file is closed.
-    pub(super) async fn take_lock(&self) -> Result<File> {
-        // Not a lock that blocks: a thread that waits for it would keep the process from ending.
-        let deadline = Instant::now() + LOCK_TIMEOUT;
-        loop {
-            let store = self.clone();
-            if let Some(lock) = blocking(move || store.try_lock()).await? {
-                return Ok(lock);
-            }
-            if Instant::now() > deadline {
-                let seconds = LOCK_TIMEOUT.as_secs();
-                return Err(self.error(format!("another process has held the lock for {seconds} s")));
-            }
-            tokio::time::sleep(LOCK_INTERVAL).await;
-        }
-    }
-
-    /// Opens the lock and takes it; `None` if another holder has it.
-    fn try_lock(&self) -> Result<Option<File>> {
-        if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-            created.map_err(|error| self.error(error))?;
-        }
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600).custom_flags(NO_FOLLOW);
-        let file = options.open(self.beside(".lock")).map_err(|error| self.error(error))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(file)),
-            Err(Errno::WOULDBLOCK) => Ok(None),
-            Err(error) => Err(self.error(error)),
-        }
+        let text = serde_json::to_vec_pretty(vault).map_err(|error| self.file.error(error))?;
+        self.file.replace(&text)
     }
 }
-
-/// Longer than two requests to an authorization server may take.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(90);
-const LOCK_INTERVAL: Duration = Duration::from_millis(20);
-
-/// A link in place of the file is not followed.
-const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
 
 impl Store for FileStore {
     fn read(&self) -> StoreFuture<'_, Vault> {
@@ -137,7 +56,7 @@ impl Store for FileStore {
 
     fn lock(&self) -> StoreFuture<'_, Box<dyn LockedStore>> {
         Box::pin(async {
-            let lock = self.take_lock().await?;
+            let lock = self.file.take_lock().await?;
             Ok(Box::new(LockedFile { store: self.clone(), _lock: lock }) as Box<dyn LockedStore>)
         })
     }
@@ -158,12 +77,4 @@ impl LockedStore for LockedFile {
         let (store, vault) = (self.store.clone(), vault.clone());
         Box::pin(blocking(move || store.write_file(&vault)))
     }
-}
-
-/// Runs file operations, which may wait for a lock, on a thread for that.
-pub(super) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T> + Send + 'static,
-) -> Result<T> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| AuthError::store("the task that reads the credentials has ended"))?
 }

@@ -6,6 +6,6 @@ mod unix;
 mod unsupported;
 
 #[cfg(unix)]
-pub(crate) use unix::bind;
+pub(crate) use unix::{Listener, bind};
 #[cfg(not(unix))]
-pub(crate) use unsupported::bind;
+pub(crate) use unsupported::{Listener, bind};

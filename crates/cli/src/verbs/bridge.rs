@@ -78,7 +78,13 @@ impl Bridge {
         if let Some(limit) = self.common.timeout {
             bridge = bridge.timeout(limit);
         }
-        let options = ServeOptions { listen: self.listen, http: self.http, configured_servers, is_personal };
+        let options = ServeOptions {
+            listen: self.listen,
+            http: self.http,
+            configured_servers,
+            is_personal,
+            auth: None,
+        };
         let description = format!("a bridge to {}", found.display_name);
         options.serve(state::apply_keys(bridge.server())?, &description, None, bridge.close()).await
     }

@@ -74,6 +74,7 @@ impl Dev {
                     http: HttpOptions::with_hosts(self.hosts),
                     configured_servers: None,
                     is_personal: false,
+                    auth: None,
                 };
                 serve(server, options, &name).await
             }

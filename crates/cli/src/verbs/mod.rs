@@ -22,6 +22,7 @@ pub(crate) mod read;
 mod serve;
 mod shell;
 mod trust;
+mod users;
 
 use clap::Subcommand;
 
@@ -48,6 +49,7 @@ pub(crate) enum Verb {
     Login(login::Login),
     Logout(login::Logout),
     Auth(auth::Auth),
+    Users(users::Users),
     Completions(completions::Completions),
     Man(man::Man),
     Config(config::Config),
@@ -73,6 +75,7 @@ impl Verb {
             Verb::Login(verb) => verb.run().await,
             Verb::Logout(verb) => verb.run().await,
             Verb::Auth(verb) => verb.run().await,
+            Verb::Users(verb) => verb.run().await,
             Verb::Completions(verb) => verb.run(),
             Verb::Man(verb) => verb.run(),
             Verb::Config(verb) => verb.run().await,
@@ -89,6 +92,7 @@ impl Verb {
             Verb::Config(verb) => verb.wants_json(),
             Verb::Trust(verb) => verb.wants_json(),
             Verb::Auth(verb) => verb.wants_json(),
+            Verb::Users(verb) => verb.wants_json(),
             other => other.common_options().is_some_and(|common| common.json),
         }
     }
@@ -105,7 +109,12 @@ impl Verb {
 
     fn common_options(&self) -> Option<&CommonOptions> {
         match self {
-            Verb::Completions(_) | Verb::Man(_) | Verb::Config(_) | Verb::Trust(_) | Verb::Auth(_) => None,
+            Verb::Completions(_)
+            | Verb::Man(_)
+            | Verb::Config(_)
+            | Verb::Trust(_)
+            | Verb::Auth(_)
+            | Verb::Users(_) => None,
             Verb::Serve(verb) => Some(&verb.common),
             Verb::Bridge(verb) => Some(&verb.common),
             Verb::List(verb) => Some(&verb.common),

@@ -8,6 +8,7 @@ use tsugite::bridge::Bridge;
 use tsugite::client::{ChangeFilter, Client};
 use tsugite::protocol::Implementation;
 
+use crate::auth_setup::AuthSetup;
 use crate::catalog::Catalog;
 use crate::connection;
 use crate::console::Console;
@@ -17,7 +18,7 @@ use crate::login::ServedLogins;
 use crate::options::{CALL_TIMEOUT_HELP, CommonOptions, RevisionArg};
 use crate::page::{PageServer, SharedStartPage, StartPage};
 use crate::serve_options::{HttpOptions, ServeOptions};
-use crate::state::StateOptions;
+use crate::state::{State, StateOptions};
 use crate::targets::{self, NamedTarget, Target};
 
 /// Serve the demo server, or several servers at one address, with a start page at /
@@ -31,12 +32,15 @@ use crate::targets::{self, NamedTarget, Target};
     mut_arg("no_sse", |option| option.conflicts_with("stdio")),
     mut_arg("token", |option| option.conflicts_with("stdio")),
     mut_arg("no_auth", |option| option.conflicts_with("stdio")),
+    mut_arg("token", |option| option.conflicts_with("auth")),
+    mut_arg("no_auth", |option| option.conflicts_with("auth")),
+    mut_arg("issuer", |option| option.conflicts_with("auth")),
     mut_arg("tls_cert", |option| option.conflicts_with("stdio")),
     mut_arg("tls_key", |option| option.conflicts_with("stdio")),
     mut_arg("tls_client_ca", |option| option.conflicts_with("stdio")),
     mut_arg("issuer", |option| option.conflicts_with("stdio")),
     mut_arg("timeout", |timeout| timeout.help(CALL_TIMEOUT_HELP)),
-    after_help = "Without a target this serves the demo server. With targets, all of them share one address, and the name of each server\nprefixes its tools: the tool `add` of `demo` is `demo_add`. NAME=TARGET sets that name.\nThe first line on standard output is the URL of the server.\n\nExamples:\n  tsugite serve\n  tsugite serve --listen 127.0.0.1:0\n  tsugite serve --stdio\n  tsugite serve --config mcp.json\n  tsugite serve github files=FILE.json:fs -- my-server\n  tsugite serve --state state.redb"
+    after_help = "Without a target this serves the demo server. With targets, all of them share one address, and the name of each server\nprefixes its tools: the tool `add` of `demo` is `demo_add`. NAME=TARGET sets that name.\nThe first line on standard output is the URL of the server.\n\nExamples:\n  tsugite serve\n  tsugite serve --listen 127.0.0.1:0\n  tsugite serve --stdio\n  tsugite serve --config mcp.json\n  tsugite serve github files=FILE.json:fs -- my-server\n  tsugite serve --state state.redb\n  tsugite serve --auth auth.json --state state.redb"
 )]
 pub(crate) struct Serve {
     /// The servers to serve
@@ -51,6 +55,9 @@ pub(crate) struct Serve {
     /// Serve one client on standard input and output
     #[arg(long)]
     stdio: bool,
+    /// Serve only users who log in: run an authorization server with the users and settings in this file
+    #[arg(long, value_name = "FILE", conflicts_with = "stdio")]
+    auth: Option<PathBuf>,
     #[command(flatten)]
     http: HttpOptions,
     #[command(flatten)]
@@ -78,10 +85,19 @@ impl Serve {
             logins.check_issuer(self.http.issuer())?;
             configured_servers.get_or_insert_with(|| format!("serve {}", logins.names()));
         }
-        let options = ServeOptions { listen, http: self.http, configured_servers, is_personal };
+        if let (Some(word), Some(_)) = (&logins.personal, &self.auth) {
+            return Err(CliError::usage(format!(
+                "--auth would let other users act as you: you are logged in to {word}"
+            ))
+            .at_step("login")
+            .hint("`tsugite logout` forgets the login"));
+        }
+        let state = self.state.open()?;
+        let auth = self.auth.map(|path| AuthSetup::read(&path, state.clone())).transpose()?;
+        let options = ServeOptions { listen, http: self.http, configured_servers, is_personal, auth };
         match named {
-            None => serve_demo(options, &self.state, &self.common).await,
-            Some(named) => serve_many(options, &self.state, named, &self.common).await,
+            None => serve_demo(options, &state, &self.common).await,
+            Some(named) => serve_many(options, &state, named, &self.common).await,
         }
     }
 
@@ -123,12 +139,12 @@ fn configured_servers(named: &[NamedTarget], file: Option<&Path>) -> Option<Stri
     is_configured.then(|| format!("serve {} {}", file.display(), names.join(" ")))
 }
 
-async fn serve_demo(options: ServeOptions, state: &StateOptions, common: &CommonOptions) -> Result<()> {
+async fn serve_demo(options: ServeOptions, state: &State, common: &CommonOptions) -> Result<()> {
     let server = match common.rev {
         RevisionArg::Auto => demo::server(),
         RevisionArg::Only(revision) => demo::server().revisions([revision].into_iter().collect()),
     };
-    let server = state.apply(server)?;
+    let server = state.apply(server);
     let page = SharedStartPage::new(StartPage {
         name: "tsugite-demo".to_owned(),
         servers: Vec::new(),
@@ -150,7 +166,7 @@ async fn serve_demo(options: ServeOptions, state: &StateOptions, common: &Common
 
 async fn serve_many(
     options: ServeOptions,
-    state: &StateOptions,
+    state: &State,
     named: Vec<NamedTarget>,
     common: &CommonOptions,
 ) -> Result<()> {
@@ -164,7 +180,7 @@ async fn serve_many(
         bridge = bridge
             .target(server.name, connection::client_builder(server.target, &server.word, common).await?);
     }
-    let server = state.apply(bridge.server())?;
+    let server = state.apply(bridge.server());
     let page = SharedStartPage::new(StartPage {
         name: "tsugite".to_owned(),
         servers: names.iter().map(|name| PageServer::starting(name)).collect(),

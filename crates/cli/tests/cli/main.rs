@@ -29,4 +29,5 @@ mod support;
 mod targets;
 mod terminal;
 mod trust;
+mod users;
 mod verbs;

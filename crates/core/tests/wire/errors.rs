@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tsugite_core::jsonrpc::{ErrorObject, Id, Incoming, Message, MessageLimits, parse, write};
 use tsugite_core::protocol::ClientCapabilities;
 use tsugite_core::protocol::elicitation::UrlParams;
-use tsugite_core::revision::{Revision, Revisions, RpcError};
+use tsugite_core::revision::{InsufficientScope, Revision, Revisions, RpcError};
 
 use crate::official::Official;
 
@@ -28,6 +28,10 @@ fn refusals() -> Vec<RpcError> {
         },
         RpcError::TaskRequired { name: name() },
         RpcError::TaskForbidden { name: name() },
+        RpcError::InsufficientScope(Box::new(InsufficientScope {
+            required: vec!["notes:write".to_owned()],
+            granted: Vec::new(),
+        })),
         RpcError::UserRejected,
         RpcError::Other(ErrorObject::new(-32001, "own").data(&json!(null))),
     ]

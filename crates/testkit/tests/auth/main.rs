@@ -1,6 +1,7 @@
 //! Our client against protected servers and their authorization servers: logins that work, and attacks on them.
 //!
 //! `world` is a protected server and an authorization server on loopback, whose answers each test can change.
+//! `authorization_server` is about our own authorization server.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,6 +12,7 @@
 )]
 
 mod answers;
+mod authorization_server;
 mod discovery;
 mod fetching;
 mod logins;

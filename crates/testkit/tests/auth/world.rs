@@ -410,7 +410,7 @@ pub(crate) async fn fetch(url: &str) -> (u16, String) {
     }
 }
 
-fn encode(text: &str) -> String {
+pub(crate) fn encode(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte.is_ascii_alphanumeric() {
             true => char::from(byte).to_string(),
@@ -419,7 +419,7 @@ fn encode(text: &str) -> String {
         .collect()
 }
 
-fn decode(text: &str) -> HashMap<String, String> {
+pub(crate) fn decode(text: &str) -> HashMap<String, String> {
     let decoded = |text: &str| {
         let text = text.replace('+', " ");
         let mut parts = text.split('%');

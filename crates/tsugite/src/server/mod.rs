@@ -134,7 +134,7 @@ use token_expiry::TokenExpiries;
 
 use crate::replica::{ReceivedMessage, Replica};
 use crate::shared::log;
-pub use crate::shared::seal::{SealKey, SealKeyError, SealKeys};
+pub use crate::shared::seal::{SealError, SealKey, SealKeyError, SealKeys};
 pub use crate::shared::seal_keys::SealKeysError;
 use crate::store::StoreScope;
 

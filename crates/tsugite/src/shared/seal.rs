@@ -144,8 +144,9 @@ impl SealKeys {
         self.seal_bytes(plain, bound_to, expires).map(|sealed| base64::encode_url(&sealed))
     }
 
-    /// Seals `plain` as bytes; see [`SealKeys::seal`].
-    pub(crate) fn seal_bytes(
+    /// Seals `plain` until `expires`. It opens only with the same parts in `bound_to`. What is sealed needs no other
+    /// protection: it is encrypted, and a change of one bit is noticed.
+    pub fn seal_bytes(
         &self,
         plain: &[u8],
         bound_to: &[&[u8]],
@@ -189,8 +190,8 @@ impl SealKeys {
         self.recognize_bytes(base64::decode_url(sealed).ok_or(SealError::Malformed)?)
     }
 
-    /// Opens sealed bytes; see [`SealKeys::open`].
-    pub(crate) fn open_bytes(
+    /// Opens sealed bytes if one of the keys sealed them for the same parts and they have not expired at `now`.
+    pub fn open_bytes(
         &self,
         sealed: Vec<u8>,
         bound_to: &[&[u8]],
@@ -252,12 +253,19 @@ impl SealedText<'_> {
 
 /// The reason text could not be sealed or opened. Text sealed for another context counts as forged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SealError {
+#[non_exhaustive]
+pub enum SealError {
+    /// It is larger than the limit.
     TooLarge,
+    /// It is not sealed text.
     Malformed,
+    /// None of the keys sealed it.
     UnknownKey,
+    /// It was changed, or sealed for other parts.
     Forged,
+    /// Its time is over.
     Expired,
+    /// The operating system gave no random bytes.
     NoRandomness,
 }
 

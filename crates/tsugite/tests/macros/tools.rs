@@ -97,6 +97,25 @@ async fn all_settings() -> &'static str {
     "done"
 }
 
+/// Deletes everything.
+#[tool(scopes = ["all:read", "all:write"])]
+async fn delete() -> &'static str {
+    "deleted"
+}
+
+#[tokio::test]
+async fn scopes_are_needed_for_a_call() {
+    let by_hand = Tool::new("delete")
+        .description("Deletes everything.")
+        .scope("all:read")
+        .scope("all:write")
+        .handler(|| async { "deleted" });
+    let server = Server::new("test", "1").tool(delete);
+    let refused = answer(&server, call("delete", json!({}))).await;
+    assert!(refused.contains("all:read") && refused.contains("all:write"), "{refused}");
+    assert_twins(server, Server::new("test", "1").tool(by_hand), [call("delete", json!({}))]).await;
+}
+
 #[tool(timeout = LIMIT, read_only = false)]
 async fn expressions() -> &'static str {
     "done"

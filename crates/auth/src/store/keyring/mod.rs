@@ -7,9 +7,9 @@ use std::fs::File;
 
 use keyring::Entry;
 
-use super::file::{FileStore, blocking};
-use super::{LockedStore, Store, StoreFuture, Vault};
+use super::{FileStore, LockedStore, Store, StoreFuture, Vault};
 use crate::error::{AuthError, Result};
+use crate::private_file::{PrivateFile, blocking};
 
 /// Keeps credentials in the keychain of the operating system: the Secret Service on Linux, the Keychain on macOS.
 ///
@@ -18,13 +18,13 @@ use crate::error::{AuthError, Result};
 #[derive(Debug, Clone)]
 pub struct KeyringStore {
     service: String,
-    lock: FileStore,
+    lock: PrivateFile,
 }
 
 impl KeyringStore {
     /// Keeps the credentials under the name of the application.
     pub fn new(service: impl Into<String>) -> Result<Self> {
-        Ok(Self { service: service.into(), lock: FileStore::in_home()? })
+        Ok(Self { service: service.into(), lock: PrivateFile::new(FileStore::in_home()?.path()) })
     }
 
     fn entry(&self) -> Result<Entry> {

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use tsugite::base64;
 use tsugite_auth::resource::Introspection;
 use tsugite_auth::{Algorithm, ClientCredentials, SigningKey};
+use tsugite_testkit::log::Warnings;
 
 use super::issuer::{Protected, TestIssuer, now, text};
 
@@ -49,6 +50,7 @@ async fn inactive_and_foreign_tokens_are_refused() {
         (answer(json!({"aud": "https://other.example"})), "audience"),
         (answer(json!({"aud": null})), "audience"),
         (answer(json!({"iss": "https://other.example"})), "issuer"),
+        (answer(json!({"token_type": "refresh_token"})), "access token"),
         (answer(json!({"exp": now() - 100})), "expired"),
         (answer(json!({"nbf": now() + 100})), "not valid yet"),
         (answer(json!({"sub": null, "client_id": null})), "subject"),
@@ -66,6 +68,7 @@ async fn inactive_and_foreign_tokens_are_refused() {
 
 #[tokio::test]
 async fn failing_endpoint_is_503() {
+    let logged = Warnings::capture_from(tracing::Level::TRACE);
     let (issuer, protected) = start().await;
     // 401: the credentials of this server are wrong, which is no fault of the client.
     for (status, body) in [(500, json!({})), (401, json!({"error": "invalid_client"})), (200, json!([]))] {
@@ -73,6 +76,10 @@ async fn failing_endpoint_is_503() {
         let response = protected.call("opaque").await;
         assert_eq!(response.status, 503, "{status}: {response:?}");
     }
+    // The reason is logged, without the token and the secret of this server.
+    let logged = logged.take_with_fields().join("\n");
+    assert!(logged.contains("/introspect cannot be asked"), "{logged}");
+    assert!(!logged.contains("opaque") && !logged.contains("s3cret"), "{logged}");
     issuer.set_introspection(200, active(&issuer, &protected, &json!({})));
     assert_eq!(protected.call("opaque").await.status, 200);
 }

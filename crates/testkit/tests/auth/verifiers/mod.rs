@@ -3,7 +3,7 @@
 mod attacks;
 mod dpop;
 mod introspection;
-mod issuer;
+pub(super) mod issuer;
 mod keys;
 
 #[allow(dead_code, unreachable_pub, reason = "an example has a `main` that is not called here")]

@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tsugite::bridge::Bridge;
 use tsugite::prelude::*;
+use tsugite::transport::http::StaticToken;
 use tsugite_testkit::http::{Request, TestServer, open_session};
 
 use super::{HANDSHAKE, STATELESS, within};
@@ -66,6 +67,28 @@ async fn only_param_headers_reach_the_server() {
         if revision == STATELESS {
             assert!(text.contains("mcp-param-trace: passed-on"), "{text}");
         }
+        bridge.close().await;
+    }
+}
+
+#[tokio::test]
+async fn token_that_a_bridge_accepts_stays_there() {
+    // A-03, ARS-017, ARS-018
+    let server = Server::new("s", "1").tool(Tool::new("one").handler(async || "1"));
+    let far = TestServer::start(&server).await;
+    for revision in [HANDSHAKE, STATELESS] {
+        let (address, sent) = recorded(far.address).await;
+        let bridge = Bridge::to(Client::connect(format!("http://{address}/mcp")).revision(revision));
+        let token = StaticToken::new("hunter2", Principal::new("ann").with_scopes(["hunter2-scope"]));
+        let near = TestServer::start(&bridge.server().authorize(token)).await;
+        let call = json!({"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "one", "arguments": {}}});
+        assert_eq!(within(near.send(Request::stateless(call.clone()))).await.status, 401);
+        let called = Request::stateless(call).header("Authorization", "Bearer hunter2");
+        let answer = within(near.send(called)).await;
+        assert!(answer.body.contains("\"1\""), "{answer:?}");
+        let bytes = sent.lock().unwrap().clone();
+        let text = String::from_utf8_lossy(&bytes).to_lowercase();
+        assert!(text.contains("tools/call") && !text.contains("hunter2"), "{revision}: {text}");
         bridge.close().await;
     }
 }

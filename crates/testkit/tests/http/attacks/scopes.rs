@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
-use tsugite_testkit::http::{Request, TestServer};
+use tsugite_testkit::http::{Request, TestServer, initialize_request};
 
 use super::{Count, OLD, counting, request, text};
 use crate::protected::{Issuer, call, open_session, with_token};
@@ -48,6 +48,7 @@ async fn missing_scope_is_challenged_in_every_era() {
 
 #[tokio::test]
 async fn missing_scope_is_challenged_without_sessions() {
+    // ARS-024, SEC-027
     let http = Http::new().sessions(false).public_url("https://notes.example/mcp");
     let serving = TestServer::start(&notes(&Count::default()).http(http)).await;
     for revision in OLD {
@@ -57,6 +58,27 @@ async fn missing_scope_is_challenged_without_sessions() {
         assert_eq!(refused.status, 403, "{refused:?}");
         assert!(challenge.contains("scope=\"notes:read notes:write\""), "{challenge}");
     }
+}
+
+#[tokio::test]
+async fn missing_scope_is_challenged_over_http_sse() {
+    let count = Count::default();
+    let http = Http::new().http_sse().public_url("https://notes.example/mcp");
+    let serving = TestServer::start(&notes(&count).http(http)).await;
+    let mut stream = serving.connect().await;
+    let opening = Request::new("GET").path("/sse").header("Accept", "text/event-stream");
+    assert_eq!(stream.send(with_token(opening, "sub=ann")).await.status, 200);
+    let path = stream.next_event().await.unwrap().data;
+    let post = |message: &Value, token: &str| with_token(Request::post(message).path(&path), token);
+    assert_eq!(serving.send(post(&initialize_request("2024-11-05", json!({})), "sub=ann")).await.status, 202);
+    stream.next_message().await.unwrap();
+    let refused = serving.send(post(&call("write"), "sub=ann")).await;
+    let challenge = refused.header("www-authenticate").unwrap_or_default();
+    assert!(refused.status == 403 && challenge.contains("scope=\"notes:read notes:write\""), "{refused:?}");
+    let granted = "sub=ann;scope=notes:read+notes:write";
+    assert_eq!(serving.send(post(&call("write"), granted)).await.status, 202);
+    assert!(stream.next_message().await.unwrap().to_string().contains("ran"));
+    assert_eq!(count.get(), 1);
 }
 
 #[tokio::test]
@@ -86,6 +108,7 @@ async fn only_the_element_of_a_batch_fails() {
 
 #[tokio::test]
 async fn missing_scope_is_an_error_off_http() {
+    // ARS-003: no token is needed there.
     let count = Count::default();
     let server = notes(&count);
     let ann = |scopes: &[&str]| Principal::new("ann").with_scopes(scopes.iter().copied());
@@ -147,6 +170,7 @@ fn library() -> Server {
 
 #[tokio::test]
 async fn resources_prompts_and_completions_need_their_scopes() {
+    // ARS-013
     let serving = TestServer::start(&library()).await;
     let complete = json!({"ref": {"type": "ref/resource", "uri": "page://{number}"}, "argument": {"name": "number", "value": ""}});
     for (method, params) in [

@@ -8,6 +8,7 @@ mod push;
 mod questions;
 mod requests;
 mod restart;
+mod scopes;
 mod secrecy;
 mod sessions;
 mod store;

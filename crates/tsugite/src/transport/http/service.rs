@@ -28,6 +28,7 @@ use super::response_body::HttpBody;
 use super::responses::{html, http_error, json, method_not_allowed, session_unavailable, status_error};
 use super::shared_session::MessageSubject;
 use super::side_services::SideServices;
+use super::stream_scopes::check_message;
 use super::{access, get, http_sse_endpoints, post};
 use crate::server::Headers;
 use crate::server::principal::Caller;
@@ -369,9 +370,13 @@ where
         Err(error) => return MaybeReady::Ready(error.into()),
     };
     let (state, caller) = (state.clone(), Caller { headers: Headers::default(), ..head.caller() });
+    let host = HostName::of(head.authority());
     read_body(body, &state, head, cx).then(cx, move |body, _| match body {
         Err(error) => MaybeReady::Ready(error.into()),
         Ok(body) => MaybeReady::pending(async move {
+            if let Err(response) = check_message(&state, caller.principal.as_ref(), host, &body) {
+                return *response;
+            }
             match session {
                 HttpSseSession::Local(connection) => {
                     http_sse_endpoints::handle_message(&state, &connection, &caller, &body).await

@@ -4,7 +4,9 @@
 //! stand beside the log of the stream, for other replicas.
 
 use http::Response;
+use tsugite_core::jsonrpc::{Incoming, Message};
 use tsugite_core::revision::{InsufficientScope, RpcError};
+use tsugite_core::session::request_meta::{RequestMeta, parse_with_meta};
 
 use super::authorization::{HostName, insufficient_scope};
 use super::event_stream::log_key;
@@ -13,6 +15,7 @@ use super::request_head::RequestHead;
 use super::response_body::HttpBody;
 use super::responses::store_unavailable;
 use super::sessions::HttpSession;
+use crate::server::Principal;
 use crate::store::{Precondition, StoreError, Write};
 
 /// 403 for a request whose caller lacks a scope.
@@ -33,6 +36,38 @@ pub(super) fn scope_challenge(
     }
 }
 
+/// Checks the scopes of a message of HTTP+SSE, whose response would not have a status of its own. The error is the response.
+pub(super) fn check_message(
+    state: &HttpState,
+    principal: Option<&Principal>,
+    host: HostName,
+    body: &[u8],
+) -> Result<(), Box<Response<HttpBody>>> {
+    let shared = &state.server.shared;
+    if !shared.has_scoped_items() {
+        return Ok(());
+    }
+    let mut meta = RequestMeta::default();
+    let parsed = parse_with_meta(body, &state.config.limits, &mut meta);
+    let Ok(Incoming::Single(Message::Request(request))) = &parsed else { return Ok(()) };
+    let needed = shared.needed_scopes(&state.config, principal, &request.method, &meta);
+    check_needed(state, principal, &needed, host)
+}
+
+fn check_needed(
+    state: &HttpState,
+    principal: Option<&Principal>,
+    needed: &[String],
+    host: HostName,
+) -> Result<(), Box<Response<HttpBody>>> {
+    match state.config.check_scopes(principal, needed) {
+        Err(RpcError::InsufficientScope(scopes)) => {
+            Err(Box::new(scope_challenge(state, false, *scopes, host)))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
 /// Checks that the caller may resume a stream. The error is the response.
 pub(super) async fn check_resume(
     state: &HttpState,
@@ -47,12 +82,7 @@ pub(super) async fn check_resume(
         Ok(needed) => needed,
         Err(error) => return Err(Box::new(store_unavailable(&*error))),
     };
-    match state.config.check_scopes(head.principal.as_ref(), &needed) {
-        Err(RpcError::InsufficientScope(scopes)) => {
-            Err(Box::new(scope_challenge(state, false, *scopes, HostName::of(head.authority()))))
-        }
-        Ok(()) | Err(_) => Ok(()),
-    }
+    check_needed(state, head.principal.as_ref(), &needed, HostName::of(head.authority()))
 }
 
 /// The scopes of a stream.

@@ -1,0 +1,92 @@
+//! Rate limits in the store, so that all replicas count together, and the removal of expired records.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tsugite::store::{SpendLimit, StoreError};
+
+use super::AuthorizationState;
+use super::http_message::{EndpointError, OAuthError};
+use super::records::Records;
+
+impl AuthorizationState {
+    /// Takes one attempt to log in. The error is the time to wait.
+    pub(super) async fn spend_login(
+        &self,
+        name: &str,
+        client: Option<IpAddr>,
+    ) -> Result<Result<(), Duration>, StoreError> {
+        let burst = self.settings.max_logins;
+        let limit = SpendLimit { burst, per_second: 1.0 / 60.0 };
+        if let Err(wait) = self.records.spend("login of", name, limit).await? {
+            return Ok(Err(wait));
+        }
+        let limit = SpendLimit { burst: burst.saturating_mul(2), ..limit };
+        self.records.spend("login from", &network(client), limit).await
+    }
+
+    /// Takes one registration of a client.
+    pub(super) async fn spend_registration(&self, client: Option<IpAddr>) -> Result<(), EndpointError> {
+        let burst = self.settings.max_registrations;
+        let limit = |burst: u32| SpendLimit { burst, per_second: f64::from(burst) / 3_600.0 };
+        let own = self.records.spend("registration from", &network(client), limit(burst)).await?;
+        own.map_err(OAuthError::too_many)?;
+        let all = self.records.spend("registrations", "", limit(burst.saturating_mul(50))).await?;
+        Ok(all.map_err(OAuthError::too_many)?)
+    }
+
+    /// Takes one request to a URL that a client has named. Returns false if there were too many.
+    pub(super) async fn spend_fetch(&self, client: Option<IpAddr>) -> Result<bool, StoreError> {
+        let own = SpendLimit { burst: 30, per_second: 0.5 };
+        let all = SpendLimit { burst: 300, per_second: 5.0 };
+        let is_allowed = self.records.spend("fetch for", &network(client), own).await?.is_ok();
+        Ok(is_allowed && self.records.spend("fetches", "", all).await?.is_ok())
+    }
+}
+
+/// The network that counts as one client: an IPv4 address, or the /64 of an IPv6 address.
+fn network(client: Option<IpAddr>) -> String {
+    match client.map(|address| address.to_canonical()) {
+        None => "unknown".to_owned(),
+        Some(IpAddr::V4(address)) => address.to_string(),
+        Some(IpAddr::V6(address)) => {
+            let [a, b, c, d, ..] = address.segments();
+            format!("{a:x}:{b:x}:{c:x}:{d:x}")
+        }
+    }
+}
+
+/// Removes expired records once a minute, for stores that do not do it by themselves.
+#[derive(Default)]
+pub(super) struct PurgeTimer {
+    last: AtomicU64,
+}
+
+impl PurgeTimer {
+    pub(super) fn purge(&self, records: &Arc<Records>, now: u64) {
+        let last = self.last.load(Ordering::Relaxed);
+        let is_due = now >= last + PURGE_SECONDS;
+        if is_due && self.last.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            let records = Arc::clone(records);
+            tokio::task::spawn_blocking(move || records.purge_expired());
+        }
+    }
+}
+
+const PURGE_SECONDS: u64 = 60;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_one_network_count_together() {
+        let of = |text: &str| network(Some(text.parse().unwrap()));
+        assert_eq!(of("2001:db8:1:2::1"), of("2001:db8:1:2:ffff::9"));
+        assert_ne!(of("2001:db8:1:2::1"), of("2001:db8:1:3::1"));
+        assert_eq!((of("192.0.2.1"), of("::ffff:192.0.2.1")), (of("192.0.2.1"), of("192.0.2.1")));
+        assert_ne!(of("192.0.2.1"), of("192.0.2.2"));
+    }
+}

@@ -1,0 +1,71 @@
+//! `/token`: one file for each grant, `access_token` for what they all issue, and `families` for refresh tokens.
+
+mod access_token;
+mod client_credentials;
+mod code;
+mod families;
+mod jwt_bearer;
+mod proof;
+mod refresh;
+
+pub use jwt_bearer::TrustedIssuer;
+
+pub(super) use access_token::{GRANT_CLAIM, TokenGrant};
+pub(super) use code::CodeRecord;
+
+use super::AuthorizationState;
+use super::clients::Client;
+use super::http_message::{EndpointError, HttpRequest, HttpResponse, OAuthError, Params};
+
+/// A request for a token, of a client that has authenticated itself.
+struct TokenCall<'a> {
+    client: &'a Client,
+    form: &'a Params,
+    /// The thumbprint of the key that the client has proven to hold.
+    key: Option<String>,
+}
+
+impl AuthorizationState {
+    pub(super) async fn token(&self, request: &HttpRequest) -> Result<HttpResponse, EndpointError> {
+        let malformed =
+            || OAuthError::new("invalid_request", "the body is not a form, or has a parameter twice");
+        let form = request.form().ok_or_else(malformed)?;
+        let client = self.authenticate_client(request, &form).await?;
+        let key = self.proven_key(request).await?;
+        let call = TokenCall { client: &client, form: &form, key };
+        match form.get("grant_type") {
+            Some("authorization_code") => self.exchange_code(&call).await,
+            Some("refresh_token") => self.refresh(&call).await,
+            Some("client_credentials") => self.client_credentials(&call).await,
+            Some("urn:ietf:params:oauth:grant-type:jwt-bearer") => self.exchange_assertion(&call).await,
+            Some(_) => {
+                Err(OAuthError::new("unsupported_grant_type", "this grant type is not supported").into())
+            }
+            None => Err(OAuthError::new("invalid_request", "`grant_type` is missing").into()),
+        }
+    }
+}
+
+impl TokenCall<'_> {
+    /// Fails if the client was not given this grant.
+    fn check_grant(&self, grant_type: &str) -> Result<(), OAuthError> {
+        match self.client.may_use(grant_type) {
+            true => Ok(()),
+            false => Err(OAuthError::new("unauthorized_client", "the client may not use this grant type")),
+        }
+    }
+
+    /// Fails if the request names another resource than this.
+    fn check_resource(&self, granted: &str, find: impl Fn(&str) -> Option<String>) -> Result<(), OAuthError> {
+        match self.form.get("resource") {
+            Some(named) if find(named).as_deref() != Some(granted) => {
+                Err(OAuthError::new("invalid_target", "the token was granted for another `resource`"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn invalid_grant(description: &'static str) -> OAuthError {
+    OAuthError::new("invalid_grant", description)
+}

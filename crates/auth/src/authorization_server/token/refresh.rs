@@ -1,0 +1,60 @@
+//! The grant `refresh_token`.
+
+use super::families::{Family, Rotation};
+use super::{TokenCall, TokenGrant, invalid_grant};
+use crate::authorization_server::AuthorizationState;
+use crate::authorization_server::http_message::{EndpointError, HttpResponse, OAuthError};
+use crate::authorization_server::records::hex_digest;
+use crate::scopes;
+
+impl AuthorizationState {
+    pub(super) async fn refresh(&self, call: &TokenCall<'_>) -> Result<HttpResponse, EndpointError> {
+        call.check_grant("refresh_token")?;
+        let token = call.form.get("refresh_token").unwrap_or_default();
+        let wanted = call.form.get("scope").map(scopes::parse);
+        let rotated = self.rotate(token, |family| self.check_family(call, family, wanted.as_deref())).await?;
+        let (successor, family) = match rotated {
+            Rotation::Rotated(successor, family) => (successor, family),
+            Rotation::Reused | Rotation::Unknown => {
+                return Err(invalid_grant("the refresh token is unknown, used, revoked or expired").into());
+            }
+        };
+        if !self.is_active(&family.subject).await? {
+            if let Some((name, _)) = token.split_once('.') {
+                self.revoke_family(name).await?;
+            }
+            return Err(invalid_grant("the user may not log in any more").into());
+        }
+        self.keep_client(call.client).await?;
+        let grant = TokenGrant {
+            client_id: family.client_id,
+            subject: family.subject,
+            scopes: wanted.unwrap_or(family.scopes),
+            resource: family.resource,
+            key: family.key,
+            family: token.split_once('.').map(|(name, _)| hex_digest(name)),
+            authenticated_at: Some(family.authenticated_at),
+        };
+        self.token_response(&grant, Some(successor.expose())).await
+    }
+
+    /// Checks a request before its token is replaced.
+    fn check_family(
+        &self,
+        call: &TokenCall<'_>,
+        family: &Family,
+        wanted: Option<&[String]>,
+    ) -> Result<(), EndpointError> {
+        if family.client_id != call.client.client_id {
+            return Err(invalid_grant("the refresh token is unknown, used, revoked or expired").into());
+        }
+        if family.key.is_some() && family.key != call.key {
+            return Err(invalid_grant("the refresh token is bound to another key").into());
+        }
+        if wanted.is_some_and(|wanted| wanted.iter().any(|scope| !family.scopes.contains(scope))) {
+            return Err(OAuthError::new("invalid_scope", "a refreshed token has no more scopes").into());
+        }
+        let find = |named: &str| self.settings.find_resource(Some(named)).map(str::to_owned);
+        Ok(call.check_resource(&family.resource, find)?)
+    }
+}

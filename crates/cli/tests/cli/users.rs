@@ -1,0 +1,80 @@
+//! `tsugite users`, and `tsugite serve --auth` with the file.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+
+use crate::support::{LONG, Place, Ran, Running};
+
+/// Runs `users add` with a password on standard input.
+fn add(place: &Place, name: &str, password: &str) -> Ran {
+    let mut command = place.command(["users", "add", "auth.json", name]);
+    command.stdin(Stdio::piped());
+    let mut running = Running::start(command);
+    running.send_line(password);
+    running.end()
+}
+
+fn get(url: &str, path: &str) -> String {
+    let address = url.strip_prefix("http://").unwrap().split('/').next().unwrap();
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
+    write!(socket, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    socket.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn users_are_added_listed_and_removed() {
+    let place = Place::new();
+    let file = place.file("auth.json", r#"{"name": "Example"}"#).path.join("auth.json");
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    assert_eq!(add(&place, "ann", "correct horse").fine().trim(), "added the user ann");
+    assert_eq!(add(&place, "ann", "battery staple").fine().trim(), "changed the password of ann");
+    assert_eq!(place.run(["users", "list", "auth.json", "--json"]).fine().trim(), r#"{"users":["ann"]}"#);
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains("Example") && text.contains("$argon2id$") && !text.contains("staple"), "{text}");
+    assert!(add(&place, "bob", "short").failed(1).contains("at least 8"));
+    assert_eq!(place.run(["users", "remove", "auth.json", "ann"]).fine().trim(), "removed the user ann");
+    assert!(place.run(["users", "remove", "auth.json", "ann"]).failed(1).contains("no user ann"));
+    assert!(place.run(["users", "list", "auth.json"]).fine().is_empty());
+}
+
+#[test]
+fn server_with_users_runs_an_authorization_server() {
+    let place = Place::new();
+    add(&place, "ann", "correct horse").fine();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--auth", "auth.json", "--state", "state.redb"];
+    let running = Running::start(place.command(serve));
+    let url = running.line().trim().to_owned();
+    let origin = url.strip_suffix("/mcp").unwrap();
+    running.wait_for_stderr(&format!("users log in at {origin}"));
+    let metadata = get(&url, "/.well-known/oauth-authorization-server");
+    assert!(metadata.contains(&format!("\"issuer\":\"{origin}\"")), "{metadata}");
+    let resource = get(&url, "/.well-known/oauth-protected-resource/mcp");
+    assert!(resource.contains(&format!("\"authorization_servers\":[\"{origin}\"]")), "{resource}");
+    let refused = get(&url, "/mcp");
+    assert!(refused.starts_with("HTTP/1.1 401") && refused.contains("resource_metadata="), "{refused}");
+    // Without a terminal no browser opens.
+    assert_eq!(place.run(["call", &url, "add", "a=1", "b=2"]).code, 5);
+}
+
+#[test]
+fn address_of_other_machines_needs_a_secure_issuer() {
+    let place = Place::new();
+    add(&place, "ann", "correct horse").fine();
+    let serve = |more: &[&str]| {
+        let first = ["serve", "--auth", "auth.json", "--listen"];
+        place.run(first.into_iter().chain(more.iter().copied()))
+    };
+    assert!(serve(&["0.0.0.0:0"]).failed(1).contains("\"issuer\""));
+    assert!(serve(&["unix:socket"]).failed(1).contains("browser"));
+    assert!(serve(&["127.0.0.1:0", "--no-auth"]).failed(1).contains("--auth"));
+    let file = place.file("auth.json", "{}").path.join("auth.json");
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
+    assert!(serve(&["127.0.0.1:0"]).failed(1).contains("others can read it"));
+    let missing = place.run(["serve", "--auth", "missing.json"]).failed(1);
+    assert!(missing.contains("tsugite users add missing.json NAME"), "{missing}");
+}

@@ -1,0 +1,145 @@
+//! Clients that are the URL of their metadata document, and requests that such a URL must not cause.
+
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use super::{CALLBACK, Visitor, builder};
+
+/// A web server with one document, whose answer a test sets.
+#[derive(Clone)]
+struct Host {
+    url: String,
+    answer: Arc<Mutex<(u16, Vec<(&'static str, String)>, String)>>,
+    count: Arc<Mutex<usize>>,
+}
+
+impl Host {
+    async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/client.json", listener.local_addr().unwrap());
+        let host = Self { url, answer: Arc::default(), count: Arc::default() };
+        host.publish(&json!({}));
+        let serving = host.clone();
+        let router = Router::new().fallback(move |_: Request| {
+            *serving.count.lock().unwrap() += 1;
+            let (status, headers, body) = serving.answer.lock().unwrap().clone();
+            async move {
+                let response = Response::builder().status(status);
+                let response =
+                    headers.iter().fold(response, |response, (name, value)| response.header(*name, value));
+                response.body(Body::from(body)).unwrap()
+            }
+        });
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        host
+    }
+
+    fn set(&self, status: u16, headers: Vec<(&'static str, String)>, body: String) {
+        *self.answer.lock().unwrap() = (status, headers, body);
+    }
+
+    /// Publishes a valid document with changes.
+    fn publish(&self, changes: &Value) {
+        let mut document =
+            json!({"client_id": self.url, "client_name": "Document app", "redirect_uris": [CALLBACK]});
+        for (name, value) in changes.as_object().unwrap() {
+            document[name] = value.clone();
+        }
+        self.set(200, vec![("cache-control", "max-age=120".to_owned())], document.to_string());
+    }
+
+    fn count(&self) -> usize {
+        *self.count.lock().unwrap()
+    }
+}
+
+#[tokio::test]
+async fn client_can_be_the_url_of_its_document() {
+    // AAS-008, AAS-009, AAS-011
+    let host = Host::start().await;
+    let server = builder().allow_private_addresses().build().unwrap();
+    let mut browser = Visitor::new(&server);
+    let page = browser.authorize(&host.url, &[]).await;
+    let page = browser.log_in(&page, "ann").await;
+    assert!(
+        page.body.contains("Document app") && page.body.contains("published by <strong>127.0.0.1</strong>")
+    );
+    let code = browser.decide(&page, "allow").await.code();
+    assert_eq!(browser.exchange(&host.url, &code, &[]).await.status, 200);
+    let elsewhere = browser.authorize(&host.url, &[("redirect_uri", "https://evil.example/callback")]).await;
+    assert_eq!((elsewhere.status, elsewhere.header("location")), (400, ""));
+    // All of this needed one request, and none before two minutes are over.
+    assert_eq!(host.count(), 1);
+    tokio::time::pause();
+    tokio::time::advance(std::time::Duration::from_secs(121)).await;
+    tokio::time::resume();
+    host.publish(&json!({"redirect_uris": ["https://app.example/other"]}));
+    assert_eq!(browser.authorize(&host.url, &[]).await.status, 400);
+    assert_eq!(host.count(), 2);
+}
+
+#[tokio::test]
+async fn unfit_documents_are_refused() {
+    // AAS-010, P-07
+    type Change = fn(&Host);
+    let changes: [(&str, Change); 6] = [
+        ("another id", |host| host.publish(&json!({"client_id": "https://app.example/client.json"}))),
+        ("no JSON", |host| host.set(200, Vec::new(), "<html>".to_owned())),
+        ("huge", |host| host.publish(&json!({"x": "y".repeat(100_000)}))),
+        ("a secret", |host| host.publish(&json!({"client_secret": "s"}))),
+        ("missing", |host| host.set(404, Vec::new(), String::new())),
+        ("redirect", |host| host.set(302, vec![("location", host.url.clone())], String::new())),
+    ];
+    for (why, change) in changes {
+        let host = Host::start().await;
+        change(&host);
+        let server = builder().allow_private_addresses().build().unwrap();
+        let page = Visitor::new(&server).authorize(&host.url, &[]).await;
+        assert!(page.status == 400 && page.body.contains("not known here"), "{why}: {}", page.body);
+        // The failure is remembered for a while.
+        Visitor::new(&server).authorize(&host.url, &[]).await;
+        assert_eq!(host.count(), 1, "{why}");
+    }
+}
+
+#[tokio::test]
+async fn documents_do_not_lead_to_internal_addresses() {
+    // AAS-012, P-07
+    let host = Host::start().await;
+    let port = host.url.rsplit(':').next().unwrap();
+    let server = builder().build().unwrap();
+    let mut browser = Visitor::new(&server);
+    for url in [
+        host.url.clone(),
+        format!("https://127.0.0.1:{port}"),
+        format!("https://localhost:{port}"),
+        format!("https://[::1]:{port}"),
+        format!("https://2130706433:{port}"),
+        "https://169.254.169.254/latest/meta-data".to_owned(),
+        "https://10.0.0.1/client.json".to_owned(),
+        "https://[fd00:ec2::254]/client.json".to_owned(),
+        "file:///etc/passwd".to_owned(),
+        "https://user:pass@app.example/client.json".to_owned(),
+    ] {
+        let page = browser.authorize(&url, &[]).await;
+        assert!(page.status == 400 && page.body.contains("not known here"), "{url}: {}", page.body);
+    }
+    assert_eq!(host.count(), 0);
+}
+
+#[tokio::test]
+async fn fetches_for_one_address_are_limited() {
+    let host = Host::start().await;
+    let server = builder().allow_private_addresses().build().unwrap();
+    let mut eve = Visitor::new(&server);
+    for number in 0..40 {
+        eve.authorize(&format!("{}?{number}", host.url), &[]).await;
+    }
+    assert!((30..=31).contains(&host.count()), "{}", host.count());
+}
