@@ -72,7 +72,7 @@ async fn path_of_the_endpoint_follows_the_socket() {
 
 #[tokio::test]
 async fn only_the_owner_can_open_the_socket() {
-    // T-09, SEC-022
+    // T-09, SEC-022, ARS-004
     let folder = TempFolder::new();
     let path = socket(&folder);
     let (_stop, _task) = start(&server(), &path);

@@ -48,6 +48,7 @@ async fn missing_scope_is_challenged_in_every_era() {
 
 #[tokio::test]
 async fn missing_scope_is_challenged_without_sessions() {
+    // ARS-024, SEC-027
     let http = Http::new().sessions(false).public_url("https://notes.example/mcp");
     let serving = TestServer::start(&notes(&Count::default()).http(http)).await;
     for revision in OLD {
@@ -107,6 +108,7 @@ async fn only_the_element_of_a_batch_fails() {
 
 #[tokio::test]
 async fn missing_scope_is_an_error_off_http() {
+    // ARS-003: no token is needed there.
     let count = Count::default();
     let server = notes(&count);
     let ann = |scopes: &[&str]| Principal::new("ann").with_scopes(scopes.iter().copied());
@@ -168,6 +170,7 @@ fn library() -> Server {
 
 #[tokio::test]
 async fn resources_prompts_and_completions_need_their_scopes() {
+    // ARS-013
     let serving = TestServer::start(&library()).await;
     let complete = json!({"ref": {"type": "ref/resource", "uri": "page://{number}"}, "argument": {"name": "number", "value": ""}});
     for (method, params) in [

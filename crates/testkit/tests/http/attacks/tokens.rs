@@ -19,7 +19,7 @@ fn with_token(request: Request, token: &str) -> Request {
 
 #[tokio::test]
 async fn request_without_a_valid_token_gets_401() {
-    // HTTP-007, HSSE-006
+    // HTTP-007, HSSE-006, A-04
     let count = Count::default();
     let token = StaticToken::new("s3cret", Principal::new("owner"));
     let http = Http::new().http_sse().page("/", |_| "page".to_owned());
@@ -92,7 +92,7 @@ async fn owner_of_the_token_is_the_principal() {
 
 #[tokio::test]
 async fn log_of_the_library_contains_no_secrets() {
-    // LOG-015
+    // LOG-015, ARS-027, A-12
     const SECRET: &str = "hunter2";
     let log = Warnings::capture_from(tracing::Level::TRACE);
     let count = Count::default();

@@ -110,6 +110,7 @@ async fn no_metadata_without_an_authorization_server() {
 
 #[tokio::test]
 async fn loopback_server_is_named_as_the_client_names_it() {
+    // SEC-010
     let server = Server::new("s", "1").tool(who()).authorize(Issuer::named());
     let serving = TestServer::start(&server).await;
     let port = serving.address.port();
@@ -146,6 +147,7 @@ async fn address_must_be_known_before_clients_are_sent_away() {
 
 #[tokio::test]
 async fn router_serves_the_metadata_beside_the_endpoint() {
+    // ARS-002
     let (server, _) = protected(full_resource());
     let service = server.http_service().unwrap();
     let metadata = service.resource_metadata().unwrap();
@@ -311,7 +313,6 @@ async fn token_bound_to_a_key_needs_a_proof_each_time() {
 
 #[tokio::test]
 async fn unprotected_server_needs_no_token() {
-    // ARS-001
     let echo = Tool::new("who").handler(async || "anyone");
     let serving = TestServer::start(&Server::new("s", "1").tool(echo)).await;
     assert_eq!(serving.send(Request::stateless(call("who"))).await.status, 200);
@@ -320,7 +321,7 @@ async fn unprotected_server_needs_no_token() {
 
 #[tokio::test]
 async fn scope_that_grants_everything_is_warned_about() {
-    //
+    // A-08, SEC-027
     let warnings = Warnings::capture();
     let (server, _) = protected(Issuer::named().resource.scopes_supported(["notes:*"]));
     drop(TestServer::start(&server).await);
