@@ -27,9 +27,9 @@ impl JwkSet {
         self.keys.is_empty()
     }
 
-    /// Whether a key may have signed the token.
-    pub(crate) fn has_key_for(&self, token: &UnverifiedJwt<'_>) -> bool {
-        self.candidates(token).next().is_some()
+    /// Whether the token names one of these keys. If not, it may be signed with a key that is newer than the set.
+    pub(crate) fn has_named_key(&self, token: &UnverifiedJwt<'_>) -> bool {
+        token.key_id().is_some() && self.candidates(token).any(|key| key.kid.as_deref() == token.key_id())
     }
 
     /// Verifies the signature with the keys that the header allows, and returns the claims.

@@ -1,5 +1,7 @@
 //! The messages that replicas of a server send to each other.
 
+use std::time::SystemTime;
+
 use serde::{Deserialize, Serialize};
 
 /// A message to one replica or to all. A replica ignores messages of a kind that it does not know, so that replicas of two
@@ -33,6 +35,9 @@ pub(crate) enum ReplicaMessage {
         /// The scopes of the caller's token.
         #[serde(default)]
         scopes: Vec<String>,
+        /// When that token expires.
+        #[serde(default)]
+        expires_at: Option<SystemTime>,
     },
     /// A replica has stopped in good order; nothing that it ran continues.
     ReplicaStopped { replica: String },

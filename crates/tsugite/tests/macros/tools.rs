@@ -111,7 +111,7 @@ async fn scopes_are_needed_for_a_call() {
         .scope("all:write")
         .handler(|| async { "deleted" });
     let server = Server::new("test", "1").tool(delete);
-    let refused = answer(&server, call("delete", json!({}))).await;
+    let refused = answer(&server, call("delete", json!({}))).await.to_string();
     assert!(refused.contains("all:read") && refused.contains("all:write"), "{refused}");
     assert_twins(server, Server::new("test", "1").tool(by_hand), [call("delete", json!({}))]).await;
 }

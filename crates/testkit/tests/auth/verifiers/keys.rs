@@ -46,6 +46,10 @@ async fn flood_of_unknown_key_ids_costs_one_fetch() {
         (issuer.seen("/jwks").len(), protected.call(&key.sign(&json!({}), &claims)).await.status),
         (1, 200)
     );
+    for number in 0..10 {
+        let token = stranger.sign(&json!({"kid": format!("later {number}")}), &claims);
+        assert_eq!(protected.call(&token).await.status, 401);
+    }
     assert_eq!(issuer.seen("/jwks").len(), 1);
 }
 

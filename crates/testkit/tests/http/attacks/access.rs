@@ -250,6 +250,7 @@ async fn cors_preflight_of_a_foreign_origin_is_refused() {
         "mcp-name",
         "mcp-session-id",
         "last-event-id",
+        "dpop",
     ] {
         assert!(allowed.split(", ").any(|known| known == name), "{name}: {allowed}");
     }
@@ -258,7 +259,10 @@ async fn cors_preflight_of_a_foreign_origin_is_refused() {
     let answer = serving.send(request).await;
     assert_eq!(answer.header("access-control-allow-origin"), Some("https://app.example"));
     assert_eq!(answer.header("vary"), Some("origin"));
-    assert_eq!(answer.header("access-control-expose-headers"), Some("mcp-session-id, www-authenticate"));
+    assert_eq!(
+        answer.header("access-control-expose-headers"),
+        Some("mcp-session-id, www-authenticate, dpop-nonce")
+    );
     // Without allowed origins there are no CORS headers.
     let (server, _) = counted();
     let serving = TestServer::start(&server.http(Http::new().allow_origin("https://app.example"))).await;

@@ -100,8 +100,8 @@ pub(super) fn preflight(headers: &HeaderMap) -> Response<HttpBody> {
 }
 
 const CORS_ALLOWED_HEADERS: &str = "authorization, content-type, accept, mcp-protocol-version, mcp-method, mcp-name, \
-                       mcp-session-id, last-event-id";
-const CORS_EXPOSED_HEADERS: &str = "mcp-session-id, www-authenticate";
+                       mcp-session-id, last-event-id, dpop";
+const CORS_EXPOSED_HEADERS: &str = "mcp-session-id, www-authenticate, dpop-nonce";
 
 #[cfg(test)]
 mod tests {

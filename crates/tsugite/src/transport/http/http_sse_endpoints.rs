@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
@@ -166,8 +167,10 @@ pub(super) async fn forward_message(
         return session_not_found().into();
     }
     let message = String::from_utf8_lossy(bytes).into_owned();
-    let scopes = caller.principal.as_ref().map(|principal| principal.scopes().to_vec()).unwrap_or_default();
-    let message = ReplicaMessage::HttpSseMessage { session: name.to_owned(), message, scopes };
+    let principal = caller.principal.as_ref();
+    let scopes = principal.map(|principal| principal.scopes().to_vec()).unwrap_or_default();
+    let expires_at = principal.and_then(Principal::expires_at);
+    let message = ReplicaMessage::HttpSseMessage { session: name.to_owned(), message, scopes, expires_at };
     let Some(write) = replica.send(Recipient::Replica(&record.replica), &message) else {
         return session_not_found().into();
     };
@@ -177,12 +180,23 @@ pub(super) async fn forward_message(
     }
 }
 
-/// Handles a message that another replica has received from the caller of the session, with the scopes of the token that it
-/// came with.
-pub(super) async fn handle_forwarded(state: &HttpState, name: &str, bytes: &[u8], scopes: &[String]) {
+/// Handles a message that another replica has received from the caller of the session, with the scopes and the expiry of the
+/// token that it came with.
+pub(super) async fn handle_forwarded(
+    state: &HttpState,
+    name: &str,
+    bytes: &[u8],
+    scopes: &[String],
+    expires_at: Option<SystemTime>,
+) {
     if let Some(connection) = state.http_sse_sessions.find_by_name(name) {
         let mut caller = connection.caller.clone();
-        caller.principal = caller.principal.map(|principal| principal.with_scopes(scopes.iter().cloned()));
+        let principal = caller.principal.map(|principal| principal.with_scopes(scopes.iter().cloned()));
+        caller.principal = match expires_at {
+            Some(expires_at) => principal.map(|principal| principal.with_expiry(expires_at)),
+            None => principal,
+        };
+        state.server.shared.token_expiries.note(caller.principal.as_ref());
         connection.note_principal(caller.principal.as_ref());
         drop(handle_message(state, &connection, &caller, bytes).await);
     }

@@ -91,11 +91,12 @@ impl HttpState {
                 }
                 return self.forward_to_push_reader(session, message);
             }
-            ReplicaMessage::HttpSseMessage { session, message, scopes } => {
+            ReplicaMessage::HttpSseMessage { session, message, scopes, expires_at } => {
                 let (state, session, message) = (self.clone(), session.clone(), message.clone());
-                let scopes = scopes.clone();
+                let (scopes, expires_at) = (scopes.clone(), *expires_at);
                 return Box::pin(async move {
-                    http_sse_endpoints::handle_forwarded(&state, &session, message.as_bytes(), &scopes).await;
+                    let bytes = message.as_bytes();
+                    http_sse_endpoints::handle_forwarded(&state, &session, bytes, &scopes, expires_at).await;
                 });
             }
             ReplicaMessage::ListsChanged { .. }
