@@ -110,10 +110,11 @@ async fn scopes_are_needed_for_a_call() {
         .scope("all:read")
         .scope("all:write")
         .handler(|| async { "deleted" });
-    let server = Server::new("test", "1").tool(delete);
-    let refused = answer(&server, call("delete", json!({}))).await.to_string();
-    assert!(refused.contains("all:read") && refused.contains("all:write"), "{refused}");
-    assert_twins(server, Server::new("test", "1").tool(by_hand), [call("delete", json!({}))]).await;
+    let (made, by_hand) = (Server::new("test", "1").tool(delete), Server::new("test", "1").tool(by_hand));
+    let refused = answer(&made, call("delete", json!({}))).await;
+    assert_eq!(refused["error"]["data"], json!({"scopes": ["all:read", "all:write"]}), "{refused}");
+    assert_eq!(refused, answer(&by_hand, call("delete", json!({}))).await);
+    assert_twins(made, by_hand, []).await;
 }
 
 #[tool(timeout = LIMIT, read_only = false)]

@@ -299,7 +299,11 @@ where
                     return MaybeReady::Ready(session_unavailable());
                 }
                 let dispatched = post::dispatch(&state, &head, found, &body);
-                dispatched.respond(&state, HostName::of(head.authority()))
+                let host = match &state.authorization {
+                    Some(_) => HostName::of(head.authority()),
+                    None => HostName::Other,
+                };
+                dispatched.respond(&state, host)
             })
         }
     })
