@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::logging::Level;
 use super::meta_key_error::{MetaKeyError, MetaKeyFault};
-use super::trace_context::{self, TraceContext};
 use super::tasks::TaskParams;
+use super::trace_context::{self, TraceContext};
 use super::{ClientCapabilities, Implementation, OrderedMap};
 use crate::jsonrpc::{Id, JsonError, RawJson};
 

@@ -34,6 +34,8 @@ pub(crate) enum ReplicaMessage {
         #[serde(default)]
         scopes: Vec<String>,
     },
+    /// The state of a task has changed. `task` is the digest of its id.
+    TaskChanged { task: String },
     /// A replica has stopped in good order; nothing that it ran continues.
     ReplicaStopped { replica: String },
 }

@@ -15,6 +15,7 @@ use super::notification_limit::NotificationLimit;
 use super::poll_timer::PollClock;
 use super::principal::Principal;
 use super::state::StateMap;
+use super::task_state::TaskSettings;
 use super::visibility::{ItemInfo, VisibilityRule};
 use super::{Server, ServerShared};
 use crate::shared::seal::{LazyKeyRing, SealKeys};
@@ -80,6 +81,7 @@ pub(crate) struct Config {
     pub(crate) http: SettingsSlot,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) replica_lease: Duration,
+    pub(crate) tasks: TaskSettings,
 }
 
 impl Server {
@@ -133,6 +135,7 @@ impl Server {
             http: SettingsSlot::default(),
             store: Arc::new(MemoryStore::new()),
             replica_lease: Duration::from_secs(10),
+            tasks: TaskSettings::default(),
         };
         let shared = ServerShared {
             config: RwLock::new(Arc::new(config)),
@@ -141,6 +144,7 @@ impl Server {
             is_served: Default::default(),
             feed: Default::default(),
             page_cache: Default::default(),
+            tasks: Default::default(),
         };
         Self { shared: Arc::new(shared) }
     }

@@ -1,7 +1,10 @@
 //! Subscriptions: `resources/subscribe` up to 2025-11-25, `subscriptions/listen` from 2026-07-28.
 
 use std::collections::HashSet;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use tsugite_core::protocol::resources::{Subscribe, Unsubscribe};
 use tsugite_core::protocol::result::EmptyResult;
@@ -56,10 +59,12 @@ pub(crate) fn listen(
     connection: &Arc<ServerConnection>,
     request: IncomingRequest<'_>,
 ) -> Result<Option<PendingRequest>, RpcError> {
-    let requested = read_params::<Listen>(request.request.params(), request.revision)?.notifications;
-    let granted = grant(connection, request, requested)?;
-    let named = granted.resource_subscriptions.as_deref().unwrap_or_default();
-    let Some(stream) = connection.open_stream(request.caller, named) else {
+    let mut requested = read_params::<Listen>(request.request.params(), request.revision)?.notifications;
+    let tasks = super::tasks::subscribe(connection, request, requested.task_ids.take())?;
+    let mut granted = grant(connection, request, requested)?;
+    let mut named = granted.resource_subscriptions.clone().unwrap_or_default();
+    named.extend(tasks.iter().flat_map(|tasks| tasks.requested()).cloned());
+    let Some(stream) = connection.open_stream(request.caller, &named) else {
         return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
     };
     let id = request.request.id.clone().into_owned();
@@ -97,19 +102,41 @@ pub(crate) fn listen(
         }
     };
     let (feed, closing) = (listener.clone(), connection.clone());
-    let pending = connection.register_stream(request, cancellation, async move {
-        closing.closed().await;
-        drop(listener);
-        drop(stream);
+    let (revision, outbox) = (request.revision, request.writer.outbox.clone());
+    let acknowledge = {
+        let outbox = outbox.clone();
+        move |granted, connection: &ServerConnection| {
+            let params = AcknowledgedParams::new(granted).meta(meta);
+            outbox.push(|out| drop(write_notification::<Acknowledged>(out, params, revision)));
+            // Listen only now, so that no notification precedes the acknowledgement.
+            connection.server.shared.feed.add_listener(&feed);
+        }
+    };
+    let Some(tasks) = tasks else {
+        let pending = connection.register_stream(request, cancellation, async move {
+            closing.closed().await;
+            drop((listener, stream));
+            ended
+        });
+        if pending.is_some() {
+            acknowledge(granted, connection);
+        }
+        return Ok(pending);
+    };
+    Ok(connection.register_stream(request, cancellation, async move {
+        let tasks = tasks.grant().await;
+        granted.task_ids = Some(tasks.ids());
+        acknowledge(granted, &closing);
+        let mut changes = pin!(tasks.send_changes(&outbox, &id));
+        let mut closed = pin!(closing.closed());
+        poll_fn(|cx| match closed.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => changes.as_mut().poll(cx),
+        })
+        .await;
+        drop((listener, stream));
         ended
-    });
-    if pending.is_some() {
-        let (revision, params) = (request.revision, AcknowledgedParams::new(granted).meta(meta));
-        request.writer.outbox.push(|out| drop(write_notification::<Acknowledged>(out, params, revision)));
-        // Listen only now, so that no notification precedes the acknowledgement.
-        connection.server.shared.feed.add_listener(&feed);
-    }
-    Ok(pending)
+    }))
 }
 
 /// Returns the granted part of a filter: lists that are offered and resources that the caller may read.

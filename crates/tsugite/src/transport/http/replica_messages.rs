@@ -98,6 +98,7 @@ impl HttpState {
             }
             ReplicaMessage::ListsChanged { .. }
             | ReplicaMessage::ResourceUpdated { .. }
+            | ReplicaMessage::TaskChanged { .. }
             | ReplicaMessage::ReplicaStopped { .. } => {}
         }
         done()
