@@ -133,7 +133,7 @@ impl RunningTask {
             }
             let runner = self.table.store.runner();
             let mut guarded = |state: &mut TaskState| match state.is_final() || state.runner != runner {
-                true => Err(state.clone()),
+                true => Err(Box::new(state.clone())),
                 false => Ok(change(state)),
             };
             match self.table.store.change(stored.clone(), &mut guarded).await {
@@ -145,7 +145,7 @@ impl RunningTask {
                     return Ok(changed);
                 }
                 Err(ChangeError::Refused(state)) => {
-                    let newest = StoredTask { state, ..stored.clone() };
+                    let newest = StoredTask { state: *state, ..stored.clone() };
                     self.note(newest);
                     self.mark_lost();
                     return Err(TaskLost);
