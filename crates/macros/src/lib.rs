@@ -43,6 +43,8 @@ use item::ItemKind;
 /// | `read_only`, `destructive`, `idempotent`, `open_world` | hints; `destructive = false` negates one |
 /// | `timeout = "30s"` | the time limit of a call: `ms`, `s`, `m`, or a `Duration` |
 /// | `icons = [Icon::new(…)]`, `tags = ["a"]` | icons; tags to filter by |
+/// | `task = "optional"` | whether a call can be a task: `"forbidden"` (default), `"optional"`, `"required"` |
+/// | `restartable` | a task of the tool is run again from the start if its process ends |
 /// | `validated` | validates arguments against the schema, for rules that no type expresses, such as a `pattern` |
 ///
 /// On a parameter, `#[arg(…)]` accepts `name`, `description`, `default` (of the type), `default = …` and
