@@ -20,7 +20,8 @@ struct Confirmation {
 async fn buy(item: String, cx: Context) -> Result<String, HandlerError> {
     cx.status("comparing prices").await;
     let price: u32 = cx.once_repeatable("price", find_price()).await?;
-    let Confirmation { order } = cx.ask(format!("{item} costs {price} euros. Order it?")).key("order").await?;
+    let Confirmation { order } =
+        cx.ask(format!("{item} costs {price} euros. Order it?")).key("order").await?;
     if !order {
         return Ok(format!("{item} was not ordered"));
     }

@@ -12,10 +12,12 @@ const POINTS: usize = 26;
 async fn killed_task_in_redis_ends_as_defined() {
     let (redis, folder) = (RedisServer::start().unwrap(), TempDir::create("task-kills").unwrap());
     let url = |tool: &str, point: usize| ["--redis".to_owned(), format!("{}|{tool}{point}", redis.url())];
-    let report = kill_at_every_write(PROGRAM, folder.path(), "restarts", POINTS, |point| url("restarts", point)).await;
+    let report =
+        kill_at_every_write(PROGRAM, folder.path(), "restarts", POINTS, |point| url("restarts", point)).await;
     println!("{report:?}");
-    assert!(report.kills >= 20 && report.completed >= 10 && report.may_have_run >= 1, "{report:?}");
-    let report = kill_at_every_write(PROGRAM, folder.path(), "stays", POINTS, |point| url("stays", point)).await;
+    assert!(report.kills >= 16 && report.completed >= 10 && report.may_have_run >= 1, "{report:?}");
+    let report =
+        kill_at_every_write(PROGRAM, folder.path(), "stays", POINTS, |point| url("stays", point)).await;
     println!("{report:?}");
-    assert!(report.kills >= 20 && report.completed >= 5 && report.not_restartable >= 5, "{report:?}");
+    assert!(report.kills >= 16 && report.completed >= 5 && report.not_restartable >= 5, "{report:?}");
 }

@@ -21,7 +21,7 @@
 // - `route`: the router, one line per method; `layer`: middleware around it.
 // - `lifecycle`, `lists`, `tools`, `resources`, `prompts`, `completion`, `subscriptions`: one file per group of methods.
 // - `tasks`: the methods of tasks; `task_run`: runs a call as a task; `task_state`: the records and the running tasks;
-//   `task_offer`: whether a call becomes a task; `task_context`: what a handler does with it.
+//   `task_offer`: whether a call becomes a task; `task_context`: the methods of `Context` for it.
 // - `ask`: requests of a handler to the client. `handler`: converts functions into handlers; `macro_support`: the code that
 //   macros generate calls it.
 // - `registry`, `lookup`, `change_feed`: the registered items, finding them, and notifying clients of changes.

@@ -117,7 +117,8 @@ impl ServerConnection {
         };
         if let Some(resumed) = &request.caller.resumed_task {
             call.task.set_running(resumed.clone());
-            tokio::spawn(task_run::run_task(resumed.clone(), run));
+            let table = self.server.shared.tasks().clone();
+            tokio::spawn(task_run::run_task(table, resumed.clone(), run));
             return None;
         }
         let (connection, revision, writer) = (self.clone(), request.revision, request.writer.clone());

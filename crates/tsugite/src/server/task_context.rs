@@ -1,4 +1,4 @@
-//! What a handler does with the task that its call is, or becomes.
+//! The task of a call, as its handler sees it.
 
 use super::context::Context;
 use super::handler_error::HandlerError;

@@ -17,7 +17,7 @@ use super::tool::Tool;
 /// The decision about a call.
 pub(super) struct TaskDecision {
     pub(super) role: TaskRole,
-    /// What is stored if the call is or becomes a task.
+    /// The record of the call, if it is or becomes a task.
     pub(super) offer: Option<TaskOffer>,
 }
 

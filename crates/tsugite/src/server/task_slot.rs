@@ -13,7 +13,8 @@ use super::task_state::{RunningTask, StoredCaller};
 /// Whether a call may become a task, and which task it is.
 #[derive(Default)]
 pub(crate) struct TaskSlot {
-    offer: OnceLock<TaskOffer>,
+    /// Boxed, because most calls have none.
+    offer: OnceLock<Box<TaskOffer>>,
     running: OnceLock<Arc<RunningTask>>,
     /// The handler wants the call to become a task.
     is_wanted: AtomicBool,
@@ -28,7 +29,7 @@ pub(crate) struct TaskOffer {
     pub(crate) tool: String,
     pub(crate) params: RawJson,
     pub(crate) caller: Option<StoredCaller>,
-    /// What the client said in the handshake.
+    /// The params of the handshake and the log level, where there is a handshake.
     pub(crate) handshake: Option<(RawJson, Level)>,
     /// How long the client wants the task to be kept.
     pub(crate) requested_ttl: Option<Duration>,
@@ -43,17 +44,17 @@ pub(crate) struct TaskOffer {
 impl TaskSlot {
     /// Lets the call become a task.
     pub(crate) fn set_offer(&self, offer: TaskOffer) {
-        drop(self.offer.set(offer));
+        drop(self.offer.set(Box::new(offer)));
     }
 
     /// The offer, unless the call is a task or cannot become one.
     pub(crate) fn open_offer(&self) -> Option<&TaskOffer> {
         let is_open = self.running.get().is_none() && !self.is_refused.load(Ordering::Acquire);
-        self.offer.get().filter(|_| is_open)
+        self.offer().filter(|_| is_open)
     }
 
     pub(crate) fn offer(&self) -> Option<&TaskOffer> {
-        self.offer.get()
+        self.offer.get().map(|offer| &**offer)
     }
 
     /// The task that the call is.
@@ -101,6 +102,6 @@ impl TaskSlot {
     /// Whether the handler may run again in another process, while it waits for nothing but answers or at any time.
     pub(crate) fn can_run_again(&self, is_waiting: bool) -> bool {
         let allows = |offer: &TaskOffer| offer.is_restartable || is_waiting && offer.keeps_questions;
-        !self.uses_headers.load(Ordering::Acquire) && self.offer.get().is_some_and(allows)
+        !self.uses_headers.load(Ordering::Acquire) && self.offer().is_some_and(allows)
     }
 }

@@ -57,7 +57,7 @@ struct TaskDriver<'a, S> {
     timers: HashMap<String, Pin<Box<Sleep>>>,
 }
 
-/// What the driver must do before the handler is polled again.
+/// The next thing to do before the handler is polled again.
 enum Step<S> {
     Done(S),
     /// The handler asks other questions than before, or began or ceased to wait for nothing else.

@@ -82,7 +82,7 @@ pub(crate) async fn start(table: Arc<TaskTable>, run: TaskRun) -> Result<Created
         if !is_wanted || begun.await.is_err() {
             drop(task.change(cancel).await);
         }
-        run_task(task, run).await;
+        run_task(table, task, run).await;
     });
     match announced.await {
         Ok(Ok(created)) => Ok(created),
@@ -112,7 +112,7 @@ async fn create(
     if table.is_stopping() {
         return Err(unavailable("the server is stopping"));
     }
-    let settings = &table.settings;
+    let settings = &table.hub.settings;
     let ttl = offer.requested_ttl.map_or(settings.ttl, |ttl| ttl.min(settings.max_ttl));
     let stored_call = TaskCall {
         id: random_id().ok_or(RpcError::Internal)?,
@@ -125,7 +125,7 @@ async fn create(
         ttl_millis: millis(ttl).max(1),
         poll_interval_millis: millis(settings.poll_interval),
     };
-    let mut state = TaskState::new(table.store.runner());
+    let mut state = TaskState::new(table.hub.store.runner());
     state.can_run_again = call.task.can_run_again(false);
     if let Some(round) = call.current_round() {
         let (history, running) = round.task_history();
@@ -134,18 +134,18 @@ async fn create(
         state.once = values.chain(running.into_iter().map(|key| (key, OnceStep::Begun))).collect();
     }
     let stored = table
+        .hub
         .create(stored_call, state, revision.has_core_tasks())
         .await
         .map_err(|error| limit_error(&error))?;
-    let task = RunningTask::new(table, stored.clone());
+    let task = RunningTask::new(&table.hub, stored.clone());
     table.begin(&task);
     Ok((task, stored))
 }
 
 /// Runs a task until it ends here, and stores its outcome.
-pub(crate) async fn run_task(task: Arc<RunningTask>, run: TaskRun) {
+pub(crate) async fn run_task(table: Arc<TaskTable>, task: Arc<RunningTask>, run: TaskRun) {
     let TaskRun { connection, call, id, handler, end_guard } = run;
-    let table = task.table().clone();
     notify_session(&connection, &call, &task);
     let ttl = task.snapshot().call.remaining_ttl().unwrap_or_default();
     let driven = tokio::time::timeout(ttl, driver::drive(handler, &call, &task)).await;
@@ -163,7 +163,7 @@ pub(crate) async fn run_task(task: Arc<RunningTask>, run: TaskRun) {
     };
     if let Some(outcome) = outcome {
         call.complete();
-        let (status, message, outcome) = final_state(&table, &task, outcome, call.revision());
+        let (status, message, outcome) = final_state(&task, outcome, call.revision());
         let end = move |state: &mut TaskState| {
             state.end(status, message.clone(), Some(outcome.clone()));
             true
@@ -179,7 +179,6 @@ pub(crate) async fn run_task(task: Arc<RunningTask>, run: TaskRun) {
 
 /// The final state for the outcome of a handler.
 fn final_state(
-    table: &TaskTable,
     task: &RunningTask,
     outcome: Result<RawJson, RpcError>,
     revision: Revision,
@@ -190,7 +189,7 @@ fn final_state(
         Ok(result) => result,
         Err(error) => return failed(error.to_error_object(revision)),
     };
-    if let Err(limit) = table.count_result(task.id(), result.text().len()) {
+    if let Err(limit) = task.hub().count_result(task.id(), result.text().len()) {
         return failed(limit_error(&CreateError::Limit(limit)).to_error_object(revision));
     }
     let is_error = tool_error_text(&result);

@@ -6,6 +6,7 @@
 mod record;
 mod running_task;
 mod settings;
+mod task_hub;
 mod task_limits;
 mod task_store;
 mod task_table;
@@ -15,7 +16,8 @@ mod timestamp;
 pub(crate) use record::{OnceStep, StoredCaller, StoredTask, TaskCall, TaskOutcome, TaskQuestion, TaskState};
 pub(crate) use running_task::{OnceStart, RunningTask, TaskLost};
 pub(crate) use settings::TaskSettings;
+pub(crate) use task_hub::CreateError;
 pub(crate) use task_store::ChangeError;
-pub(crate) use task_table::{CreateError, TaskTable};
+pub(crate) use task_table::TaskTable;
 pub(crate) use task_watch::TaskWatch;
 pub(crate) use timestamp::now_millis;

@@ -27,7 +27,7 @@ pub(crate) struct TaskCall {
     /// The revision of the request, as its name.
     pub(crate) revision: String,
     pub(crate) caller: Option<StoredCaller>,
-    /// What the client said in the handshake, and its log level, where a handshake exists.
+    /// The params of the handshake, and the log level, where there is a handshake.
     pub(crate) handshake: Option<(RawJson, Level)>,
     pub(crate) created_millis: u64,
     pub(crate) ttl_millis: u64,

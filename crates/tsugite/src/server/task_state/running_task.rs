@@ -12,8 +12,8 @@ use tsugite_core::jsonrpc::code::INTERNAL_ERROR;
 use tsugite_core::jsonrpc::{ErrorObject, RawJson};
 
 use super::record::{OnceStep, StoredTask, TaskState};
+use super::task_hub::TaskHub;
 use super::task_store::ChangeError;
-use super::task_table::TaskTable;
 use crate::error::Chain;
 use crate::lock::lock;
 use crate::replica::digest;
@@ -23,7 +23,7 @@ use crate::shared::log;
 pub(crate) struct RunningTask {
     id: String,
     name: String,
-    table: Arc<TaskTable>,
+    hub: Arc<TaskHub>,
     /// The state as it was last read or written.
     stored: AsyncMutex<StoredTask>,
     /// The same for readers that cannot wait.
@@ -43,7 +43,7 @@ pub(crate) type StateObserver = Box<dyn Fn(&StoredTask) + Send + Sync>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TaskLost;
 
-/// What to do about a step of `once`.
+/// The decision about a step of `once`.
 pub(crate) enum OnceStart {
     /// Its work must run.
     Run,
@@ -52,12 +52,12 @@ pub(crate) enum OnceStart {
 }
 
 impl RunningTask {
-    pub(crate) fn new(table: &Arc<TaskTable>, stored: StoredTask) -> Arc<Self> {
+    pub(crate) fn new(hub: &Arc<TaskHub>, stored: StoredTask) -> Arc<Self> {
         let id = stored.call.id.clone();
         Arc::new(Self {
             name: digest(id.as_bytes()),
             id,
-            table: table.clone(),
+            hub: hub.clone(),
             snapshot: Mutex::new(stored.clone()),
             stored: AsyncMutex::new(stored),
             changed: Notify::new(),
@@ -76,8 +76,8 @@ impl RunningTask {
         &self.name
     }
 
-    pub(crate) fn table(&self) -> &Arc<TaskTable> {
-        &self.table
+    pub(crate) fn hub(&self) -> &Arc<TaskHub> {
+        &self.hub
     }
 
     /// The task as it was last read or written.
@@ -131,17 +131,17 @@ impl RunningTask {
             if self.is_lost() {
                 return Err(TaskLost);
             }
-            let runner = self.table.store.runner();
+            let runner = self.hub.store.runner();
             let mut guarded = |state: &mut TaskState| match state.is_final() || state.runner != runner {
                 true => Err(Box::new(state.clone())),
                 false => Ok(change(state)),
             };
-            match self.table.store.change(stored.clone(), &mut guarded).await {
+            match self.hub.store.change(stored.clone(), &mut guarded).await {
                 Ok(changed) => {
                     *stored = changed.clone();
                     // In this order: the session hears of the status before it is asked a question.
                     self.note(changed.clone());
-                    self.table.notify_watches(&self.name);
+                    self.hub.notify_watches(&self.name);
                     return Ok(changed);
                 }
                 Err(ChangeError::Refused(state)) => {
@@ -161,7 +161,7 @@ impl RunningTask {
                     }
                     tokio::time::sleep(RETRY * (1 << attempt)).await;
                     attempt = (attempt + 1).min(MAX_BACKOFF);
-                    match self.table.store.read(&self.id).await {
+                    match self.hub.store.read(&self.id).await {
                         Ok(Some(newest)) => *stored = newest,
                         Ok(None) => {
                             self.mark_lost();
@@ -179,10 +179,10 @@ impl RunningTask {
         let task = self.clone();
         let read = async move {
             let mut stored = task.stored.lock().await;
-            match task.table.store.read(&task.id).await {
+            match task.hub.store.read(&task.id).await {
                 Ok(Some(newest)) => {
                     *stored = newest.clone();
-                    let is_ours = newest.state.runner == task.table.store.runner();
+                    let is_ours = newest.state.runner == task.hub.store.runner();
                     let is_over = newest.state.is_final() || !is_ours;
                     task.note(newest.clone());
                     if is_over {

@@ -33,7 +33,7 @@ impl TaskWatch {
     }
 }
 
-/// Who waits for which task, by the digest of its id.
+/// The watches of each task, by the digest of its id.
 #[derive(Default)]
 pub(super) struct TaskWatches(Mutex<HashMap<String, Vec<Weak<TaskWatch>>>>);
 

@@ -32,7 +32,7 @@ pub(crate) fn list(
         let page_size = config.page_size.min(MAX_PAGE);
         let (mut tasks, mut after) = (Vec::new(), after);
         loop {
-            let store = &access.table.store;
+            let store = &access.table.hub.store;
             let listed = store.list(&caller, &after, page_size).await.map_err(|error| unavailable(&error))?;
             let is_last = listed.len() < page_size;
             for (position, id) in listed {

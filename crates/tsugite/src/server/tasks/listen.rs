@@ -54,7 +54,7 @@ impl TaskSubscription {
         let mut ids = HashMap::new();
         let names: Vec<_> = self.requested.iter().map(|id| digest(id.as_bytes())).collect();
         // Before the tasks are read, so that no change is missed.
-        let watch = self.access.table.watch(names.iter().cloned());
+        let watch = self.access.table.hub.watch(names.iter().cloned());
         for (name, id) in names.into_iter().zip(self.requested) {
             if self.access.find(&id).await.is_ok() {
                 ids.insert(name, id);

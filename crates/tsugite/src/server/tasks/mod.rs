@@ -118,7 +118,7 @@ impl TaskAccess {
 
     /// Finds a task of the caller. Without a caller its id is enough, which cannot be guessed.
     async fn find(&self, id: &str) -> Result<StoredTask, RpcError> {
-        let read = self.table.store.read(id).await.map_err(|error| unavailable(&error))?;
+        let read = self.table.hub.store.read(id).await.map_err(|error| unavailable(&error))?;
         read.filter(|stored| self.may_see(stored)).ok_or_else(unknown_task)
     }
 
@@ -126,7 +126,7 @@ impl TaskAccess {
     fn may_see(&self, stored: &StoredTask) -> bool {
         let creator = stored.call.caller.as_ref().map(|caller| caller.principal());
         is_same_caller(creator.as_ref(), self.principal.as_ref())
-            && stored.revision() == Some(self.revision)
+            && stored.call.revision == self.revision.as_str()
             && stored.call.remaining_ttl().is_some()
     }
 

@@ -33,7 +33,7 @@ pub(crate) fn result(
     let id = read_params::<Payload>(request.request.params(), request.revision)?.task_id;
     let (outbox, asking) = (request.writer.outbox.clone(), connection.clone());
     Ok(answer::<Payload>(connection, request, async move {
-        let watch = access.table.watch([digest(id.as_bytes())]);
+        let watch = access.table.hub.watch([digest(id.as_bytes())]);
         let mut questions = Questions { connection: asking, outbox, open: HashMap::new() };
         loop {
             let stored = access.find(&id).await?;

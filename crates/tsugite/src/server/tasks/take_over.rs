@@ -24,7 +24,8 @@ use crate::store::StoreError;
 /// outside of a runtime.
 pub(crate) fn start_taking_over(server: &Server) {
     let table = server.shared.tasks();
-    let (Some(replica), Ok(runtime)) = (&table.store.replica, tokio::runtime::Handle::try_current()) else {
+    let (Some(replica), Ok(runtime)) = (&table.hub.store.replica, tokio::runtime::Handle::try_current())
+    else {
         return;
     };
     if !server.shared.registry().has_task_tools() || !table.begin_taking_over() {
@@ -53,14 +54,14 @@ fn upgrade(shared: &Weak<ServerShared>) -> Option<Server> {
 
 async fn take_over_all(server: &Server) -> Result<(), StoreError> {
     let table = server.shared.tasks();
-    let Some(replica) = &table.store.replica else { return Ok(()) };
-    for runner in table.store.runners().await? {
+    let Some(replica) = &table.hub.store.replica else { return Ok(()) };
+    for runner in table.hub.store.runners().await? {
         if runner == replica.name() || !replica.is_dead(&runner).await? {
             continue;
         }
         let mut after = String::new();
         loop {
-            let tasks = table.store.tasks_of_runner(&runner, &after).await?;
+            let tasks = table.hub.store.tasks_of_runner(&runner, &after).await?;
             let Some((last, _)) = tasks.last() else { break };
             after.clone_from(last);
             for (position, id) in &tasks {
@@ -71,7 +72,7 @@ async fn take_over_all(server: &Server) -> Result<(), StoreError> {
                 take_over(server, table, &runner, position, id).await?;
             }
         }
-        table.store.forget(&runner, None).await?;
+        table.hub.store.forget(&runner, None).await?;
     }
     Ok(())
 }
@@ -84,11 +85,11 @@ async fn take_over(
     position: &str,
     id: &str,
 ) -> Result<(), StoreError> {
-    let stored = table.store.read(id).await?.filter(|stored| stored.state.runner == dead);
+    let stored = table.hub.store.read(id).await?.filter(|stored| stored.state.runner == dead);
     let Some(stored) = stored.filter(|stored| !stored.state.is_final()) else {
-        return table.store.forget(dead, Some(position)).await;
+        return table.hub.store.forget(dead, Some(position)).await;
     };
-    let runner = table.store.runner().to_owned();
+    let runner = table.hub.store.runner().to_owned();
     let mut claim = |state: &mut TaskState| {
         if state.is_final() || state.runner != dead {
             return Err(());
@@ -113,17 +114,17 @@ async fn take_over(
 
 /// Runs the handler of a task again from the start, with the answers so far.
 async fn run_again(server: &Server, table: &Arc<TaskTable>, stored: StoredTask) {
-    let task = RunningTask::new(table, stored.clone());
+    let task = RunningTask::new(&table.hub, stored.clone());
     table.begin(&task);
     let call = &stored.call;
     let principal = call.caller.as_ref().map(|caller| caller.principal());
     let connection = ServerConnection::new(server, principal.clone());
-    let Some(revision) = stored.revision() else { return fail(&task, NOT_SERVED).await };
+    let Some(revision) = stored.revision() else { return fail(table, &task, NOT_SERVED).await };
     if let Some((params, level)) = &call.handshake {
         connection.restore(revision, params.clone(), *level);
     }
     if !try_route(&connection, &task, &stored, revision, principal) {
-        fail(&task, NOT_SERVED).await;
+        fail(table, &task, NOT_SERVED).await;
     }
 }
 
@@ -155,13 +156,13 @@ fn try_route(
     writer.take_captured().is_none()
 }
 
-async fn fail(task: &Arc<RunningTask>, reason: &'static str) {
+async fn fail(table: &TaskTable, task: &Arc<RunningTask>, reason: &'static str) {
     let failed = task.change(move |state| {
         state.fail(ErrorObject::new(INTERNAL_ERROR, reason));
         true
     });
     drop(failed.await);
-    task.table().finish(task);
+    table.finish(task);
 }
 
 /// Ends the tasks of this process before it stops. Those that can run again are left for another process, all others fail.
@@ -171,10 +172,10 @@ pub(crate) async fn stop(server: &Server) {
         return;
     }
     for task in table.running() {
-        let can_move = table.store.replica.is_some() && task.snapshot().state.can_run_again;
+        let can_move = table.hub.store.replica.is_some() && task.snapshot().state.can_run_again;
         match can_move {
             true => task.release(),
-            false => fail(&task, SERVER_STOPPED).await,
+            false => fail(table, &task, SERVER_STOPPED).await,
         }
     }
 }
