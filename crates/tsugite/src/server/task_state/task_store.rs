@@ -160,10 +160,8 @@ impl TaskStore {
     /// Removes an expired task from the list of its caller.
     pub(crate) async fn unlist(&self, caller: &StoredCaller, position: &str) -> Result<(), StoreError> {
         let (key, precondition) = (caller_key(caller), Precondition::None);
-        self.store
-            .commit(&[Write::Remove { key: &key, field: position, precondition }])
-            .await?
-            .map_or_else(|_| Ok(()), |_| Ok(()))
+        drop(self.store.commit(&[Write::Remove { key: &key, field: position, precondition }]).await?);
+        Ok(())
     }
 
     /// The processes that have run tasks.
