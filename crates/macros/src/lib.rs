@@ -44,6 +44,8 @@ use item::ItemKind;
 /// | `timeout = "30s"` | the time limit of a call: `ms`, `s`, `m`, or a `Duration` |
 /// | `icons = [Icon::new(…)]`, `tags = ["a"]` | icons; tags to filter by |
 /// | `scopes = ["notes:write"]` | the scopes that a caller needs; a call without them gets 403 over HTTP |
+/// | `task = "optional"` | whether a call can be a task: `"forbidden"` (default), `"optional"`, `"required"` |
+/// | `restartable` | a task of the tool is run again from the start if its process ends |
 /// | `validated` | validates arguments against the schema, for rules that no type expresses, such as a `pattern` |
 ///
 /// On a parameter, `#[arg(…)]` accepts `name`, `description`, `default` (of the type), `default = …` and

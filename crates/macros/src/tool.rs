@@ -22,6 +22,8 @@ const KEYS: &[&str] = &[
     "tags",
     "scopes",
     "validated",
+    "task",
+    "restartable",
 ];
 
 /// The settings of `#[arg]`.
@@ -41,7 +43,7 @@ pub(crate) fn expression(
     if function.params.need_validator() {
         calls.extend(quote!(.validated(true)));
     }
-    for hint in ["read_only", "destructive", "idempotent", "open_world", "validated"] {
+    for hint in ["read_only", "destructive", "idempotent", "open_world", "validated", "restartable"] {
         let setter = settings.key(hint).cloned();
         if let (Some(setter), Some(yes)) = (setter, settings.flag(hint, diagnostics)) {
             calls.extend(quote!(.#setter(#yes)));
@@ -53,6 +55,16 @@ pub(crate) fn expression(
             None => diagnostics.error_at(
                 limit,
                 "invalid duration: expected `\"500ms\"`, `\"30s\"`, `\"5m\"` or a `Duration`",
+            ),
+        }
+    }
+
+    if let Some(support) = settings.value("task", "\"optional\"", diagnostics) {
+        match task_support(&support) {
+            Some(support) => calls.extend(quote!(.task(#support))),
+            None => diagnostics.error_at(
+                support,
+                "unknown task support: expected `\"forbidden\"`, `\"optional\"`, `\"required\"` or a `TaskSupport`",
             ),
         }
     }
@@ -69,6 +81,22 @@ pub(crate) fn expression(
         let __convert = __conversion.convert;
         ::tsugite::server::Tool::new(#name) #calls .function(#schema, (__conversion.schema)(), #handler)
     })
+}
+
+/// Parses whether a tool can run as a task, or returns the expression unchanged.
+fn task_support(support: &Expr) -> Option<TokenStream> {
+    let text = match literal(support) {
+        None => return Some(support.to_token_stream()),
+        Some(Lit::Str(text)) => text.value(),
+        Some(_) => return None,
+    };
+    let variant = match text.as_str() {
+        "forbidden" => quote!(Forbidden),
+        "optional" => quote!(Optional),
+        "required" => quote!(Required),
+        _ => return None,
+    };
+    Some(quote!(::tsugite::protocol::TaskSupport::#variant))
 }
 
 /// Parses a duration, or returns the expression unchanged.

@@ -8,6 +8,7 @@ pub mod log;
 pub mod raw_client;
 pub mod replicas;
 pub mod spec_schema;
+pub mod task_kills;
 pub mod transcript;
 
 #[cfg(doctest)]
@@ -33,6 +34,10 @@ pub struct PromptsAndCompletion;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/authorization.md")]
 pub struct Authorization;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tasks.md")]
+pub struct Tasks;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/asking.md")]

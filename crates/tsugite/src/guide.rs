@@ -4,6 +4,7 @@
 //! |---|---|
 //! | write a server | [`tools`], [`resources`], [`prompts_and_completion`], [`errors`] |
 //! | ask the user, the model or the client | [`asking`] |
+//! | work for longer than a request | [`tasks`] |
 //! | serve it | [`stdio`], [`http`], [`hosts`], [`logging`], [`settings`] |
 //! | run it in production | [`deploying`], [`scaling`] |
 //! | change, combine and protect it | [`changing`], [`composing`], [`security`] |
@@ -87,6 +88,9 @@ pub mod settings {}
 
 #[doc = tsugite_macros::guide!("stdio")]
 pub mod stdio {}
+
+#[doc = tsugite_macros::guide!("tasks")]
+pub mod tasks {}
 
 #[doc = tsugite_macros::guide!("testing")]
 pub mod testing {}

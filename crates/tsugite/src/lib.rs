@@ -56,7 +56,7 @@
 //!
 //! # Guides
 //!
-//! - Write a server: [tools], [resources], [prompts and completion], [errors], [elicitation, sampling and roots]
+//! - Write a server: [tools], [resources], [prompts and completion], [errors], [elicitation, sampling and roots], [tasks]
 //! - Serve it: [stdio], [HTTP], [hosts such as Claude, Cursor and VS Code], [logging], [settings]
 //! - Change and combine: [live changes], [composing and layers], [security]
 //! - [Test it][testing]
@@ -69,6 +69,7 @@
 //! [prompts and completion]: guide::prompts_and_completion
 //! [errors]: guide::errors
 //! [elicitation, sampling and roots]: guide::asking
+//! [tasks]: guide::tasks
 //! [stdio]: guide::stdio
 //! [HTTP]: guide::http
 //! [hosts such as Claude, Cursor and VS Code]: guide::hosts

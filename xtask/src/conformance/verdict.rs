@@ -78,7 +78,6 @@ pub(crate) struct Tally {
     /// The scenarios that run in addition. They must pass, too.
     optional: PassCount,
     skipped: u64,
-    excluded: u64,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -89,9 +88,9 @@ struct PassCount {
 
 impl Tally {
     /// The expected result of a set.
-    pub(crate) const fn expected(demanded: u64, beside: u64, skipped: u64, excluded: u64) -> Self {
+    pub(crate) const fn expected(demanded: u64, beside: u64, skipped: u64) -> Self {
         let (required, optional) = (PassCount::all_passed(demanded), PassCount::all_passed(beside));
-        Self { required, optional, skipped, excluded }
+        Self { required, optional, skipped }
     }
 
     /// Evaluates the results and the listed scenarios without one. `tell` gets a line for each one that did not pass.
@@ -101,11 +100,11 @@ impl Tally {
         let unlisted = found.keys().map(String::as_str);
         let unlisted = unlisted.filter(|name| !demanded.contains(name) && !beside.contains(name));
         let names: Vec<&str> = demanded.iter().chain(beside).copied().chain(unlisted).collect();
-        for name in names.iter().copied().filter(|name| !is_excluded(name)) {
+        for name in names {
             let share = if demanded.contains(&name) { &mut tally.required } else { &mut tally.optional };
             match Verdict::from_checks(name, found.get(name)) {
                 Verdict::Skipped => {
-                    tell(format!("skipped {name}: undecided, the extension is not supported"));
+                    tell(format!("skipped {name}: the suite decides nothing"));
                     tally.skipped += 1;
                 }
                 Verdict::Passed => *share = PassCount { passed: share.passed + 1, total: share.total + 1 },
@@ -114,13 +113,6 @@ impl Tally {
                     share.total += 1;
                 }
             }
-        }
-        for (beginning, why) in EXCLUDED {
-            let number = names.iter().filter(|name| name.starts_with(beginning)).count() as u64;
-            if number > 0 {
-                tell(format!("excluded {number} of {beginning}*: {why}"));
-            }
-            tally.excluded += number;
         }
         tally
     }
@@ -139,9 +131,9 @@ impl PassCount {
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { required: demanded, optional: beside, skipped, excluded: left_out } = self;
+        let Self { required: demanded, optional: beside, skipped } = self;
         write!(f, "{}/{} passed", demanded.passed, demanded.total)?;
-        write!(f, ", optional {}/{}, {skipped} skipped, {left_out} excluded", beside.passed, beside.total)
+        write!(f, ", optional {}/{}, {skipped} skipped", beside.passed, beside.total)
     }
 }
 
@@ -191,17 +183,11 @@ fn check_member<'a>(check: &'a Value, member: &str) -> &'a str {
     check.get(member).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether a scenario is about a feature that is not implemented yet.
-pub(crate) fn is_excluded(scenario: &str) -> bool {
-    EXCLUDED.iter().any(|(beginning, _)| scenario.starts_with(beginning))
-}
-
-/// The name prefixes of excluded scenarios, with the reason.
-const EXCLUDED: [(&str, &str); 1] = [("tasks-", "our server has no tasks extension yet")];
-
-/// Whether a scenario is about the skills extension, which decides nothing unless the extension is used.
+/// Whether a scenario decides nothing: it is about the skills extension, which is not used here, or the suite skips it always.
 fn may_be_undecided(scenario: &str) -> bool {
-    ["sep-2640-skills-", "sep-2640-client-"].iter().any(|beginning| scenario.starts_with(beginning))
+    ["sep-2640-skills-", "sep-2640-client-", "tasks-status-notifications"]
+        .iter()
+        .any(|beginning| scenario.starts_with(beginning))
 }
 
 /// Checks that the suite only reports as information if they do not hold: a call that was answered on its own stream
@@ -233,36 +219,28 @@ mod tests {
     fn passing_run_matches_its_expectations() {
         let good = [check("a", "SUCCESS"), check("b", "INFO"), check("c", "SKIPPED")];
         let silent = [check("a", "SKIPPED"), check("wire-schema-valid", "SUCCESS")];
-        let bad = [check("a", "FAILURE")];
-        let found: [(&str, &[Value]); 4] =
-            [("ping", &good), ("newer", &good), ("sep-2640-skills-list", &silent), ("tasks-list", &bad)];
+        let found: [(&str, &[Value]); 4] = [
+            ("ping", &good),
+            ("newer", &good),
+            ("sep-2640-skills-list", &silent),
+            ("tasks-status-notifications", &silent),
+        ];
         let (tally, told) = evaluate(&["ping"], &found);
-        assert_eq!(tally, Tally::expected(1, 1, 1, 1));
-        assert_eq!(tally.to_string(), "1/1 passed, optional 1/1, 1 skipped, 1 excluded");
-        assert_eq!(tally.count(), Count { passed: 2, failed: 0, skipped: 1 });
+        assert_eq!(tally, Tally::expected(1, 1, 2));
+        assert_eq!(tally.to_string(), "1/1 passed, optional 1/1, 2 skipped");
+        assert_eq!(tally.count(), Count { passed: 2, failed: 0, skipped: 2 });
         let expected = [
-            "skipped sep-2640-skills-list: undecided, the extension is not supported",
-            "excluded 1 of tasks-*: our server has no tasks extension yet",
+            "skipped sep-2640-skills-list: the suite decides nothing",
+            "skipped tasks-status-notifications: the suite decides nothing",
         ];
         assert_eq!(told, expected);
-    }
-
-    #[test]
-    fn excluded_scenarios_neither_run_nor_pass() {
-        let good = [check("a", "SUCCESS")];
-        let found: [(&str, &[Value]); 2] = [("initialize", &good), ("tasks-list", &good)];
-        let demanded = ["initialize", "tasks-lifecycle"];
-        let (tally, told) = evaluate_with(&demanded, &["tasks-list", "tasks-mrtr-input"], &found);
-        assert_eq!(tally, Tally::expected(1, 0, 0, 3));
-        assert_eq!(tally.count(), Count { passed: 1, failed: 0, skipped: 0 });
-        assert_eq!(told, ["excluded 3 of tasks-*: our server has no tasks extension yet"]);
     }
 
     #[test]
     fn extra_scenarios_must_run_and_pass() {
         let found: [(&str, &[Value]); 2] = [("initialize", &[check("a", "SUCCESS")]), ("unlisted", &[])];
         let (tally, told) = evaluate_with(&["initialize"], &["absent"], &found);
-        assert_eq!(tally.to_string(), "1/1 passed, optional 0/2, 0 skipped, 0 excluded");
+        assert_eq!(tally.to_string(), "1/1 passed, optional 0/2, 0 skipped");
         assert_eq!(told, ["FAILED absent: no result", "FAILED unlisted: no check was decided"]);
     }
 
@@ -274,7 +252,7 @@ mod tests {
             ("silent", &[check("a", "INFO"), check("wire-schema-valid", "SUCCESS")]),
         ];
         let (tally, told) = evaluate(&["fails", "silent", "absent"], &found);
-        assert_eq!(tally.to_string(), "0/3 passed, optional 0/1, 0 skipped, 0 excluded");
+        assert_eq!(tally.to_string(), "0/3 passed, optional 0/1, 0 skipped");
         assert_eq!(tally.count(), Count { passed: 0, failed: 4, skipped: 0 });
         let expected = [
             "FAILED fails: FAILURE b: description: message",
@@ -291,7 +269,7 @@ mod tests {
             let [a, b, c] = ["a", "b", "c"].map(|name| format!("{kind}-{name}"));
             let found: [(&str, &[Value]); 2] = [(&a, &[check("a", "FAILURE")]), (&b, &[])];
             let (tally, _) = evaluate(&[&a, &b, &c], &found);
-            assert_eq!(tally.to_string(), "0/2 passed, optional 0/0, 1 skipped, 0 excluded");
+            assert_eq!(tally.to_string(), "0/2 passed, optional 0/0, 1 skipped");
         }
     }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::logging::Level;
 use super::meta_key_error::{MetaKeyError, MetaKeyFault};
+use super::tasks::TaskParams;
 use super::trace_context::{self, TraceContext};
 use super::{ClientCapabilities, Implementation, OrderedMap};
 use crate::jsonrpc::{Id, JsonError, RawJson};
@@ -79,6 +80,11 @@ impl Meta {
     /// Sets the id of the subscription.
     pub fn set_subscription_id(&mut self, subscription: &Id<'_>) {
         self.insert(SUBSCRIPTION_ID, subscription);
+    }
+
+    /// Sets the id of the task that a message belongs to (2025-11-25).
+    pub fn set_related_task(&mut self, task_id: &str) {
+        self.insert(RELATED_TASK, &TaskParams::new(task_id));
     }
 
     /// The server's name and version in a result, if given and well-formed.

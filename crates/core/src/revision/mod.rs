@@ -152,6 +152,11 @@ impl Revision {
         self == Revision::V2025_11_25
     }
 
+    /// Whether tasks are the extension `io.modelcontextprotocol/tasks`.
+    pub fn has_task_extension(self) -> bool {
+        self >= Revision::V2026_07_28
+    }
+
     /// Whether a task whose tool failed is `failed`; otherwise it is `completed` with `isError`.
     pub fn tool_error_fails_task(self) -> bool {
         self.has_core_tasks()

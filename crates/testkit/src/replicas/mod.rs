@@ -75,10 +75,11 @@ pub const KEYS_VARIABLE: &str = "TSUGITE_SEAL_KEYS";
 
 /// A temporary folder, removed on drop.
 #[derive(Debug)]
-struct TempDir(PathBuf);
+pub struct TempDir(PathBuf);
 
 impl TempDir {
-    fn create(name: &str) -> io::Result<Self> {
+    /// Creates an empty folder.
+    pub fn create(name: &str) -> io::Result<Self> {
         static LAST: AtomicU32 = AtomicU32::new(0);
         let number = LAST.fetch_add(1, Ordering::Relaxed);
         let path = env::temp_dir().join(format!("tsugite-{name}-{}-{number}", process::id()));
@@ -86,7 +87,8 @@ impl TempDir {
         Ok(Self(path))
     }
 
-    fn path(&self) -> &Path {
+    /// Its path.
+    pub fn path(&self) -> &Path {
         &self.0
     }
 }

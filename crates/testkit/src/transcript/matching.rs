@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 /// The values of the placeholders in a transcript, as far as they have been received.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Bindings(HashMap<String, Value>);
 
 impl Bindings {

@@ -14,10 +14,12 @@
 //! <[2026-07-28] {"id":1,"result":{"resultType":"complete"}}
 //! <[handshake http] {"id":1,"result":{"content":[]}}
 //! >[handshake] {"id":"$question","result":{"roots":[]}}
+//! >* {"id":2,"method":"tasks/get","params":{"taskId":"$task"}}
 //! < (nothing)
 //! ```
 //!
 //! - A line marked for revisions or transports is sent or expected only there. `jsonrpc` may be left out.
+//! - A line after `>*` is sent again until the response is the next line.
 //! - A received message is compared whole. `"$name"` stands for any value the first time and for the same value from
 //!   then on, also in lines that are sent; `"$_"` stands for any value, `"$revision"` for the revision of the run.
 //!   Inside a string `$#` stands for digits and `$*` for any text.
@@ -71,6 +73,8 @@ enum AcrossBridge {
 #[derive(Debug)]
 enum TranscriptStep {
     Send(Condition, String),
+    /// Sends the line until the response is the one of the next step.
+    SendUntil(Condition, String),
     Receive(Condition, Value),
     ExpectNothing(Condition),
 }
@@ -163,6 +167,9 @@ impl Transcript {
                 "no" => false,
                 other => return Err(format!("`replicas:` is `no`, not {other:?}")),
             };
+        } else if let Some(sent) = line.strip_prefix(">*") {
+            let (condition, message) = parse_condition(sent)?;
+            self.steps.push(TranscriptStep::SendUntil(condition, message.to_owned()));
         } else if let Some(sent) = line.strip_prefix('>') {
             let (condition, message) = parse_condition(sent)?;
             self.steps.push(TranscriptStep::Send(condition, message.to_owned()));
@@ -233,9 +240,22 @@ impl Run<'_> {
         if !self.transcript.raw && !self.config.1.is_stateless() {
             self.handshake().await?;
         }
-        for (number, step) in self.transcript.steps.iter().enumerate() {
+        let mut steps = self.transcript.steps.iter().enumerate().peekable();
+        while let Some((number, step)) = steps.next() {
             *at = format!("step {}", number + 1);
-            self.run_step(step).await?;
+            let next = steps.peek().map(|(_, next)| *next);
+            match (step, next) {
+                (TranscriptStep::SendUntil(condition, text), Some(TranscriptStep::Receive(of, expected)))
+                    if condition.matches(self.config) && of.matches(self.config) =>
+                {
+                    self.send_until(text, expected, of.names_revision).await?;
+                    steps.next();
+                }
+                (TranscriptStep::SendUntil(condition, _), _) if condition.matches(self.config) => {
+                    return Err("no response follows `>*`".to_owned());
+                }
+                (step, _) => self.run_step(step).await?,
+            }
         }
         "after the last step".clone_into(at);
         self.expect_nothing().await
@@ -244,13 +264,14 @@ impl Run<'_> {
     async fn run_step(&mut self, step: &TranscriptStep) -> Result<(), String> {
         match step {
             TranscriptStep::Send(condition, _)
+            | TranscriptStep::SendUntil(condition, _)
             | TranscriptStep::Receive(condition, _)
             | TranscriptStep::ExpectNothing(condition)
                 if !condition.matches(self.config) =>
             {
                 Ok(())
             }
-            TranscriptStep::Send(_, text) => {
+            TranscriptStep::Send(_, text) | TranscriptStep::SendUntil(_, text) => {
                 let line = self.line_to_send(text)?;
                 self.channel.send(&line).await
             }
@@ -258,6 +279,20 @@ impl Run<'_> {
                 self.expect(expected, condition.names_revision).await
             }
             TranscriptStep::ExpectNothing(_) => self.expect_nothing().await,
+        }
+    }
+
+    /// Sends a request again until the response is the expected one.
+    async fn send_until(&mut self, text: &str, expected: &Value, names_revision: bool) -> Result<(), String> {
+        loop {
+            let line = self.line_to_send(text)?;
+            self.channel.send(&line).await?;
+            let before = self.bindings.clone();
+            if self.expect(expected, names_revision).await.is_ok() {
+                return Ok(());
+            }
+            self.bindings = before;
+            tokio::task::yield_now().await;
         }
     }
 

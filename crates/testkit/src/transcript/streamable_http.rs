@@ -67,6 +67,7 @@ impl HttpStreams {
             let name = match method {
                 "tools/call" | "prompts/get" => text("/params/name"),
                 "resources/read" => text("/params/uri"),
+                "tasks/get" | "tasks/update" | "tasks/cancel" => text("/params/taskId"),
                 _ => None,
             };
             return match name {

@@ -17,4 +17,5 @@ mod failure_sources;
 mod faults;
 mod outputs;
 mod streams;
+mod tasks;
 mod transcripts;

@@ -34,6 +34,8 @@ mod prompts;
 mod resources;
 #[path = "../../../tsugite/examples/sampling.rs"]
 mod sampling;
+#[path = "../../../tsugite/examples/task.rs"]
+mod task;
 #[path = "../../../tsugite/examples/tools.rs"]
 mod tools;
 #[path = "../../../tsugite/examples/weather.rs"]
@@ -96,6 +98,22 @@ async fn calculator_has_at_most_twenty_lines() {
             assert_eq!(wrong["result"]["isError"], true);
             assert!(text(&wrong).contains("`b`"), "{wrong}");
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn task_asks_half_way() {
+    use tsugite::client::{Client, FormResponse};
+    for (order, expected) in [(true, "a kite is ordered, number 7"), (false, "a kite was not ordered")] {
+        let server = task::server();
+        let client = Client::in_process(&server).revision(Revision::V2026_07_28).tasks();
+        let client = client.on_elicit_form(move |form| async move {
+            assert_eq!(form.message, "a kite costs 42 euros. Order it?");
+            FormResponse::accept(json!({"order": order}))
+        });
+        let client = client.await.unwrap();
+        let text: String = client.call("buy", json!({"item": "a kite"})).await.unwrap();
+        assert_eq!(text, expected);
     }
 }
 

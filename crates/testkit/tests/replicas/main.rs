@@ -9,4 +9,5 @@
 )]
 
 mod round_trips;
+mod task_kills;
 mod transcripts;

@@ -19,4 +19,5 @@ mod logging;
 mod notification_limit;
 mod notifications;
 mod regressions;
+mod tasks;
 mod transcripts;

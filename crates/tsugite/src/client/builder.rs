@@ -13,7 +13,7 @@ use tsugite_core::protocol::logging::{Level, LogParams};
 use tsugite_core::protocol::progress::ProgressParams;
 use tsugite_core::protocol::roots::Root;
 use tsugite_core::protocol::sampling::{CreateMessageParams, CreateMessageResult};
-use tsugite_core::protocol::{ClientCapabilities, Implementation, Object};
+use tsugite_core::protocol::{ClientCapabilities, Implementation, Object, tasks};
 use tsugite_core::revision::{Revision, Revisions, RpcError};
 use tsugite_core::session::probe::ProbeRecord;
 
@@ -224,6 +224,13 @@ impl ClientBuilder {
     pub fn log_level(mut self, level: Level) -> Self {
         self.settings.log_level = Some(level);
         self
+    }
+
+    /// Lets calls become tasks (2026-07-28): declares the extension for tasks, and [`Client::call`] and its siblings follow a
+    /// task to its end, answering its questions with the client's handlers. Default: no.
+    #[doc(alias = "background")]
+    pub fn tasks(self) -> Self {
+        self.extension(tasks::EXTENSION, Object::new())
     }
 
     /// Declares an extension, with its settings.

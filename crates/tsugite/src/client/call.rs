@@ -201,6 +201,11 @@ pub(super) trait MultiRoundMethod: ClientMethod {
     /// The complete result, or what the server returned instead.
     fn into_complete(output: Self::Output) -> Result<Self::Done, IncompleteResult>;
 
+    /// The result of the task that the request became; `None` if requests of this method cannot become tasks.
+    fn from_task(_result: tools::CallResult) -> Option<Self::Done> {
+        None
+    }
+
     /// Puts the responses and the state into the params of the next round.
     fn set_input_responses(
         params: &mut Self::Params,
@@ -212,7 +217,10 @@ pub(super) trait MultiRoundMethod: ClientMethod {
 /// A result that is not complete.
 pub(super) enum IncompleteResult {
     InputRequired(InputRequired),
-    Task,
+    /// A task, by its id.
+    Task(String),
+    /// A kind of result that this library does not know.
+    Unknown,
 }
 
 impl MultiRoundMethod for tools::Call {
@@ -222,8 +230,13 @@ impl MultiRoundMethod for tools::Call {
         match output {
             tools::CallOutput::Complete(result) => Ok(result),
             tools::CallOutput::InputRequired(input) => Err(IncompleteResult::InputRequired(input)),
-            _ => Err(IncompleteResult::Task),
+            tools::CallOutput::Task(created) => Err(IncompleteResult::Task(created.task.task_id)),
+            _ => Err(IncompleteResult::Unknown),
         }
+    }
+
+    fn from_task(result: tools::CallResult) -> Option<tools::CallResult> {
+        Some(result)
     }
 
     fn set_input_responses(
@@ -278,7 +291,7 @@ fn complete_or_incomplete<T>(output: MaybeInputRequired<T>) -> Result<T, Incompl
     match output {
         MaybeInputRequired::Complete(result) => Ok(result),
         MaybeInputRequired::InputRequired(input) => Err(IncompleteResult::InputRequired(input)),
-        _ => Err(IncompleteResult::Task),
+        _ => Err(IncompleteResult::Unknown),
     }
 }
 
@@ -328,10 +341,11 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
         };
         match M::into_complete(output) {
             Ok(done) => return Ok(done),
-            Err(IncompleteResult::Task) => {
-                let text = "the server returned a task, which the client did not request";
-                return Err(ErrorKind::InputRequired(text.to_owned()).into());
+            Err(IncompleteResult::Task(id)) if client.inner.shared.settings.supports_tasks() => {
+                let result = Box::pin(client.follow_task(id)).await?;
+                return M::from_task(result).ok_or_else(unexpected_task);
             }
+            Err(IncompleteResult::Task(_) | IncompleteResult::Unknown) => return Err(unexpected_task()),
             Err(IncompleteResult::InputRequired(input)) => {
                 check_request_state(&client, input.request_state.as_deref())?;
                 let responses = match input.input_requests {
@@ -350,6 +364,11 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
         "the server asked for input more than {rounds} times in one call (`max_rounds`)"
     ))
     .into())
+}
+
+fn unexpected_task() -> ClientError {
+    let text = "the server returned a task, which the client did not request";
+    ErrorKind::InputRequired(text.to_owned()).into()
 }
 
 /// Fails if the state that the client has to send back is too large.

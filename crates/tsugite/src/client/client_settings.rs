@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tsugite_core::protocol::logging::Level;
-use tsugite_core::protocol::{ClientCapabilities, Implementation, Object};
+use tsugite_core::protocol::{ClientCapabilities, Implementation, Object, tasks};
 use tsugite_core::revision::Revisions;
 use tsugite_core::session::call_timer::Timeouts;
 
@@ -108,6 +108,11 @@ impl ClientSettings {
         capabilities.extensions.clone_from(&self.extensions);
         capabilities.experimental.clone_from(&self.experimental);
         capabilities
+    }
+
+    /// Whether calls may become tasks.
+    pub(super) fn supports_tasks(&self) -> bool {
+        self.extensions.as_ref().is_some_and(|extensions| extensions.contains_key(tasks::EXTENSION))
     }
 
     /// Announces an extension of the authorizer, unless the application has declared it.

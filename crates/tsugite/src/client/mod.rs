@@ -53,6 +53,7 @@ mod client_state;
 mod connection;
 mod encoded_request;
 mod era;
+mod follow_task;
 pub(crate) mod forwarded_request;
 mod forwarded_sender;
 pub mod host;

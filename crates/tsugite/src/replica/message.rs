@@ -39,6 +39,8 @@ pub(crate) enum ReplicaMessage {
         #[serde(default)]
         expires_at: Option<SystemTime>,
     },
+    /// The state of a task has changed. `task` is the digest of its id.
+    TaskChanged { task: String },
     /// A replica has stopped in good order; nothing that it ran continues.
     ReplicaStopped { replica: String },
 }

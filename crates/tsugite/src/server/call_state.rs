@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tsugite_core::jsonrpc::Id;
 use tsugite_core::protocol::logging::Level;
-use tsugite_core::protocol::{ClientCapabilities, Implementation};
+use tsugite_core::protocol::{ClientCapabilities, Implementation, Meta};
 use tsugite_core::revision::Revision;
 use tsugite_core::session::inbound::MonotonicProgress;
 
@@ -25,6 +25,7 @@ use super::notification_limit::{LimitedNotifications, NotificationLimit};
 use super::outgoing_requests::OutgoingRequests;
 use super::principal::Caller;
 use super::round::{DriverHandle, Round};
+use super::task_slot::TaskSlot;
 use crate::lock::lock;
 use crate::shared::outbound_queue::OutboundQueue;
 
@@ -37,6 +38,8 @@ pub(crate) struct CallState {
     /// Progress and logs end with the request.
     ended: AtomicBool,
     round: OnceLock<Arc<Round>>,
+    /// The task that the call is or may become.
+    pub(crate) task: TaskSlot,
     driver: DriverHandle,
     clock: Mutex<CallClock>,
     /// Why the last question failed, if one did.
@@ -60,6 +63,8 @@ pub(super) struct CallSettings {
     pub(super) redact: [Option<RedactFn>; 2],
     pub(super) caller: Caller,
     pub(super) may_ask: bool,
+    /// Whether the tool allows tasks.
+    pub(super) allows_tasks: bool,
     pub(super) ask_timeout: Duration,
     pub(super) notification_limit: NotificationLimit,
 }
@@ -85,6 +90,7 @@ impl CallState {
             notifications: LimitedNotifications::default(),
             ended: AtomicBool::new(false),
             round: OnceLock::new(),
+            task: TaskSlot::default(),
             driver: DriverHandle::default(),
             clock: Mutex::default(),
             ask_error: Mutex::default(),
@@ -99,13 +105,35 @@ impl CallState {
 
     /// The stored form of the call, if it can be kept while its handler waits.
     pub(super) fn kept(&self) -> Option<&Arc<KeptRequest>> {
-        self.settings.caller.kept.as_ref().filter(|_| self.settings.may_ask)
+        self.settings.caller.kept.as_ref().filter(|_| self.settings.may_ask && !self.is_task())
+    }
+
+    /// Whether the call is a task.
+    pub(super) fn is_task(&self) -> bool {
+        self.task.running().is_some()
+    }
+
+    /// Whether the tool allows tasks.
+    pub(super) fn allows_tasks(&self) -> bool {
+        self.settings.allows_tasks
+    }
+
+    /// Whether progress and logs can be sent: not for a task of the extension.
+    pub(super) fn can_notify(&self) -> bool {
+        !(self.revision().has_task_extension() && self.is_task())
     }
 
     /// Whether the handler runs again and has not used all stored answers: the client has seen its notifications.
     pub(super) fn is_replaying(&self) -> bool {
         self.settings.caller.kept.is_some()
             && self.round.get().is_some_and(|round| round.has_unused_answers())
+    }
+
+    /// Marks a message as one of the task, where the revision demands that.
+    pub(super) fn set_related_task(&self, meta: &mut Option<Meta>) {
+        if let Some(task) = self.task.running().filter(|_| self.revision().has_core_tasks()) {
+            meta.get_or_insert_with(Meta::new).set_related_task(task.id());
+        }
     }
 
     /// Remembers why a question failed.

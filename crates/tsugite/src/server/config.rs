@@ -16,6 +16,7 @@ use super::poll_timer::PollClock;
 use super::principal::Principal;
 use super::scope_rule::ScopeRule;
 use super::state::StateMap;
+use super::task_state::TaskSettings;
 use super::visibility::{ItemInfo, VisibilityRule};
 use super::{Server, ServerShared};
 use crate::shared::seal::{LazyKeyRing, SealKeys};
@@ -82,6 +83,7 @@ pub(crate) struct Config {
     pub(crate) http: SettingsSlot,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) replica_lease: Duration,
+    pub(crate) tasks: TaskSettings,
 }
 
 impl Server {
@@ -136,6 +138,7 @@ impl Server {
             http: SettingsSlot::default(),
             store: Arc::new(MemoryStore::new()),
             replica_lease: Duration::from_secs(10),
+            tasks: TaskSettings::default(),
         };
         let shared = ServerShared {
             config: RwLock::new(Arc::new(config)),
@@ -145,6 +148,7 @@ impl Server {
             feed: Default::default(),
             page_cache: Default::default(),
             token_expiries: Default::default(),
+            tasks: Default::default(),
         };
         Self { shared: Arc::new(shared) }
     }

@@ -58,7 +58,7 @@ impl Context {
 
     async fn send_log<T: Serialize + ?Sized>(&self, level: Level, logger: Option<&str>, data: &T) {
         let wanted = self.0.settings.client.log_level.is_some_and(|min_level| level >= min_level);
-        if !wanted || self.0.has_ended() {
+        if !wanted || self.0.has_ended() || !self.0.can_notify() {
             return;
         }
         let Ok(mut data) = RawJson::from_value(data) else { return };
@@ -73,6 +73,7 @@ impl Context {
         }
         let (revision, mut params) = (self.0.settings.revision, LogParams::new(level, data));
         params.logger = logger.map(str::to_owned);
+        self.0.set_related_task(&mut params.meta);
         self.0.settings.outbox.push(|out| drop(write_notification::<Log>(out, params, revision)));
     }
 
@@ -104,6 +105,7 @@ impl Context {
         if let Some(kept) = &self.0.settings.caller.kept {
             kept.bind_to_request();
         }
+        self.0.task.mark_headers_used();
         &self.0.settings.caller.headers
     }
 
@@ -138,7 +140,7 @@ impl Context {
     pub(super) fn advance_progress(&self, value: f64) -> Option<Id<'static>> {
         let (token, highest) = self.0.progress.as_ref()?;
         let rises = lock(highest).advance(value);
-        (rises && !self.has_ended()).then(|| token.clone())
+        (rises && !self.has_ended() && self.0.can_notify()).then(|| token.clone())
     }
 
     pub(crate) fn outbox(&self) -> &Arc<OutboundQueue> {

@@ -11,6 +11,7 @@ pub(crate) struct DeclaredCapabilities {
     prompts: bool,
     resources: bool,
     pub(crate) completions: bool,
+    pub(crate) tasks: bool,
 }
 
 impl DeclaredCapabilities {
@@ -20,6 +21,7 @@ impl DeclaredCapabilities {
             prompts: capabilities.prompts.is_some(),
             resources: capabilities.resources.is_some(),
             completions: capabilities.completions.is_some(),
+            tasks: capabilities.tasks.is_some(),
         }
     }
 

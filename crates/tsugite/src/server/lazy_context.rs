@@ -1,6 +1,6 @@
 //! The context of a call, built on first use, because most handlers do not use one.
 
-use std::cell::OnceCell;
+use std::cell::{Cell, OnceCell};
 use std::sync::Arc;
 
 use super::call_state::{CallSettings, CallState, ClientInfo};
@@ -12,6 +12,7 @@ use super::principal::{Headers, Principal};
 use super::round::Round;
 use super::{Config, Server, ServerShared};
 use crate::era::Era;
+use crate::shared::outbound_queue::OutboundQueue;
 
 /// The parts of a call that are available before its context is built.
 pub(crate) trait CallContext {
@@ -36,6 +37,9 @@ impl CallContext for LazyContext<'_> {
         if let Some(kept) = &self.incoming.caller.kept {
             kept.bind_to_request();
         }
+        if self.task_role.get() != TaskRole::Forbidden {
+            self.state().task.mark_headers_used();
+        }
         &self.incoming.caller.headers
     }
 
@@ -44,11 +48,23 @@ impl CallContext for LazyContext<'_> {
     }
 }
 
+/// Whether a call is a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TaskRole {
+    /// It never is: its tool does not allow tasks, or it calls no tool.
+    Forbidden,
+    /// The tool allows tasks.
+    Optional,
+    /// It is a task from the start.
+    Task,
+}
+
 /// A context that is built when it is first needed.
 pub(crate) struct LazyContext<'a> {
     connection: &'a Arc<ServerConnection>,
     incoming: IncomingRequest<'a>,
     may_ask: bool,
+    task_role: Cell<TaskRole>,
     /// The mounted server that has the handler.
     owner: OnceCell<Arc<ServerShared>>,
     built: OnceCell<Arc<CallState>>,
@@ -60,7 +76,8 @@ impl<'a> LazyContext<'a> {
         incoming: IncomingRequest<'a>,
         may_ask: bool,
     ) -> Self {
-        Self { connection, incoming, may_ask, owner: OnceCell::new(), built: OnceCell::new() }
+        let task_role = Cell::new(TaskRole::Forbidden);
+        Self { connection, incoming, may_ask, task_role, owner: OnceCell::new(), built: OnceCell::new() }
     }
 
     /// The state of the call, if it was built.
@@ -82,6 +99,11 @@ impl<'a> LazyContext<'a> {
         config
     }
 
+    /// Sets whether the call is a task, before the context is built.
+    pub(crate) fn set_task_role(&self, role: TaskRole) {
+        self.task_role.set(role);
+    }
+
     /// Continues a call with the answers of earlier rounds.
     pub(crate) fn resume(&self, round: Round) {
         self.state().resume(round);
@@ -91,20 +113,32 @@ impl<'a> LazyContext<'a> {
         let IncomingRequest { meta, revision, caller, tracking, writer, .. } = self.incoming;
         let connection = self.connection;
         let owner = self.owner.get();
+        let role = self.task_role.get();
+        let mut caller = caller.clone();
+        // The messages of a task do not belong to the stream of its request, which ends first.
+        let outbox = match role {
+            TaskRole::Task if connection.can_push() => connection.outbox().clone(),
+            TaskRole::Task => Arc::new(OutboundQueue::new(0)),
+            TaskRole::Forbidden | TaskRole::Optional => writer.outbox.clone(),
+        };
+        if role == TaskRole::Task {
+            caller.kept = None;
+        }
+        let resumed = caller.kept.as_ref().and_then(|kept| kept.resumed.clone());
         let settings = CallSettings {
             server: owner.map_or_else(|| connection.server.clone(), |owner| Server { shared: owner.clone() }),
-            outbox: writer.outbox.clone(),
+            outbox,
             connection: Arc::downgrade(connection),
             outgoing_requests: connection.outgoing_requests().clone(),
             revision,
             client: self.client_info(),
             redact: [connection.config.redact.clone(), owner.and_then(|owner| owner.config().redact.clone())],
-            caller: caller.clone(),
+            caller,
             may_ask: self.may_ask,
+            allows_tasks: role != TaskRole::Forbidden,
             ask_timeout: connection.config.ask_timeout,
             notification_limit: connection.config.notification_limit,
         };
-        let resumed = caller.kept.as_ref().and_then(|kept| kept.resumed.clone());
         let state = CallState::new(settings, meta.progress_token(), tracking.cancellation_token());
         if let Some(history) = resumed {
             state.resume(Round::with_kept_history(history));

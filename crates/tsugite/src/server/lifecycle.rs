@@ -1,9 +1,9 @@
 //! `initialize` and `server/discover`.
 
-use tsugite_core::protocol::capabilities::{ListCapability, ResourcesCapability};
+use tsugite_core::protocol::capabilities::{ListCapability, ResourcesCapability, TasksCapability};
 use tsugite_core::protocol::discover::DiscoverResult;
 use tsugite_core::protocol::lifecycle::{Initialize, InitializeResult};
-use tsugite_core::protocol::{Object, ServerCapabilities};
+use tsugite_core::protocol::{Object, ServerCapabilities, tasks};
 use tsugite_core::revision::{Revision, RpcError, read_initialize_params, trim_initialize_params};
 
 use super::connection::ServerConnection;
@@ -20,6 +20,10 @@ impl ServerConnection {
         let mut result = initialize_result(&self.server.shared, &self.config, request.revision);
         if self.is_single_request() {
             strip_push_capabilities(&mut result.capabilities);
+        }
+        // Callers that cannot be told apart must not list each other's tasks.
+        if let (None, Some(tasks)) = (request.principal(), &mut result.capabilities.tasks) {
+            tasks.list = None;
         }
         let declared = DeclaredCapabilities::from_capabilities(&result.capabilities);
         let kept = trim_initialize_params(request.request.params())?;
@@ -56,6 +60,14 @@ impl ServerConnection {
         match request.revision.is_stateless() {
             true => self.config.declare_all_capabilities || self.server.shared.registry().has(kind),
             false => request.declared.has(kind),
+        }
+    }
+
+    /// Whether tasks are available: as declared to the session, or as registered now.
+    pub(crate) fn supports_tasks(&self, request: IncomingRequest<'_>) -> bool {
+        match request.revision.has_task_extension() {
+            true => self.server.shared.registry().has_task_tools(),
+            false => request.declared.tasks,
         }
     }
 
@@ -110,7 +122,16 @@ pub(crate) fn capabilities(shared: &ServerShared, config: &Config) -> ServerCapa
         has(ListKind::Resource).then(|| ResourcesCapability::new().subscribe(true).list_changed(true));
     capabilities.completions = registry.has_completers().then(Object::new);
     capabilities.experimental = (!config.experimental.is_empty()).then(|| config.experimental.clone());
-    capabilities.extensions = (!config.extensions.is_empty()).then(|| config.extensions.clone());
+    let mut extensions = config.extensions.clone();
+    if registry.has_task_tools() {
+        // Each revision keeps the one of the two that it has.
+        let call = Object::from_iter([("call".to_owned(), Object::new().into())]);
+        let requests = Object::from_iter([("tools".to_owned(), call.into())]);
+        let tasks = TasksCapability::new().list(Object::new()).cancel(Object::new()).requests(requests);
+        capabilities.tasks = Some(tasks);
+        extensions.insert(tasks::EXTENSION.to_owned(), Object::new().into());
+    }
+    capabilities.extensions = (!extensions.is_empty()).then_some(extensions);
     capabilities
 }
 

@@ -53,7 +53,7 @@ impl CallState {
             if let Some(params) = state.held_progress.take() {
                 self.write_progress(params);
             }
-            if state.dropped_logs > 0 {
+            if state.dropped_logs > 0 && self.can_notify() {
                 self.write_dropped_logs(state.dropped_logs);
             }
         }
@@ -78,7 +78,11 @@ impl CallState {
         None
     }
 
-    fn write_progress(&self, params: ProgressParams) {
+    fn write_progress(&self, mut params: ProgressParams) {
+        if !self.can_notify() {
+            return;
+        }
+        self.set_related_task(&mut params.meta);
         let revision = self.settings.revision;
         self.settings.outbox.push(|out| drop(write_notification::<Progress>(out, params, revision)));
     }
@@ -91,7 +95,8 @@ impl CallState {
         );
         let level = self.settings.client.log_level.unwrap_or(Level::Warning).max(Level::Warning);
         let Ok(data) = RawJson::from_value(&text) else { return };
-        let (revision, params) = (self.settings.revision, LogParams::new(level, data));
+        let (revision, mut params) = (self.settings.revision, LogParams::new(level, data));
+        self.set_related_task(&mut params.meta);
         self.settings.outbox.push(|out| drop(write_notification::<Log>(out, params, revision)));
     }
 }

@@ -21,6 +21,8 @@
 //   streams end.
 // - `route`: the router, one line per method; `layer`: middleware around it.
 // - `lifecycle`, `lists`, `tools`, `resources`, `prompts`, `completion`, `subscriptions`: one file per group of methods.
+// - `tasks`: the methods of tasks; `task_run`: runs a call as a task; `task_state`: the records and the running tasks;
+//   `task_offer`: whether a call becomes a task; `task_context`: the methods of `Context` for it.
 // - `ask`: requests of a handler to the client. `handler`: converts functions into handlers; `macro_support`: the code that
 //   macros generate calls it.
 // - `registry`, `lookup`, `scopes`, `change_feed`: the registered items, finding them, what callers need for them, and
@@ -94,13 +96,19 @@ mod state;
 mod subject;
 mod subscription_permit;
 pub(crate) mod subscriptions;
+mod task_context;
+mod task_offer;
+mod task_run;
+mod task_slot;
+pub(crate) mod task_state;
+pub(crate) mod tasks;
 pub(crate) mod token_expiry;
 mod tool;
 mod tools;
 mod visibility;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 pub use ask::{Ask, FieldValue, Form, FormChoice, FormField, UrlElicitation};
 pub use ask_error::AskError;
@@ -130,9 +138,10 @@ pub(crate) use config::Config;
 use change_feed::ChangeFeed;
 use lists::PageCache;
 use registry::Registry;
+use task_state::TaskTable;
 use token_expiry::TokenExpiries;
 
-use crate::replica::{ReceivedMessage, Replica};
+use crate::replica::{ReceivedMessage, Replica, ReplicaMessage};
 use crate::shared::log;
 pub use crate::shared::seal::{SealError, SealKey, SealKeyError, SealKeys};
 pub use crate::shared::seal_keys::SealKeysError;
@@ -155,6 +164,7 @@ pub(crate) struct ServerShared {
     pub(crate) feed: ChangeFeed,
     pub(crate) page_cache: PageCache,
     pub(crate) token_expiries: TokenExpiries,
+    tasks: OnceLock<Arc<TaskTable>>,
 }
 
 /// Registrations that belong together; `#[handlers]` implements it for the type of an `impl` block.
@@ -228,6 +238,7 @@ impl Server {
         self.shared.is_served.store(true, Ordering::Release);
         if let Some(replica) = self.shared.replica() {
             replica.start();
+            tasks::start_taking_over(self);
         }
         Ok(())
     }
@@ -250,14 +261,28 @@ impl ServerShared {
             replica.subscribe(move |received| {
                 let shared = shared.upgrade()?;
                 match received {
+                    ReceivedMessage::Message(ReplicaMessage::TaskChanged { task }) => {
+                        shared.tasks().notify_changed(task);
+                    }
                     ReceivedMessage::Message(message) => shared.feed.receive_message(&shared, message),
-                    ReceivedMessage::Missed => shared.feed.notify_missed_changes(&shared),
+                    ReceivedMessage::Missed => {
+                        shared.feed.notify_missed_changes(&shared);
+                        shared.tasks().notify_missed();
+                    }
                 }
                 Some(Box::pin(std::future::ready(())))
             });
             Some(replica)
         };
         self.feed.replica.get_or_init(made).as_ref()
+    }
+
+    /// The tasks of this server.
+    pub(crate) fn tasks(self: &Arc<Self>) -> &Arc<TaskTable> {
+        self.tasks.get_or_init(|| {
+            let config = self.config();
+            TaskTable::new(config.store.clone(), self.replica().cloned(), config.tasks.clone())
+        })
     }
 
     /// Returns the current registry.

@@ -10,11 +10,13 @@ use std::task::{self, Poll, Waker};
 use std::time::Duration;
 
 use tsugite_core::jsonrpc::{Id, Request};
-use tsugite_core::protocol::mrtr::InputRequired;
+use tsugite_core::protocol::mrtr::{InputRequests, InputRequired};
+use tsugite_core::protocol::tasks::CreateTaskResult;
+use tsugite_core::protocol::tools::{Call, CallOutput};
 use tsugite_core::revision::{Revision, RpcError};
 use tsugite_core::session::inbound::ResponseAction;
 
-use super::ask::{self, DriveOutcome, HandlerDriver, KeptQuestions, StateBinding};
+use super::ask::{self, BoxedHandler, DriveOutcome, HandlerDriver, KeptQuestions, StateBinding};
 use super::call_state::{CallState, EndGuard};
 use super::cancellation::CancellationToken;
 use super::connection::ServerConnection;
@@ -25,11 +27,13 @@ use super::handler_method::HandlerMethod;
 use super::in_flight::AdmissionError;
 use super::incoming_request::{IncomingRequest, Tracking};
 use super::lazy_context::LazyContext;
-use super::limits::CallerKey;
+use super::limits::{CallerKey, NestedPermit, NestedPermits};
 use super::poll_timer::{PollTimer, poll_timed};
 use super::response_writer::ResponseWriter;
+use super::round::RoundHistory;
 use super::running_handler::{IdleTimeout, RunningHandler};
 use super::subject::Subject;
+use super::task_run::{self, CreatedTask, SendOutcomeFn, StartError, TaskRun};
 use crate::shared::panic::{CatchPanic, PanicError};
 
 /// A request that is not answered yet. The transport runs `future`, which writes the response.
@@ -77,9 +81,75 @@ impl ServerConnection {
             return None;
         }
         let subject = Arc::new(subject.into_owned());
-        let (named, call) = (subject.clone(), context.state().clone());
-        let handler = PollTimer { handler, subject: subject.clone(), clock };
-        let handler = Box::pin(async move {
+        let handler = self.boxed_handler::<M>(handler, context.state(), &subject, idle_timeout);
+        let binding = (M::MAY_REQUEST_INPUT && request.revision.is_stateless())
+            .then(|| StateBinding::for_request::<M>(&request));
+        let pending = PendingHandler {
+            call: context.state().clone(),
+            subject,
+            binding,
+            send_input_required: send_input_required::<M>,
+            handler,
+            may_ask: M::MAY_REQUEST_INPUT,
+        };
+        self.continue_pending(request, pending)
+    }
+
+    /// Runs a handler as a task from the start, and answers with the task when its record is stored.
+    pub(crate) fn run_as_task<M: HandlerMethod>(
+        self: &Arc<Self>,
+        request: IncomingRequest<'_>,
+        context: &LazyContext<'_>,
+        subject: Subject<'_>,
+        handler: HandlerFuture<M::HandlerOutput>,
+        idle_timeout: Option<Duration>,
+    ) -> Option<PendingRequest> {
+        let (call, subject) = (context.state().clone(), Arc::new(subject.into_owned()));
+        call.mark_handler_handles();
+        let handler = self.boxed_handler::<M>(CatchPanic::new(handler), &call, &subject, idle_timeout);
+        let id = request.request.id.clone().into_owned();
+        let run = TaskRun {
+            connection: self.clone(),
+            call: call.clone(),
+            id: id.clone(),
+            handler,
+            end_guard: EndGuard(call.clone()),
+        };
+        if let Some(resumed) = &request.caller.resumed_task {
+            call.task.set_running(resumed.clone());
+            let table = self.server.shared.tasks().clone();
+            tokio::spawn(task_run::run_task(table, resumed.clone(), run));
+            return None;
+        }
+        let (connection, revision, writer) = (self.clone(), request.revision, request.writer.clone());
+        let table = self.server.shared.tasks().clone();
+        self.register_pending(request, call.cancellation.clone(), async move {
+            let started = task_run::start(table, run).await;
+            move || match started {
+                Ok(created) => connection.send_task(revision, &id, created, &writer),
+                Err(StartError { error, .. }) => writer.send_error(Some(&id), &error, revision),
+            }
+        })
+    }
+
+    /// Answers a call with the task that it has become.
+    fn send_task(&self, revision: Revision, id: &Id<'_>, created: CreatedTask, writer: &ResponseWriter) {
+        let mut output = CallOutput::from(CreateTaskResult::new(created.stored.task()));
+        writer.send_result::<Call>(id, &mut output, revision, &self.config.stamp);
+        created.announced();
+    }
+
+    /// Boxes a handler with its time limit. Its output writes the response.
+    fn boxed_handler<M: HandlerMethod>(
+        &self,
+        handler: CatchPanic<HandlerFuture<M::HandlerOutput>>,
+        call: &Arc<CallState>,
+        subject: &Arc<Subject<'static>>,
+        idle_timeout: Option<Duration>,
+    ) -> BoxedHandler<SendOutcomeFn> {
+        let (call, named) = (call.clone(), subject.clone());
+        let handler = PollTimer { handler, subject: subject.clone(), clock: self.config.poll_clock };
+        Box::pin(async move {
             let outcome = match idle_timeout {
                 Some(timeout) => IdleTimeout::new(handler, call.clone(), timeout).await,
                 None => Ok(handler.await),
@@ -93,18 +163,7 @@ impl ServerConnection {
                 connection.send_outcome::<M>(revision, id, &named, outcome, writer);
             });
             send
-        });
-        let binding = (M::MAY_REQUEST_INPUT && request.revision.is_stateless())
-            .then(|| StateBinding::for_request::<M>(&request));
-        let pending = PendingHandler {
-            call: context.state().clone(),
-            subject,
-            binding,
-            send_input_required: send_input_required::<M>,
-            handler,
-            may_ask: M::MAY_REQUEST_INPUT,
-        };
-        self.continue_pending(request, pending)
+        })
     }
 
     /// Registers a handler that is still pending. Not generic over the method, so it is compiled once.
@@ -119,36 +178,42 @@ impl ServerConnection {
             let params = request.request.params().to_owned();
             KeptQuestions::new(kept, call.clone(), request.request.method.to_string(), params)
         });
-        let driver = HandlerDriver::new(handler, call.clone(), self.config.round_timeout, subject, kept);
-        let caller = self.limits.caller(CallerKey::of_caller(request.caller));
-        let permits = self.limits.handler_permits(caller.as_deref());
-        let handler = RunningHandler::new(driver, call.clone(), permits);
         let (connection, revision, writer) = (self.clone(), request.revision, request.writer.clone());
         let id = request.request.id.clone().into_owned();
-        let end_guard = EndGuard(call.clone());
+        let caller = self.limits.caller(CallerKey::of_caller(request.caller));
+        let permits = self.limits.handler_permits(caller.as_deref());
+        let run = TaskRun {
+            connection: self.clone(),
+            call: call.clone(),
+            id: id.clone(),
+            handler,
+            end_guard: EndGuard(call.clone()),
+        };
+        let running = run_to_end(run, subject, kept, permits);
         self.register_pending(request, call.cancellation.clone(), async move {
-            let end_guard = end_guard;
-            let (outcome, permit) = handler.await;
-            call.complete();
-            drop(end_guard);
+            let (outcome, permit) = running.await;
             // Back-pressure: while the peer does not read, the handler keeps its permit.
             writer.outbox.wait_for_capacity().await;
             drop((permit, caller));
             move || {
                 let sent = match (outcome, binding) {
-                    (DriveOutcome::Complete(send), _) => {
+                    (PendingOutcome::Task(created), _) => {
+                        connection.send_task(revision, &id, created, &writer);
+                        Ok(())
+                    }
+                    (PendingOutcome::Complete(send), _) => {
                         send(&connection, revision, &id, &writer);
                         Ok(())
                     }
-                    (DriveOutcome::InputRequired(requests, history), Some(binding)) => {
+                    (PendingOutcome::InputRequired(requests, history), Some(binding)) => {
                         let (config, principal) =
                             (&connection.config, call.settings.caller.principal.as_ref());
                         ask::build_input_required(config, principal, &binding, requests, history)
                             .and_then(|input| send_input_required(&connection, revision, &id, input, &writer))
                     }
-                    (DriveOutcome::InputRequired(..), None) => Err(RpcError::Internal),
-                    (DriveOutcome::Error(error), _) => Err(error),
-                    (DriveOutcome::TakenOver, _) => Ok(()),
+                    (PendingOutcome::InputRequired(..), None) => Err(RpcError::Internal),
+                    (PendingOutcome::Error(error), _) => Err(error),
+                    (PendingOutcome::TakenOver, _) => Ok(()),
                 };
                 if let Err(error) = sent {
                     writer.send_error(Some(&id), &error, revision);
@@ -255,6 +320,56 @@ pub(crate) fn pending_bytes(request: &Request<'_>) -> usize {
 
 const PENDING_STATE_BYTES: usize = 4 << 10;
 
+/// Runs a handler until its request can be answered. The call may become a task on the way, which runs the handler from then
+/// on; if that fails, the handler goes on here.
+async fn run_to_end(
+    mut run: TaskRun,
+    subject: Arc<Subject<'static>>,
+    mut kept: Option<KeptQuestions>,
+    permits: NestedPermits,
+) -> (PendingOutcome, Option<NestedPermit>) {
+    loop {
+        let TaskRun { connection, call, id, handler, end_guard } = run;
+        let round_timeout = connection.config.round_timeout;
+        let driver = HandlerDriver::new(handler, call.clone(), round_timeout, subject.clone(), kept.take());
+        let (outcome, permit) = RunningHandler::new(driver, call.clone(), permits.clone()).await;
+        let outcome = match outcome {
+            DriveOutcome::BecomesTask(handler) => Err(handler),
+            DriveOutcome::Complete(send) => Ok(PendingOutcome::Complete(send)),
+            DriveOutcome::InputRequired(requests, history) => {
+                Ok(PendingOutcome::InputRequired(requests, history))
+            }
+            DriveOutcome::Error(error) => Ok(PendingOutcome::Error(error)),
+            DriveOutcome::TakenOver => Ok(PendingOutcome::TakenOver),
+        };
+        let handler = match outcome {
+            Err(handler) => handler,
+            Ok(outcome) => {
+                call.complete();
+                return (outcome, permit);
+            }
+        };
+        let table = connection.server.shared.tasks().clone();
+        match task_run::start(table, TaskRun { connection, call, id, handler, end_guard }).await {
+            Ok(created) => return (PendingOutcome::Task(created), permit),
+            Err(refused) => {
+                refused.run.call.task.refuse();
+                run = refused.run;
+            }
+        }
+    }
+}
+
+/// How a handler that was pending leaves its request.
+enum PendingOutcome {
+    Complete(SendOutcomeFn),
+    InputRequired(InputRequests, RoundHistory),
+    Error(RpcError),
+    TakenOver,
+    /// The call has become a task.
+    Task(CreatedTask),
+}
+
 /// A handler after its first poll.
 struct PendingHandler {
     call: Arc<CallState>,
@@ -262,15 +377,12 @@ struct PendingHandler {
     /// The binding of the call's sealed state, if the handler may request input.
     binding: Option<StateBinding>,
     send_input_required: SendInputRequiredFn,
-    handler: Pin<Box<dyn Future<Output = SendOutcomeFn> + Send>>,
+    handler: BoxedHandler<SendOutcomeFn>,
     may_ask: bool,
 }
 
 /// How a handler ended.
 type HandlerOutcome<O> = Result<Result<O, InvocationError>, PanicError>;
-
-/// Writes the response for a handler that has ended.
-type SendOutcomeFn = Box<dyn FnOnce(&ServerConnection, Revision, &Id<'_>, &ResponseWriter) + Send>;
 
 /// Answers with requests for input, for methods that have such a result.
 type SendInputRequiredFn =

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tsugite_core::session::http::OptionalHeader;
 
 use super::kept_call::KeptRequest;
+use super::task_state::RunningTask;
 pub use crate::shared::principal::Principal;
 
 /// The caller, as far as the transport knows it.
@@ -18,6 +19,8 @@ pub(crate) struct Caller {
     pub(crate) address: Option<IpAddr>,
     /// Set if the request can be stored while its handler waits.
     pub(crate) kept: Option<Arc<KeptRequest>>,
+    /// Set if the call is a task that another process began.
+    pub(crate) resumed_task: Option<Arc<RunningTask>>,
 }
 
 /// The HTTP headers of the request; empty for other transports. Cheap to clone.

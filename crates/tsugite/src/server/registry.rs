@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use tsugite_core::protocol::{Meta, Schema};
+use tsugite_core::protocol::{Meta, Schema, TaskSupport};
 use tsugite_core::session::header::HeaderParams;
 use tsugite_core::uri_template::UriTemplate;
 
@@ -205,6 +205,12 @@ impl Registry {
         self.prompts.iter().any(|(_, prompt)| !prompt.completers.is_empty())
             || self.templates.iter().any(|(_, resource)| !resource.completers.is_empty())
             || self.mounts.iter().any(|mount| mount.shared.registry().has_completers())
+    }
+
+    /// Whether any registered tool allows tasks.
+    pub(crate) fn has_task_tools(&self) -> bool {
+        self.tools.iter().any(|(_, entry)| entry.tool.task != TaskSupport::Forbidden)
+            || self.mounts.iter().any(|mount| mount.shared.registry().has_task_tools())
     }
 
     fn add_tool(&mut self, mut tool: Tool, checks_output: OutputValidation) -> Result<(), String> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tsugite_core::protocol::{
     Method, completion, discover, lifecycle, logging, ping, prompts, resources, result::EmptyResult,
-    subscriptions, tools,
+    subscriptions, tasks, tools,
 };
 use tsugite_core::revision::{
     MessageSender as Side, MethodKind as Message, RpcError, canonical_method, read_params,
@@ -63,6 +63,22 @@ pub(crate) fn route(
         }
         completion::Complete::NAME if connection.supports_completion(request) => {
             return super::completion::complete(connection, request, &context(false));
+        }
+        tasks::Get::NAME if connection.supports_tasks(request) => {
+            return super::tasks::get(connection, request);
+        }
+        tasks::Update::NAME if connection.supports_tasks(request) => {
+            return super::tasks::update(connection, request);
+        }
+        tasks::Cancel::NAME if connection.supports_tasks(request) => {
+            return super::tasks::cancel(connection, request);
+        }
+        tasks::Payload::NAME if connection.supports_tasks(request) => {
+            return super::tasks::result(connection, request);
+        }
+        // A caller that is not known cannot be told from others.
+        tasks::List::NAME if connection.supports_tasks(request) && request.principal().is_some() => {
+            return super::tasks::list(connection, request);
         }
         subscriptions::Listen::NAME => return super::subscriptions::listen(connection, request),
         lifecycle::Initialize::NAME => connection.initialize(request)?,

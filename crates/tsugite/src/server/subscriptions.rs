@@ -58,10 +58,12 @@ pub(crate) fn listen(
     connection: &Arc<ServerConnection>,
     request: IncomingRequest<'_>,
 ) -> Result<Option<PendingRequest>, RpcError> {
-    let requested = read_params::<Listen>(request.request.params(), request.revision)?.notifications;
-    let granted = grant(connection, request, requested)?;
-    let named = granted.resource_subscriptions.as_deref().unwrap_or_default();
-    let Some(stream) = connection.open_stream(request.caller, named) else {
+    let mut requested = read_params::<Listen>(request.request.params(), request.revision)?.notifications;
+    let tasks = super::tasks::subscribe(connection, request, requested.task_ids.take())?;
+    let mut granted = grant(connection, request, requested)?;
+    let mut named = granted.resource_subscriptions.clone().unwrap_or_default();
+    named.extend(tasks.iter().flat_map(|tasks| tasks.requested()).cloned());
+    let Some(stream) = connection.open_stream(request.caller, &named) else {
         return Err(RpcError::InvalidRequest("Too many subscriptions".into()));
     };
     let id = request.request.id.clone().into_owned();
@@ -100,20 +102,38 @@ pub(crate) fn listen(
     };
     let (feed, closing) = (listener.clone(), connection.clone());
     let watch = connection.server.shared.watch_token(request.principal());
-    let pending = connection.register_stream(request, cancellation, async move {
+    let (revision, outbox) = (request.revision, request.writer.outbox.clone());
+    let acknowledge = {
+        let outbox = outbox.clone();
+        move |granted, connection: &ServerConnection| {
+            let params = AcknowledgedParams::new(granted).meta(meta);
+            outbox.push(|out| drop(write_notification::<Acknowledged>(out, params, revision)));
+            // Listen only now, so that no notification precedes the acknowledgement.
+            connection.server.shared.feed.add_listener(&feed);
+        }
+    };
+    let Some(tasks) = tasks else {
+        let pending = connection.register_stream(request, cancellation, async move {
+            let (closed, expired) = (pin!(closing.closed()), pin!(TokenWatch::expired(watch)));
+            either(closed, expired).await;
+            drop((listener, stream));
+            ended
+        });
+        if pending.is_some() {
+            acknowledge(granted, connection);
+        }
+        return Ok(pending);
+    };
+    Ok(connection.register_stream(request, cancellation, async move {
+        let tasks = tasks.grant().await;
+        granted.task_ids = Some(tasks.ids());
+        acknowledge(granted, &closing);
         let (closed, expired) = (pin!(closing.closed()), pin!(TokenWatch::expired(watch)));
-        either(closed, expired).await;
-        drop(listener);
-        drop(stream);
+        let changes = pin!(tasks.send_changes(&outbox, &id));
+        either(pin!(either(closed, expired)), changes).await;
+        drop((listener, stream));
         ended
-    });
-    if pending.is_some() {
-        let (revision, params) = (request.revision, AcknowledgedParams::new(granted).meta(meta));
-        request.writer.outbox.push(|out| drop(write_notification::<Acknowledged>(out, params, revision)));
-        // Listen only now, so that no notification precedes the acknowledgement.
-        connection.server.shared.feed.add_listener(&feed);
-    }
-    Ok(pending)
+    }))
 }
 
 /// Returns the granted part of a filter: lists that are offered and resources that the caller may read.

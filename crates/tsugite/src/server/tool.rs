@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::tools::{CallResult, ToolAnnotations};
-use tsugite_core::protocol::{Schema, tools};
+use tsugite_core::protocol::{Schema, TaskSupport, tools};
 
 use super::context::Context;
 use super::handler::{Blocking, Handler, IntoHandler, RawFn};
@@ -39,6 +39,8 @@ pub struct Tool {
     pub(crate) scopes: Vec<String>,
     pub(crate) timeout: ToolTimeout,
     pub(crate) keeps_questions: bool,
+    pub(crate) task: TaskSupport,
+    pub(crate) restartable: bool,
     /// Whether deserializing the arguments into their type enforces the schema.
     pub(crate) typed: bool,
     /// Compiles the validator. Set only on request, so that the validator is linked only into servers that use it.
@@ -68,6 +70,8 @@ impl Tool {
     }
 
     fn new_unvalidated(definition: tools::Tool) -> Self {
+        let support = definition.execution.and_then(|execution| execution.task_support);
+        let definition_task = support.unwrap_or(TaskSupport::Forbidden);
         Self {
             definition,
             handler: None,
@@ -75,6 +79,8 @@ impl Tool {
             scopes: Vec::new(),
             timeout: ToolTimeout::Server,
             keeps_questions: true,
+            task: definition_task,
+            restartable: false,
             typed: false,
             compile: None,
         }
@@ -209,6 +215,29 @@ impl Tool {
     #[must_use]
     pub fn keep_questions(mut self, yes: bool) -> Self {
         self.keeps_questions = yes;
+        self
+    }
+
+    /// Sets whether a call of the tool can be a task, whose result the client fetches later. Default: `Forbidden`.
+    ///
+    /// `Required`: every call is a task from the start; a client that does not support tasks cannot call the tool.
+    /// `Optional`: up to 2025-11-25 the client decides. On 2026-07-28 the call becomes a task when the handler awaits
+    /// [`Context::start_task`], or when it has run for [`Server::task_after`](super::Server::task_after), if the client
+    /// supports tasks.
+    #[must_use]
+    #[doc(alias("taskSupport", "execution", "background"))]
+    pub fn task(mut self, support: TaskSupport) -> Self {
+        self.task = support;
+        self.definition.execution.get_or_insert_default().task_support = Some(support);
+        self
+    }
+
+    /// Sets whether a task of this tool is run again from the start if its process ends. Default: no, unless it waits for an
+    /// answer of the client, see [`Tool::keep_questions`]; such a task fails. Put what must not happen twice into
+    /// [`Context::once`].
+    #[must_use]
+    pub fn restartable(mut self, yes: bool) -> Self {
+        self.restartable = yes;
         self
     }
 

@@ -21,12 +21,13 @@ use super::duplicate_names::{duplicate_name_text, find_duplicate_name};
 use super::handler::{CallParts, HandlerFuture, ready_error};
 use super::handler_error::{HandlerError, InvocationError};
 use super::incoming_request::IncomingRequest;
-use super::lazy_context::LazyContext;
+use super::lazy_context::{LazyContext, TaskRole};
 use super::pending::PendingRequest;
 use super::principal::Headers;
 use super::registry::ToolEntry;
 use super::subject::Subject;
 use super::tool::ToolTimeout;
+use super::{task_offer, task_run};
 use crate::era::Era;
 
 /// Starts a `tools/call`: finds the tool and reads the arguments from the request metadata that was already parsed.
@@ -64,7 +65,16 @@ pub(crate) fn call(
         kept.bind_to_request();
     }
     let owner = context.set_owner(found.owner);
-    resume::<Call>(connection, request, context)?;
+    let task = task_offer::decide(connection, request, &entry.tool)?;
+    context.set_task_role(task.role);
+    if let Some(resumed) = &request.caller.resumed_task {
+        context.resume(task_run::restored_round(&resumed.snapshot().state));
+    } else {
+        resume::<Call>(connection, request, context)?;
+    }
+    if let Some(offer) = task.offer {
+        context.state().task.set_offer(offer);
+    }
     let states = owner.as_ref().map_or(&connection.config.states, |config| &config.states);
     let parts = CallParts { arguments: Arguments::Json(arguments), context, states };
     let answer = call_handler(&entry, arguments, &parts);
@@ -80,7 +90,13 @@ pub(crate) fn call(
         Some(_) => Box::pin(validate_result(answer, entry)) as HandlerFuture<_>,
         None => answer,
     };
-    Ok(connection.run_handler::<Call>(request, context, Subject::tool(name), answer, idle_timeout))
+    let subject = Subject::tool(name);
+    Ok(match task.role {
+        TaskRole::Task => connection.run_as_task::<Call>(request, context, subject, answer, idle_timeout),
+        TaskRole::Forbidden | TaskRole::Optional => {
+            connection.run_handler::<Call>(request, context, subject, answer, idle_timeout)
+        }
+    })
 }
 
 /// Restores the state of earlier rounds if this call answers an `input_required` result.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tsugite::prelude::*;
-use tsugite::protocol::Icon;
 use tsugite::protocol::content::Image;
+use tsugite::protocol::{Icon, TaskSupport};
 use tsugite::transport::memory;
 
 use crate::{answer, assert_twins, call};
@@ -92,6 +92,8 @@ const LIMIT: Duration = Duration::from_secs(5);
     icons = [Icon::new("https://example.com/icon.png")],
     timeout = "30s",
     tags = ["all", "some"],
+    task = "optional",
+    restartable,
 )]
 async fn all_settings() -> &'static str {
     "done"
@@ -117,7 +119,7 @@ async fn scopes_are_needed_for_a_call() {
     assert_twins(made, by_hand, []).await;
 }
 
-#[tool(timeout = LIMIT, read_only = false)]
+#[tool(timeout = LIMIT, read_only = false, task = TaskSupport::Forbidden)]
 async fn expressions() -> &'static str {
     "done"
 }
@@ -135,9 +137,14 @@ async fn every_setting_has_a_builder() {
         .timeout(Duration::from_secs(30))
         .tag("all")
         .tag("some")
+        .task(TaskSupport::Optional)
+        .restartable(true)
         .handler(|| async { "done" });
-    let expressions_by_hand =
-        Tool::new("expressions").timeout(LIMIT).read_only(false).handler(|| async { "done" });
+    let expressions_by_hand = Tool::new("expressions")
+        .timeout(LIMIT)
+        .task(TaskSupport::Forbidden)
+        .read_only(false)
+        .handler(|| async { "done" });
     // Seen only by its tags.
     let tagged = |server: Server| {
         server.visible(|_, item| item.name == "expressions" || item.has_tag("all") && item.has_tag("some"))

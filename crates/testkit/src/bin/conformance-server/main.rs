@@ -1,11 +1,12 @@
 //! The server that the official conformance suite tests: `conformance-server --listen 127.0.0.1:PORT`, and with
 //! `--redis URL` one of several replicas.
 //!
-//! Names, texts and schemas are the suite's. Tasks and skills are not here: they are extensions.
+//! Names, texts and schemas are the suite's. Skills are not here: they are an extension.
 
 mod input_requests;
 mod prompts;
 mod resources;
+mod tasks;
 mod tools;
 
 use std::process::ExitCode;
@@ -27,7 +28,8 @@ async fn main() -> ExitCode {
 /// The suite calls the first tool without arguments, and reads the first resource.
 fn server() -> Server {
     let server = Server::new("conformance-server", "1.0.0");
-    prompts::register(resources::register(input_requests::register(tools::register(server))))
+    let server = input_requests::register(tools::register(server));
+    tasks::register(prompts::register(resources::register(server)))
 }
 
 /// A red dot: PNG in base64.

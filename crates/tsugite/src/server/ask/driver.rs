@@ -29,11 +29,17 @@ pub(crate) enum DriveOutcome<S> {
     Error(RpcError),
     /// Another process has taken over the call: this one answers nothing.
     TakenOver,
+    /// The call becomes a task, which runs the handler from now on.
+    BecomesTask(BoxedHandler<S>),
 }
+
+/// The future of a handler.
+pub(crate) type BoxedHandler<S> = Pin<Box<dyn Future<Output = S> + Send>>;
 
 /// A future that runs a handler.
 pub(crate) struct HandlerDriver<S> {
-    handler: Pin<Box<dyn Future<Output = S> + Send>>,
+    /// `None` once it was handed over to a task.
+    handler: Option<BoxedHandler<S>>,
     call: Arc<CallState>,
     /// How long to wait for a handler that does not ask the question that was answered.
     round_timeout: Duration,
@@ -44,18 +50,22 @@ pub(crate) struct HandlerDriver<S> {
     yield_count: u32,
     yielded: bool,
     divergence_timer: Option<Pin<Box<Sleep>>>,
+    /// Passes when the call becomes a task by itself.
+    task_timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> HandlerDriver<S> {
     pub(crate) fn new(
-        handler: Pin<Box<dyn Future<Output = S> + Send>>,
+        handler: BoxedHandler<S>,
         call: Arc<CallState>,
         round_timeout: Duration,
         subject: Arc<Subject<'static>>,
         kept: Option<KeptQuestions>,
     ) -> Self {
+        let task_after = call.task.open_offer().and_then(|offer| offer.after);
         Self {
-            handler,
+            handler: Some(handler),
+            task_timer: task_after.map(|after| Box::pin(tokio::time::sleep(after))),
             call,
             round_timeout,
             subject,
@@ -77,17 +87,19 @@ impl<S> Future for HandlerDriver<S> {
             return this.poll_kept(cx);
         }
         if !this.call.revision().is_stateless() {
-            return this.handler.as_mut().poll(cx).map(DriveOutcome::Complete);
+            let Some(handler) = &mut this.handler else { return Poll::Pending };
+            return handler.as_mut().poll(cx).map(DriveOutcome::Complete);
         }
         if this.call.current_round().is_none() {
             this.call.driver().set_task(cx.waker());
-            if let Poll::Ready(done) = this.handler.as_mut().poll(cx) {
+            let Some(handler) = &mut this.handler else { return Poll::Pending };
+            if let Poll::Ready(done) = handler.as_mut().poll(cx) {
                 return Poll::Ready(DriveOutcome::Complete(done));
             }
         }
         match this.call.current_round().cloned() {
             Some(round) => this.poll_round(&round, cx),
-            None => Poll::Pending,
+            None => this.poll_becomes_task(cx),
         }
     }
 }
@@ -103,7 +115,8 @@ impl<S> HandlerDriver<S> {
         });
         signal.set_parent(cx.waker());
         loop {
-            if let Some(Poll::Ready(done)) = signal.poll_if_woken(self.handler.as_mut()) {
+            let Some(handler) = &mut self.handler else { return Poll::Pending };
+            if let Some(Poll::Ready(done)) = signal.poll_if_woken(handler.as_mut()) {
                 return Poll::Ready(DriveOutcome::Complete(done));
             }
             signal.watch();
@@ -123,16 +136,20 @@ impl<S> HandlerDriver<S> {
             signal
         });
         signal.set_parent(cx.waker());
-        match signal.poll_if_woken(self.handler.as_mut()) {
+        let Some(handler) = &mut self.handler else { return Poll::Pending };
+        match signal.poll_if_woken(handler.as_mut()) {
             Some(Poll::Ready(done)) => return Poll::Ready(DriveOutcome::Complete(done)),
             Some(Poll::Pending) => self.yield_count += u32::from(std::mem::take(&mut self.yielded)),
             None => {}
+        }
+        if self.call.task.is_wanted() {
+            return self.poll_becomes_task(cx);
         }
         match round.state() {
             RoundState::Running => {
                 self.yielded = false;
                 self.divergence_timer = None;
-                Poll::Pending
+                self.poll_becomes_task(cx)
             }
             RoundState::Failed(error) => Poll::Ready(DriveOutcome::Error(error)),
             RoundState::Diverged => self.poll_diverged(round, cx),
@@ -145,6 +162,21 @@ impl<S> HandlerDriver<S> {
                 cx.waker().wake_by_ref();
                 Poll::Pending
             }
+        }
+    }
+
+    /// Hands the handler over if its call becomes a task now: the handler wants that, or its time has passed.
+    fn poll_becomes_task(&mut self, cx: &mut task::Context<'_>) -> Poll<DriveOutcome<S>> {
+        if self.call.task.open_offer().is_none() {
+            return Poll::Pending;
+        }
+        let is_due = self.task_timer.as_mut().is_some_and(|timer| timer.as_mut().poll(cx).is_ready());
+        if !is_due && !self.call.task.is_wanted() {
+            return Poll::Pending;
+        }
+        match self.handler.take() {
+            Some(handler) => Poll::Ready(DriveOutcome::BecomesTask(handler)),
+            None => Poll::Pending,
         }
     }
 
@@ -171,7 +203,9 @@ impl<S> HandlerDriver<S> {
 
 impl<S> Drop for HandlerDriver<S> {
     fn drop(&mut self) {
-        if let Some(round) = self.call.current_round() {
+        if self.handler.is_some()
+            && let Some(round) = self.call.current_round()
+        {
             round.close();
         }
     }

@@ -34,7 +34,7 @@ use tsugite_core::protocol::tasks::MaybeTask;
 use tsugite_core::protocol::{ClientCapabilities, EmptyParams, Method, Object, OrderedMap};
 use tsugite_core::revision::{InferResultType, Revision, Translate};
 
-pub(crate) use driver::{DriveOutcome, HandlerDriver};
+pub(crate) use driver::{BoxedHandler, DriveOutcome, HandlerDriver};
 pub use form::{Form, FormChoice, FormField, choice, read_choice};
 pub(crate) use kept_driver::KeptQuestions;
 pub(crate) use request_state::{StateBinding, build_input_required, resume_round, seal_state, unseal_state};
@@ -44,7 +44,8 @@ use super::ask_error::AskError;
 use super::call_state::CallState;
 use super::context::Context;
 use super::handler_error::HandlerError;
-use super::round::{OnceFuture, OnceLookup, is_in_once};
+use super::round::{OnceFuture, OnceLookup, QuestionKey, is_in_once, request_answer};
+use super::task_state::OnceStart;
 use crate::era::Era;
 
 impl Context {
@@ -102,6 +103,10 @@ impl Context {
     /// Only a success is stored. It is part of the sealed state that the client returns, so it should be small. If the client
     /// continues from the same state twice, `work` may run twice. It is an error to use a key twice in one round, or to ask
     /// a question inside `work`.
+    ///
+    /// In a task the store holds that the work begins, and its value when it is done. If the process ends in between, the
+    /// work may have run: a process that runs the handler again then fails the task and says so, unless the step is
+    /// [`once_repeatable`](Context::once_repeatable).
     pub async fn once<T, E>(
         &self,
         key: impl Into<String>,
@@ -111,7 +116,33 @@ impl Context {
         T: Serialize + DeserializeOwned,
         E: Into<HandlerError>,
     {
-        let key = key.into();
+        self.run_once(key.into(), false, work).await
+    }
+
+    /// Like [`Context::once`], for work that does no harm if it runs a second time: in a task whose process ended in the
+    /// middle of it, it runs again.
+    pub async fn once_repeatable<T, E>(
+        &self,
+        key: impl Into<String>,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, HandlerError>
+    where
+        T: Serialize + DeserializeOwned,
+        E: Into<HandlerError>,
+    {
+        self.run_once(key.into(), true, work).await
+    }
+
+    async fn run_once<T, E>(
+        &self,
+        key: String,
+        is_repeatable: bool,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, HandlerError>
+    where
+        T: Serialize + DeserializeOwned,
+        E: Into<HandlerError>,
+    {
         let round = self.call_state().round();
         let (_wake, guard) = match round.once(&key)? {
             OnceLookup::Stored(json) => {
@@ -126,14 +157,33 @@ impl Context {
             // spawned task may run.
             OnceLookup::Run(guard) => (WakeOnDrop(self.call_state()), guard),
         };
-        let value = OnceFuture::new(work).await.map_err(Into::into)?;
-        if Era::from(self.revision()).repeats_handlers() || self.call_state().kept().is_some() {
-            let json = RawJson::from_value(&value).map_err(|error| {
+        let call = self.call_state();
+        if let Some(task) = call.task.running() {
+            match task.begin_once(&key, is_repeatable).await {
+                Ok(OnceStart::Run) => {}
+                // The task has ended, and its driver drops the handler.
+                Ok(OnceStart::MayHaveRun) | Err(_) => return std::future::pending().await,
+            }
+        }
+        let outcome = OnceFuture::new(work).await.map_err(Into::into);
+        let is_task = call.task.running().is_some();
+        let is_stored = is_task || Era::from(self.revision()).repeats_handlers() || call.kept().is_some();
+        let json = match &outcome {
+            Ok(value) if is_stored => Some(RawJson::from_value(value).map_err(|error| {
                 AskError::misused(format!("the result of `once({key:?})` cannot be serialized: {error}"))
-            })?;
+            })?),
+            _ => None,
+        };
+        // Also if the call has become a task in the meantime.
+        if let Some(task) = call.task.running()
+            && task.end_once(&key, json.clone()).await.is_err()
+        {
+            return std::future::pending().await;
+        }
+        if let Some(json) = json {
             guard.store(json);
         }
-        Ok(value)
+        outcome
     }
 }
 
@@ -185,7 +235,8 @@ pub(super) struct Question {
 pub(crate) struct AnswerContext {
     pub(crate) revision: Revision,
     pub(crate) form: Option<FormSchema>,
-    call: Arc<CallState>,
+    /// The call that asks; `None` while an answer is only checked.
+    call: Option<Arc<CallState>>,
 }
 
 impl<T> Ask<T> {
@@ -257,8 +308,8 @@ impl<T> Future for Ask<T> {
         let Poll::Ready((answer, question)) = future.as_mut().poll(cx) else { return Poll::Pending };
         self.future = None;
         let answer = answer.and_then(|raw| (self.reader)(&raw, &question));
-        if let Err(error) = &answer {
-            question.call.record_ask_error(error);
+        if let (Err(error), Some(call)) = (&answer, &question.call) {
+            call.record_ask_error(error);
         }
         Poll::Ready(answer)
     }
@@ -277,13 +328,16 @@ impl AskRequest {
             InputRequest::Elicit(ElicitParams::Form(form)) => Some(form.requested_schema.clone()),
             _ => None,
         };
-        let question = AnswerContext { revision, form, call: self.context.call_state().clone() };
+        let question = AnswerContext { revision, form, call: Some(self.context.call_state().clone()) };
         if let Err(error) = self.check() {
             return (Err(error), question);
         }
         let AskRequest { context, request, key, reuses_answer, timeout } = self;
         let asked = Question { request, key, reuses_answer, timeout };
-        let answer = Era::from(revision).ask(&context, asked, &question).await;
+        let answer = match context.call_state().is_task() {
+            true => ask_in_task(&context, asked).await,
+            false => Era::from(revision).ask(&context, asked, &question).await,
+        };
         (answer, question)
     }
 
@@ -295,7 +349,8 @@ impl AskRequest {
         }
         // A client that takes nothing but the result gets no request before it.
         let nothing = ClientCapabilities::new();
-        let declared = match Era::from(revision).sends_questions() && context.outbox().is_discarding() {
+        let is_single = Era::from(revision).sends_questions() && context.outbox().is_discarding();
+        let declared = match is_single && !context.call_state().is_task() {
             true => &nothing,
             false => context.client_capabilities(),
         };
@@ -366,6 +421,30 @@ fn missing_sampling_capability(
             && (required.context.is_none() || declared.context.is_some())
     });
     (!supported).then(|| ClientCapabilities::new().sampling(required))
+}
+
+/// Puts a question to the client through the task, and waits for the answer, which has no time limit of its own.
+async fn ask_in_task(context: &Context, question: Question) -> Result<RawJson, AskError> {
+    let (call, reuses_answer) = (context.call_state(), question.reuses_answer);
+    let paused = call.pause_timeout();
+    let key = question.key.map(|key| QuestionKey { key, reuses_answer });
+    let timeout = question.timeout.unwrap_or(Duration::MAX);
+    let answer = request_answer(call.driver(), &call.round(), key, question.request, (timeout, true)).await;
+    drop(paused);
+    answer?.into_result()
+}
+
+/// Checks that an answer has the shape that the request demands; the error says what is wrong.
+pub(crate) fn check_answer(
+    request: &InputRequest,
+    answer: &RawJson,
+    revision: Revision,
+) -> Result<(), String> {
+    let form = match request {
+        InputRequest::Elicit(ElicitParams::Form(form)) => Some(form.requested_schema.clone()),
+        _ => None,
+    };
+    answer_validator(request)(answer, &AnswerContext { revision, form, call: None })
 }
 
 /// Returns a function that checks whether an answer matches the request.

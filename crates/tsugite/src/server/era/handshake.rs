@@ -32,7 +32,7 @@ async fn request_kept_answer(context: &Context, question: Question) -> Result<Ra
     let (call, reuses_answer) = (context.call_state(), question.reuses_answer);
     let key = question.key.map(|key| QuestionKey { key, reuses_answer });
     let timeout = question.timeout.unwrap_or_else(|| context.ask_timeout());
-    request_answer(call.driver(), &call.round(), key, question.request, timeout).await?.into_result()
+    request_answer(call.driver(), &call.round(), key, question.request, (timeout, false)).await?.into_result()
 }
 
 /// The error with which the client sends the user to the page and then calls again.

@@ -56,7 +56,8 @@ struct RoundInner {
     /// Keys of questions that are open or were answered in this round.
     keys: HashSet<String>,
     once_keys: HashSet<String>,
-    once_running: usize,
+    /// The keys of `once` whose work runs.
+    once_running: HashSet<String>,
     /// Answers of a call that can be kept, by key.
     kept_answers: HashMap<String, KeptAnswer>,
     /// The keys of stored answers that the handler has not used yet.
@@ -123,7 +124,7 @@ impl Round {
     /// Whether questions are open and no `once` is running.
     pub(super) fn is_asking(&self) -> bool {
         let inner = self.lock();
-        !inner.open_requests.is_empty() && inner.once_running == 0
+        !inner.open_requests.is_empty() && inner.once_running.is_empty()
     }
 
     /// The answers so far and the results of `once`.
@@ -134,6 +135,18 @@ impl Round {
             once_results: inner.history.once_results.clone(),
             ..KeptHistory::default()
         }
+    }
+
+    /// The history of a call that becomes a task: answers of earlier rounds, the results of `once`, and the keys of `once`
+    /// whose work runs.
+    pub(crate) fn task_history(&self) -> (KeptHistory, Vec<String>) {
+        let inner = self.lock();
+        let mut answers = inner.kept_answers.clone();
+        let earlier = inner.history.answers.iter().filter(|(key, _)| inner.keys.contains(*key));
+        answers.extend(earlier.map(|(key, answer)| (key.clone(), KeptAnswer::Result(answer.clone()))));
+        let once_results = inner.history.once_results.clone();
+        let history = KeptHistory { answers, once_results, questions: Vec::new() };
+        (history, inner.once_running.iter().cloned().collect())
     }
 
     /// Answers a question of a call that can be kept.
@@ -151,7 +164,7 @@ impl Round {
         if let Some(error) = inner.error.take() {
             return RoundState::Failed(error);
         }
-        if inner.open_requests.is_empty() || inner.once_running > 0 {
+        if inner.open_requests.is_empty() || !inner.once_running.is_empty() {
             return RoundState::Running;
         }
         if inner.new_answer_used || inner.history.new_answers.is_empty() {
@@ -197,7 +210,7 @@ impl Round {
         if let Some(json) = inner.history.once_results.get(key) {
             return Ok(OnceLookup::Stored(json.clone()));
         }
-        inner.once_running += 1;
+        inner.once_running.insert(key.to_owned());
         drop(inner);
         Ok(OnceLookup::Run(OnceGuard { round: self.clone(), key: key.to_owned() }))
     }
@@ -257,12 +270,16 @@ pub(super) async fn request_input(
         inner.open_requests.insert(key.clone(), request);
         key
     };
-    let _open = OpenRequestGuard { round, key, keeps_key: false };
+    let open = OpenRequestGuard { round, key, keeps_key: false };
     driver.wake();
-    poll_fn(|cx| {
+    let answer = poll_fn(|cx| {
         let mut inner = round.lock();
+        // The call has become a task since.
+        if let Some(answer) = inner.kept_answers.get(&open.key).cloned() {
+            return Poll::Ready(Some(answer));
+        }
         if inner.ended {
-            return Poll::Ready(());
+            return Poll::Ready(None);
         }
         // The driver drops the handler when the round ends; only spawned tasks have to be woken.
         if !driver.is_driver(cx.waker()) && !inner.wakers.iter().any(|waker| waker.will_wake(cx.waker())) {
@@ -271,16 +288,20 @@ pub(super) async fn request_input(
         Poll::Pending
     })
     .await;
-    Err(AskError::Suspended)
+    match answer {
+        Some(answer) => Ok((open.key.clone(), answer.into_result()?)),
+        None => Err(AskError::Suspended),
+    }
 }
 
-/// Returns the answer to a question of a call that can be kept. The driver of the handler sends the question.
+/// Returns the answer to a question of a call that can be kept. The driver of the handler sends the question. `keeps_key`
+/// says whether its key is never used again, also if the question is dropped.
 pub(super) async fn request_answer(
     driver: &DriverHandle,
     round: &Arc<Round>,
     key: Option<QuestionKey>,
     request: InputRequest,
-    timeout: Duration,
+    (timeout, keeps_key): (Duration, bool),
 ) -> Result<KeptAnswer, AskError> {
     let fingerprint = fingerprint(&request)?;
     let mut open = {
@@ -303,7 +324,7 @@ pub(super) async fn request_answer(
         }
         inner.open_requests.insert(key.clone(), request);
         inner.timeouts.insert(key.clone(), timeout);
-        OpenRequestGuard { round, key, keeps_key: false }
+        OpenRequestGuard { round, key, keeps_key }
     };
     driver.wake();
     poll_fn(|cx| {
@@ -414,7 +435,7 @@ impl OnceGuard {
 impl Drop for OnceGuard {
     fn drop(&mut self) {
         let mut inner = self.round.lock();
-        inner.once_running = inner.once_running.saturating_sub(1);
+        inner.once_running.remove(&self.key);
     }
 }
 

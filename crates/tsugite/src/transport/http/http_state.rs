@@ -24,6 +24,7 @@ use crate::replica::Replica;
 use crate::server::connection::{ConnectionScope, ServerConnection};
 use crate::server::limits::{CallerKey, LimitError, LimitPermit, Limits, Resource};
 use crate::server::principal::Caller;
+use crate::server::tasks;
 use crate::server::{Config, ResponseWriter, Server};
 use crate::shared::log;
 use crate::store::{Store, StoreFuture, Write};
@@ -220,6 +221,9 @@ impl HttpState {
         self.aborting.store(true, Ordering::Release);
         self.close();
         self.sessions.for_each(|session| self.delete_logs(self.sessions.remove(session)));
+        if tokio::time::timeout(STORE_GRACE, tasks::stop(&self.server)).await.is_err() {
+            log::warn!("the store did not take the end of all tasks in time");
+        }
         if let Some(replica) = &self.replica {
             if tokio::time::timeout(STORE_GRACE, self.wait_for_detached()).await.is_err() {
                 log::warn!("the store did not take the end of all requests in time");

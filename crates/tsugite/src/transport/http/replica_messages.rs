@@ -101,6 +101,7 @@ impl HttpState {
             }
             ReplicaMessage::ListsChanged { .. }
             | ReplicaMessage::ResourceUpdated { .. }
+            | ReplicaMessage::TaskChanged { .. }
             | ReplicaMessage::ReplicaStopped { .. } => {}
         }
         done()

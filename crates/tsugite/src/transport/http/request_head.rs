@@ -98,6 +98,7 @@ impl RequestHead {
     pub(super) fn caller(&self) -> Caller {
         Caller {
             kept: None,
+            resumed_task: None,
             principal: self.principal.clone(),
             headers: Headers::from_source(self.headers.clone()),
             address: self.address,

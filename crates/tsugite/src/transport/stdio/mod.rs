@@ -67,6 +67,7 @@ impl Server {
             Ok(())
         })
         .await;
+        crate::server::tasks::stop(&self).await;
         stream.close_output();
         if let Some(copier) = copier {
             tokio::task::spawn_blocking(move || copier.join()).await?.map_err(|_| copier_panicked())??;

@@ -1,0 +1,23 @@
+//! A task whose process is killed, with the store in Redis.
+
+use tsugite_testkit::replicas::{RedisServer, TempDir};
+use tsugite_testkit::task_kills::kill_at_every_write;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_task-server");
+
+/// All places in the writes of a task: there are two for each.
+const POINTS: usize = 26;
+
+#[tokio::test]
+async fn killed_task_in_redis_ends_as_defined() {
+    let (redis, folder) = (RedisServer::start().unwrap(), TempDir::create("task-kills").unwrap());
+    let url = |tool: &str, point: usize| ["--redis".to_owned(), format!("{}|{tool}{point}", redis.url())];
+    let report =
+        kill_at_every_write(PROGRAM, folder.path(), "restarts", POINTS, |point| url("restarts", point)).await;
+    println!("{report:?}");
+    assert!(report.kills >= 16 && report.completed >= 10 && report.may_have_run >= 1, "{report:?}");
+    let report =
+        kill_at_every_write(PROGRAM, folder.path(), "stays", POINTS, |point| url("stays", point)).await;
+    println!("{report:?}");
+    assert!(report.kills >= 16 && report.completed >= 5 && report.not_restartable >= 5, "{report:?}");
+}

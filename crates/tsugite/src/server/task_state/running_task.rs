@@ -1,0 +1,296 @@
+//! A task whose handler runs in this process.
+//!
+//! Every write runs in a task of its own, so that it completes although the handler that waits for it is dropped, and so that
+//! a handler that is not polled cannot hold the lock.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::{Mutex as AsyncMutex, Notify};
+use tsugite_core::jsonrpc::code::INTERNAL_ERROR;
+use tsugite_core::jsonrpc::{ErrorObject, RawJson};
+
+use super::record::{OnceStep, StoredTask, TaskState};
+use super::task_hub::TaskHub;
+use super::task_store::ChangeError;
+use crate::error::Chain;
+use crate::lock::lock;
+use crate::replica::digest;
+use crate::shared::log;
+
+/// A task whose handler runs in this process.
+pub(crate) struct RunningTask {
+    id: String,
+    name: String,
+    hub: Arc<TaskHub>,
+    /// The state as it was last read or written.
+    stored: AsyncMutex<StoredTask>,
+    /// The same for readers that cannot wait.
+    snapshot: Mutex<StoredTask>,
+    changed: Notify,
+    /// Whether another writer may have changed the state.
+    is_stale: AtomicBool,
+    /// Set when the task was cancelled, taken over or expired: its handler must not go on.
+    is_lost: AtomicBool,
+    observer: OnceLock<StateObserver>,
+}
+
+/// Called with each state of a task that differs from the one before in what a client sees.
+pub(crate) type StateObserver = Box<dyn Fn(&StoredTask) + Send + Sync>;
+
+/// The task was cancelled, taken over or expired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TaskLost;
+
+/// The decision about a step of `once`.
+pub(crate) enum OnceStart {
+    /// Its work must run.
+    Run,
+    /// An earlier run of the handler began it and did not finish.
+    MayHaveRun,
+}
+
+impl RunningTask {
+    pub(crate) fn new(hub: &Arc<TaskHub>, stored: StoredTask) -> Arc<Self> {
+        let id = stored.call.id.clone();
+        Arc::new(Self {
+            name: digest(id.as_bytes()),
+            id,
+            hub: hub.clone(),
+            snapshot: Mutex::new(stored.clone()),
+            stored: AsyncMutex::new(stored),
+            changed: Notify::new(),
+            is_stale: AtomicBool::new(false),
+            is_lost: AtomicBool::new(false),
+            observer: OnceLock::new(),
+        })
+    }
+
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The digest of the id, under which other processes know the task.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn hub(&self) -> &Arc<TaskHub> {
+        &self.hub
+    }
+
+    /// The task as it was last read or written.
+    pub(crate) fn snapshot(&self) -> StoredTask {
+        lock(&self.snapshot).clone()
+    }
+
+    /// Calls `observer` from now on. Only the first one counts.
+    pub(crate) fn observe(&self, observer: StateObserver) {
+        drop(self.observer.set(observer));
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire)
+    }
+
+    /// The state may have been changed by another writer.
+    pub(crate) fn notify_changed(&self) {
+        self.is_stale.store(true, Ordering::Release);
+        self.changed.notify_one();
+    }
+
+    /// Waits until another writer may have changed the state.
+    pub(crate) async fn changed(&self) {
+        loop {
+            let notified = self.changed.notified();
+            if self.is_stale.swap(false, Ordering::AcqRel) {
+                return;
+            }
+            notified.await;
+        }
+    }
+
+    /// Changes the state, and tries again while the store fails. `change` may run more than once.
+    pub(crate) async fn change(
+        self: &Arc<Self>,
+        change: impl FnMut(&mut TaskState) -> bool + Send + 'static,
+    ) -> Result<StoredTask, TaskLost> {
+        let task = self.clone();
+        // A panic in `change` would be one of this library.
+        tokio::spawn(async move { task.change_here(change).await }).await.unwrap_or(Err(TaskLost))
+    }
+
+    async fn change_here(
+        &self,
+        mut change: impl FnMut(&mut TaskState) -> bool + Send,
+    ) -> Result<StoredTask, TaskLost> {
+        let mut stored = self.stored.lock().await;
+        let mut attempt = 0;
+        loop {
+            if self.is_lost() {
+                return Err(TaskLost);
+            }
+            let runner = self.hub.store.runner();
+            let mut guarded = |state: &mut TaskState| match state.is_final() || state.runner != runner {
+                true => Err(Box::new(state.clone())),
+                false => Ok(change(state)),
+            };
+            match self.hub.store.change(stored.clone(), &mut guarded).await {
+                Ok(changed) => {
+                    *stored = changed.clone();
+                    // In this order: the session hears of the status before it is asked a question.
+                    self.note(changed.clone());
+                    self.hub.notify_watches(&self.name);
+                    return Ok(changed);
+                }
+                Err(ChangeError::Refused(state)) => {
+                    let newest = StoredTask { state: *state, ..stored.clone() };
+                    self.note(newest);
+                    self.mark_lost();
+                    return Err(TaskLost);
+                }
+                Err(ChangeError::Gone) => {
+                    self.mark_lost();
+                    return Err(TaskLost);
+                }
+                // No other process runs the task while this one lives, so it waits for the store.
+                Err(ChangeError::Store(error)) => {
+                    if log::is_first("task", &error.to_string()) {
+                        log::warn!(error = %Chain(&*error), "a task does not go on: the store failed");
+                    }
+                    tokio::time::sleep(RETRY * (1 << attempt)).await;
+                    attempt = (attempt + 1).min(MAX_BACKOFF);
+                    match self.hub.store.read(&self.id).await {
+                        Ok(Some(newest)) => *stored = newest,
+                        Ok(None) => {
+                            self.mark_lost();
+                            return Err(TaskLost);
+                        }
+                        Err(_) => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads what other writers have changed: answers and cancellations.
+    pub(crate) async fn refresh(self: &Arc<Self>) -> Result<StoredTask, TaskLost> {
+        let task = self.clone();
+        let read = async move {
+            let mut stored = task.stored.lock().await;
+            match task.hub.store.read(&task.id).await {
+                Ok(Some(newest)) => {
+                    *stored = newest.clone();
+                    let is_ours = newest.state.runner == task.hub.store.runner();
+                    let is_over = newest.state.is_final() || !is_ours;
+                    task.note(newest.clone());
+                    if is_over {
+                        task.mark_lost();
+                        return Err(TaskLost);
+                    }
+                    Ok(newest)
+                }
+                Ok(None) => {
+                    task.mark_lost();
+                    Err(TaskLost)
+                }
+                Err(_) => {
+                    // Read again soon.
+                    let stored = stored.clone();
+                    tokio::time::sleep(RETRY).await;
+                    task.notify_changed();
+                    Ok(stored)
+                }
+            }
+        };
+        tokio::spawn(read).await.unwrap_or(Err(TaskLost))
+    }
+
+    /// Sets the text that describes the status.
+    pub(crate) async fn set_message(self: &Arc<Self>, text: String) {
+        let set = move |state: &mut TaskState| {
+            let differs = state.message.as_deref() != Some(&text);
+            state.message = Some(text.clone());
+            differs
+        };
+        // A lost task is dropped by its driver.
+        drop(self.change(set).await);
+    }
+
+    /// Stores that the work of a step begins. `is_repeatable` says whether it may run although it was begun before; if not,
+    /// the task fails.
+    pub(crate) async fn begin_once(
+        self: &Arc<Self>,
+        key: &str,
+        is_repeatable: bool,
+    ) -> Result<OnceStart, TaskLost> {
+        if self.snapshot().state.once.get(key) == Some(&OnceStep::Begun) {
+            if is_repeatable {
+                return Ok(OnceStart::Run);
+            }
+            let text = format!(
+                "The process of this task ended during its step {key:?}, which may have run; the task was not continued"
+            );
+            let error = ErrorObject::new(INTERNAL_ERROR, text);
+            self.change(move |state| {
+                state.fail(error.clone());
+                true
+            })
+            .await?;
+            self.mark_lost();
+            return Ok(OnceStart::MayHaveRun);
+        }
+        let key = key.to_owned();
+        self.change(move |state| {
+            state.once.insert(key.clone(), OnceStep::Begun);
+            true
+        })
+        .await?;
+        Ok(OnceStart::Run)
+    }
+
+    /// Stores the value of a step, or that it failed and may run again.
+    pub(crate) async fn end_once(
+        self: &Arc<Self>,
+        key: &str,
+        value: Option<RawJson>,
+    ) -> Result<(), TaskLost> {
+        let key = key.to_owned();
+        self.change(move |state| {
+            match &value {
+                Some(value) => drop(state.once.insert(key.clone(), OnceStep::Value(value.clone()))),
+                None => drop(state.once.remove(&key)),
+            }
+            true
+        })
+        .await?;
+        Ok(())
+    }
+
+    fn note(&self, newest: StoredTask) {
+        let mut snapshot = lock(&self.snapshot);
+        let before = std::mem::replace(&mut *snapshot, newest.clone());
+        drop(snapshot);
+        let (old, new) = (&before.state, &newest.state);
+        if (old.status, &old.message) != (new.status, &new.message)
+            && let Some(observer) = self.observer.get()
+        {
+            observer(&newest);
+        }
+    }
+
+    /// Ends the run in this process without a change of the state, for another process.
+    pub(crate) fn release(&self) {
+        self.mark_lost();
+    }
+
+    fn mark_lost(&self) {
+        self.is_lost.store(true, Ordering::Release);
+        self.notify_changed();
+    }
+}
+
+const RETRY: Duration = Duration::from_millis(100);
+/// 100 ms times two to the power of this is the longest wait.
+const MAX_BACKOFF: u32 = 5;

@@ -1,0 +1,96 @@
+//! The part of a server's tasks that every task uses: their store, their limits, and who waits for changes.
+
+use std::sync::{Arc, Mutex};
+
+use super::record::{StoredTask, TaskCall, TaskState};
+use super::settings::TaskSettings;
+use super::task_limits::{TaskLimitError, TaskLimits};
+use super::task_store::TaskStore;
+use super::task_watch::{TaskWatch, TaskWatches};
+use crate::lock::lock;
+use crate::replica::Replica;
+use crate::store::{Store, StoreError};
+
+/// The store, the limits and the watches of a server's tasks.
+pub(crate) struct TaskHub {
+    pub(crate) store: TaskStore,
+    pub(crate) settings: TaskSettings,
+    limits: Mutex<TaskLimits>,
+    watches: TaskWatches,
+}
+
+impl TaskHub {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        replica: Option<Arc<Replica>>,
+        settings: TaskSettings,
+    ) -> Arc<Self> {
+        let max_ttl = settings.ttl.max(settings.max_ttl);
+        Arc::new(Self {
+            store: TaskStore::new(store, replica, max_ttl),
+            settings,
+            limits: Mutex::default(),
+            watches: TaskWatches::default(),
+        })
+    }
+
+    /// Stores a new task and counts it. `listed` says whether its caller can list it.
+    pub(crate) async fn create(
+        &self,
+        call: TaskCall,
+        state: TaskState,
+        listed: bool,
+    ) -> Result<StoredTask, CreateError> {
+        let (id, caller) = (call.id.clone(), call.caller.clone());
+        let ttl = call.remaining_ttl().unwrap_or_default();
+        let bytes = call.params.text().len() + TASK_BYTES;
+        lock(&self.limits).add(&id, caller.as_ref(), bytes, ttl, &self.settings)?;
+        let created = self.store.create(call, state, caller.as_ref().filter(|_| listed)).await;
+        if created.is_err() {
+            lock(&self.limits).remove(&id);
+        }
+        Ok(created?)
+    }
+
+    /// Counts the bytes of a result.
+    pub(crate) fn count_result(&self, id: &str, bytes: usize) -> Result<(), TaskLimitError> {
+        lock(&self.limits).grow(id, bytes, &self.settings)
+    }
+
+    /// Waits for changes of tasks, by the digests of their ids.
+    pub(crate) fn watch(&self, names: impl IntoIterator<Item = String>) -> Arc<TaskWatch> {
+        self.watches.add(names)
+    }
+
+    /// Tells everyone who waits for it that a task has changed.
+    pub(super) fn notify_watches(&self, name: &str) {
+        self.watches.mark(name);
+    }
+
+    /// The same for all tasks.
+    pub(super) fn notify_all_watches(&self) {
+        self.watches.mark_all();
+    }
+}
+
+/// Why a task was not created.
+#[derive(Debug)]
+pub(crate) enum CreateError {
+    Limit(TaskLimitError),
+    Store(StoreError),
+}
+
+impl From<TaskLimitError> for CreateError {
+    fn from(error: TaskLimitError) -> Self {
+        CreateError::Limit(error)
+    }
+}
+
+impl From<StoreError> for CreateError {
+    fn from(error: StoreError) -> Self {
+        CreateError::Store(error)
+    }
+}
+
+/// The bytes of a task besides its params and its result.
+const TASK_BYTES: usize = 1 << 10;

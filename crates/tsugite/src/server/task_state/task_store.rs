@@ -1,0 +1,252 @@
+//! Reads and writes the records of tasks.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::record::{StoredCaller, StoredTask, TaskCall, TaskState};
+use super::timestamp::now_millis;
+use crate::replica::{Replica, ReplicaMessage, digest};
+use crate::shared::log;
+use crate::store::{Field, Precondition, Recipient, Store, StoreError, Write};
+
+/// The tasks in the store of a server.
+pub(crate) struct TaskStore {
+    store: Arc<dyn Store>,
+    /// This process among others; `None` if the store ends with the process.
+    pub(crate) replica: Option<Arc<Replica>>,
+    /// How long an index is kept: longer than any task in it.
+    index_ttl: Duration,
+}
+
+/// Why a state was not changed.
+#[derive(Debug)]
+pub(crate) enum ChangeError<E> {
+    /// The writer does not want to change the state that it found.
+    Refused(E),
+    /// The task has expired.
+    Gone,
+    /// The store failed. The change may have happened.
+    Store(StoreError),
+}
+
+/// Changes a state, and says whether there is something to write. It may run more than once.
+pub(crate) type ChangeFn<'a, E> = &'a mut (dyn FnMut(&mut TaskState) -> Result<bool, E> + Send);
+
+impl TaskStore {
+    pub(super) fn new(store: Arc<dyn Store>, replica: Option<Arc<Replica>>, max_ttl: Duration) -> Self {
+        Self { store, replica, index_ttl: max_ttl.saturating_add(INDEX_RESERVE) }
+    }
+
+    /// The name of this process in the records.
+    pub(crate) fn runner(&self) -> &str {
+        self.replica.as_ref().map_or("", |replica| replica.name())
+    }
+
+    /// Stores a new task. `listed_for` is the caller whose list it is added to.
+    pub(crate) async fn create(
+        &self,
+        call: TaskCall,
+        state: TaskState,
+        listed_for: Option<&StoredCaller>,
+    ) -> Result<StoredTask, StoreError> {
+        let (key, name) = (task_key(&call.id), digest(call.id.as_bytes()));
+        let ttl = call.remaining_ttl().ok_or("the time to live of a task is over")?;
+        let list = listed_for.map(|caller| (caller_key(caller), list_field(call.created_millis, &name)));
+        let runner_key = runner_key(&state.runner);
+        let mut writes = vec![
+            set(&key, CALL, self.seal(&key, CALL, &call)?, Precondition::FieldAbsent, ttl),
+            set(&key, STATE, self.seal(&key, STATE, &state)?, Precondition::FieldAbsent, ttl),
+        ];
+        if let Some((key, field)) = &list {
+            let id = self.seal(key, field, &call.id)?;
+            writes.push(set(key, field, id, Precondition::None, self.index_ttl));
+        }
+        if self.replica.is_some() {
+            let id = self.seal(&runner_key, &name, &call.id)?;
+            writes.push(set(&runner_key, &name, id, Precondition::None, self.index_ttl));
+            writes.push(set(RUNNERS, &state.runner, Bytes::new(), Precondition::None, self.index_ttl));
+        }
+        match self.store.commit(&writes).await? {
+            Ok(committed) => Ok(StoredTask { call: Arc::new(call), state, version: committed.version }),
+            Err(_) => Err("a task with this id exists".into()),
+        }
+    }
+
+    /// Reads a task. `None` if there is none with this id.
+    pub(crate) async fn read(&self, id: &str) -> Result<Option<StoredTask>, StoreError> {
+        if id.len() > MAX_ID_BYTES {
+            return Ok(None);
+        }
+        let key = task_key(id);
+        let Some(fields) = self.store.read(&key, &[CALL, STATE]).await? else { return Ok(None) };
+        let [Some(call), Some(state)] = &fields[..] else { return Ok(None) };
+        let opened = (self.open(&key, CALL, call), self.open(&key, STATE, state));
+        let (Some(call), Some(opened)) = opened else {
+            log::error!("a task cannot be opened: do all replicas have the same keys?");
+            return Ok(None);
+        };
+        Ok(Some(StoredTask { call: Arc::new(call), state: opened, version: state.version }))
+    }
+
+    /// Changes the state of a task. If another writer was faster, `change` runs again on the state that it left.
+    pub(crate) async fn change<E>(
+        &self,
+        mut task: StoredTask,
+        change: ChangeFn<'_, E>,
+    ) -> Result<StoredTask, ChangeError<E>> {
+        let key = task_key(&task.call.id);
+        loop {
+            let before = task.state.clone();
+            if !change(&mut task.state).map_err(ChangeError::Refused)? {
+                return Ok(task);
+            }
+            if before.status != task.state.status || before.message != task.state.message {
+                task.state.updated_millis = now_millis();
+            }
+            let ttl = task.call.remaining_ttl().ok_or(ChangeError::Gone)?;
+            let value = self.seal(&key, STATE, &task.state).map_err(ChangeError::Store)?;
+            let name = digest(task.call.id.as_bytes());
+            let (old_runner, new_runner) = (runner_key(&before.runner), runner_key(&task.state.runner));
+            let mut writes = vec![set(&key, STATE, value, Precondition::FieldVersion(task.version), ttl)];
+            if self.replica.is_some() {
+                let moves = before.runner != task.state.runner;
+                if moves || task.state.is_final() {
+                    let precondition = Precondition::None;
+                    writes.push(Write::Remove { key: &old_runner, field: &name, precondition });
+                }
+                if moves && !task.state.is_final() {
+                    let id = self.seal(&new_runner, &name, &task.call.id).map_err(ChangeError::Store)?;
+                    writes.push(set(&new_runner, &name, id, Precondition::None, self.index_ttl));
+                    let runner = &task.state.runner;
+                    writes.push(set(RUNNERS, runner, Bytes::new(), Precondition::None, self.index_ttl));
+                }
+            }
+            let changed = ReplicaMessage::TaskChanged { task: name.clone() };
+            let replica = self.replica.as_ref();
+            writes.extend(replica.and_then(|replica| replica.send(Recipient::All, &changed)));
+            match self.store.commit(&writes).await.map_err(ChangeError::Store)? {
+                Ok(committed) => {
+                    task.version = committed.version;
+                    return Ok(task);
+                }
+                Err(_) => {
+                    let newest = self.read(&task.call.id).await.map_err(ChangeError::Store)?;
+                    task = newest.ok_or(ChangeError::Gone)?;
+                }
+            }
+        }
+    }
+
+    /// The ids of a caller's tasks after a position, oldest first, each with its position.
+    pub(crate) async fn list(
+        &self,
+        caller: &StoredCaller,
+        after: &str,
+        max: usize,
+    ) -> Result<Vec<(String, String)>, StoreError> {
+        let key = caller_key(caller);
+        let listed = self.store.list(&key, after, max).await?;
+        let opened = listed.into_iter().map(|(field, value)| {
+            let id: Option<String> = self.open(&key, &field, &value);
+            (field, id.unwrap_or_default())
+        });
+        Ok(opened.collect())
+    }
+
+    /// Removes an expired task from the list of its caller.
+    pub(crate) async fn unlist(&self, caller: &StoredCaller, position: &str) -> Result<(), StoreError> {
+        let (key, precondition) = (caller_key(caller), Precondition::None);
+        drop(self.store.commit(&[Write::Remove { key: &key, field: position, precondition }]).await?);
+        Ok(())
+    }
+
+    /// The processes that have run tasks.
+    pub(crate) async fn runners(&self) -> Result<Vec<String>, StoreError> {
+        let listed = self.store.list(RUNNERS, "", MAX_LISTED).await?;
+        Ok(listed.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// The ids of tasks that a process ran when it was last heard of, after a position, each with its position.
+    pub(crate) async fn tasks_of_runner(
+        &self,
+        runner: &str,
+        after: &str,
+    ) -> Result<Vec<(String, String)>, StoreError> {
+        let key = runner_key(runner);
+        let listed = self.store.list(&key, after, MAX_LISTED).await?;
+        let opened = listed.into_iter().map(|(field, value)| {
+            let id: Option<String> = self.open(&key, &field, &value);
+            (field, id.unwrap_or_default())
+        });
+        Ok(opened.collect())
+    }
+
+    /// Removes a task from the index of a process, or the process itself if `position` is `None`.
+    pub(crate) async fn forget(&self, runner: &str, position: Option<&str>) -> Result<(), StoreError> {
+        let (key, precondition) = (runner_key(runner), Precondition::None);
+        let write = match position {
+            Some(field) => Write::Remove { key: &key, field, precondition },
+            None => Write::Remove { key: RUNNERS, field: runner, precondition },
+        };
+        drop(self.store.commit(&[write]).await?);
+        Ok(())
+    }
+
+    /// Values of a store that ends with the process are not sealed.
+    fn seal<T: Serialize>(&self, key: &str, field: &str, value: &T) -> Result<Bytes, StoreError> {
+        let plain = serde_json::to_vec(value)?;
+        match &self.replica {
+            Some(replica) => replica.seal(key, field, &plain),
+            None => Ok(Bytes::from(plain)),
+        }
+    }
+
+    fn open<T: DeserializeOwned>(&self, key: &str, field: &str, value: &Field) -> Option<T> {
+        match &self.replica {
+            Some(replica) => serde_json::from_slice(&replica.open(key, field, &value.value)?).ok(),
+            None => serde_json::from_slice(&value.value).ok(),
+        }
+    }
+}
+
+fn set<'a>(
+    key: &'a str,
+    field: &'a str,
+    value: Bytes,
+    precondition: Precondition,
+    ttl: Duration,
+) -> Write<'a> {
+    Write::Set { key, field, value, precondition, ttl }
+}
+
+/// The key of a task. The store does not show its id, which gives access to it.
+fn task_key(id: &str) -> String {
+    format!("task/{}", digest(id.as_bytes()))
+}
+
+fn runner_key(runner: &str) -> String {
+    format!("tasks/at/{runner}")
+}
+
+fn caller_key(caller: &StoredCaller) -> String {
+    let StoredCaller { issuer, subject, .. } = caller;
+    format!("tasks/of/{}", digest(format!("{}:{issuer}{subject}", issuer.len()).as_bytes()))
+}
+
+/// Orders the tasks of a caller by the time of their creation.
+fn list_field(created_millis: u64, name: &str) -> String {
+    format!("{created_millis:016x}-{name}")
+}
+
+const CALL: &str = "call";
+const STATE: &str = "state";
+/// The record with the processes that have run tasks.
+const RUNNERS: &str = "tasks/runners";
+const MAX_LISTED: usize = 1_000;
+/// Ids of this server are shorter.
+const MAX_ID_BYTES: usize = 256;
+const INDEX_RESERVE: Duration = Duration::from_secs(24 * 60 * 60);

@@ -1,0 +1,106 @@
+//! The tasks of one server, as this process knows them: which run here, and how all of them are reached.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::record::StoredTask;
+use super::running_task::RunningTask;
+use super::settings::TaskSettings;
+use super::task_hub::TaskHub;
+use super::task_limits::TaskLimitError;
+use super::task_store::{ChangeError, ChangeFn};
+use crate::lock::lock;
+use crate::replica::{Replica, digest};
+use crate::store::Store;
+
+/// The tasks of one server.
+pub(crate) struct TaskTable {
+    pub(crate) hub: Arc<TaskHub>,
+    /// The tasks that run here, by the digest of their id.
+    running: Mutex<HashMap<String, Arc<RunningTask>>>,
+    taking_over: AtomicBool,
+    stopping: AtomicBool,
+}
+
+impl TaskTable {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        replica: Option<Arc<Replica>>,
+        settings: TaskSettings,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            hub: TaskHub::new(store, replica, settings),
+            running: Mutex::default(),
+            taking_over: AtomicBool::new(false),
+            stopping: AtomicBool::new(false),
+        })
+    }
+
+    /// Changes the state of a task, and tells the handler and everyone else who waits for that.
+    pub(crate) async fn change<E>(
+        &self,
+        task: StoredTask,
+        change: ChangeFn<'_, E>,
+    ) -> Result<StoredTask, ChangeError<E>> {
+        let id = task.call.id.clone();
+        let changed = self.hub.store.change(task, change).await;
+        if changed.is_ok() {
+            self.notify_changed(&digest(id.as_bytes()));
+        }
+        changed
+    }
+
+    /// Registers a task that runs here.
+    pub(crate) fn begin(&self, task: &Arc<RunningTask>) {
+        lock(&self.running).insert(task.name().to_owned(), task.clone());
+    }
+
+    /// Fails if no further task may run here.
+    pub(crate) fn check(&self) -> Result<(), TaskLimitError> {
+        let limit = self.hub.settings.max_running;
+        match lock(&self.running).len() >= limit {
+            true => Err(TaskLimitError { setting: "max_running_tasks", limit }),
+            false => Ok(()),
+        }
+    }
+
+    /// Removes a task that no longer runs here.
+    pub(crate) fn finish(&self, task: &RunningTask) {
+        lock(&self.running).remove(task.name());
+    }
+
+    /// The tasks that run here.
+    pub(crate) fn running(&self) -> Vec<Arc<RunningTask>> {
+        lock(&self.running).values().cloned().collect()
+    }
+
+    /// A task has changed, here or in another process.
+    pub(crate) fn notify_changed(&self, name: &str) {
+        if let Some(task) = lock(&self.running).get(name) {
+            task.notify_changed();
+        }
+        self.hub.notify_watches(name);
+    }
+
+    /// Changes in other processes may have been missed.
+    pub(crate) fn notify_missed(&self) {
+        self.running().iter().for_each(|task| task.notify_changed());
+        self.hub.notify_all_watches();
+    }
+
+    /// Whether this is the first call: tasks of other processes are taken over by one loop.
+    pub(crate) fn begin_taking_over(&self) -> bool {
+        !self.taking_over.swap(true, Ordering::AcqRel)
+    }
+
+    /// Whether the server stops: no task begins any more.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    /// Marks the server as stopping. Returns false if it was marked before.
+    pub(crate) fn begin_stopping(&self) -> bool {
+        !self.stopping.swap(true, Ordering::AcqRel)
+    }
+}

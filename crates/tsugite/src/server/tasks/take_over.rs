@@ -1,0 +1,185 @@
+//! Goes on with tasks whose process has ended, and leaves those of this process when it ends.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Weak};
+
+use tsugite_core::jsonrpc::code::INTERNAL_ERROR;
+use tsugite_core::jsonrpc::{ErrorObject, Id, Raw, Request};
+use tsugite_core::protocol::Method;
+use tsugite_core::protocol::tools::Call;
+use tsugite_core::revision::Revision;
+use tsugite_core::session::request_meta::RequestMeta;
+
+use crate::error::Chain;
+use crate::server::connection::ServerConnection;
+use crate::server::incoming_request::{IncomingRequest, Tracking};
+use crate::server::principal::Caller;
+use crate::server::response_writer::ResponseWriter;
+use crate::server::task_state::{ChangeError, RunningTask, StoredTask, TaskState, TaskTable};
+use crate::server::{Server, ServerShared};
+use crate::shared::log;
+use crate::store::StoreError;
+
+/// Takes over the tasks of processes that have ended, until the server is dropped or stops. Started once. Nothing happens
+/// outside of a runtime.
+pub(crate) fn start_taking_over(server: &Server) {
+    let table = server.shared.tasks();
+    let (Some(replica), Ok(runtime)) = (&table.hub.store.replica, tokio::runtime::Handle::try_current())
+    else {
+        return;
+    };
+    if !server.shared.registry().has_task_tools() || !table.begin_taking_over() {
+        return;
+    }
+    let (shared, every) = (Arc::downgrade(&server.shared), replica.lease() / 2);
+    runtime.spawn(async move {
+        while let Some(server) = upgrade(&shared) {
+            if server.shared.tasks().is_stopping() {
+                return;
+            }
+            if let Err(error) = take_over_all(&server).await
+                && log::is_first("take over", &error.to_string())
+            {
+                log::warn!(error = %Chain(&*error), "tasks of other processes were not looked for");
+            }
+            drop(server);
+            tokio::time::sleep(every).await;
+        }
+    });
+}
+
+fn upgrade(shared: &Weak<ServerShared>) -> Option<Server> {
+    Some(Server { shared: shared.upgrade()? })
+}
+
+async fn take_over_all(server: &Server) -> Result<(), StoreError> {
+    let table = server.shared.tasks();
+    let Some(replica) = &table.hub.store.replica else { return Ok(()) };
+    for runner in table.hub.store.runners().await? {
+        if runner == replica.name() || !replica.is_dead(&runner).await? {
+            continue;
+        }
+        let mut after = String::new();
+        loop {
+            let tasks = table.hub.store.tasks_of_runner(&runner, &after).await?;
+            let Some((last, _)) = tasks.last() else { break };
+            after.clone_from(last);
+            for (position, id) in &tasks {
+                // Those that do not fit are taken over later.
+                if table.check().is_err() {
+                    return Ok(());
+                }
+                take_over(server, table, &runner, position, id).await?;
+            }
+        }
+        table.hub.store.forget(&runner, None).await?;
+    }
+    Ok(())
+}
+
+/// Takes over one task of a process that has ended: runs it again, or fails it.
+async fn take_over(
+    server: &Server,
+    table: &Arc<TaskTable>,
+    dead: &str,
+    position: &str,
+    id: &str,
+) -> Result<(), StoreError> {
+    let stored = table.hub.store.read(id).await?.filter(|stored| stored.state.runner == dead);
+    let Some(stored) = stored.filter(|stored| !stored.state.is_final()) else {
+        return table.hub.store.forget(dead, Some(position)).await;
+    };
+    let runner = table.hub.store.runner().to_owned();
+    let mut claim = |state: &mut TaskState| {
+        if state.is_final() || state.runner != dead {
+            return Err(());
+        }
+        match state.can_run_again {
+            true => state.runner.clone_from(&runner),
+            false => state.fail(ErrorObject::new(INTERNAL_ERROR, PROCESS_ENDED)),
+        }
+        Ok(true)
+    };
+    match table.change(stored, &mut claim).await {
+        Ok(claimed) if claimed.state.is_final() => Ok(()),
+        Ok(claimed) => {
+            run_again(server, table, claimed).await;
+            Ok(())
+        }
+        // Another process was faster, or the task has expired.
+        Err(ChangeError::Refused(()) | ChangeError::Gone) => Ok(()),
+        Err(ChangeError::Store(error)) => Err(error),
+    }
+}
+
+/// Runs the handler of a task again from the start, with the answers so far.
+async fn run_again(server: &Server, table: &Arc<TaskTable>, stored: StoredTask) {
+    let task = RunningTask::new(&table.hub, stored.clone());
+    table.begin(&task);
+    let call = &stored.call;
+    let principal = call.caller.as_ref().map(|caller| caller.principal());
+    let connection = ServerConnection::new(server, principal.clone());
+    let Some(revision) = stored.revision() else { return fail(table, &task, NOT_SERVED).await };
+    if let Some((params, level)) = &call.handshake {
+        connection.restore(revision, params.clone(), *level);
+    }
+    if !try_route(&connection, &task, &stored, revision, principal) {
+        fail(table, &task, NOT_SERVED).await;
+    }
+}
+
+/// Routes the call of a task to its tool. Returns false if it did not begin to run.
+fn try_route(
+    connection: &Arc<ServerConnection>,
+    task: &Arc<RunningTask>,
+    stored: &StoredTask,
+    revision: Revision,
+    principal: Option<crate::server::Principal>,
+) -> bool {
+    let params = stored.call.params.clone();
+    let request =
+        Request { id: Id::from(0), method: Cow::Borrowed(Call::NAME), params: Some(Raw::from(&params)) };
+    let Ok(meta) = RequestMeta::from_params(request.params()) else { return false };
+    let caller = Caller { principal, resumed_task: Some(task.clone()), ..Caller::default() };
+    let writer = ResponseWriter::discard();
+    let declared = connection.complete_handshake(revision);
+    drop(connection.route_request(IncomingRequest {
+        request: &request,
+        meta: &meta,
+        revision,
+        writer: &writer,
+        caller: &caller,
+        declared,
+        tracking: Tracking::Untracked,
+    }));
+    // An error was sent if the tool is not there any more.
+    writer.take_captured().is_none()
+}
+
+async fn fail(table: &TaskTable, task: &Arc<RunningTask>, reason: &'static str) {
+    let failed = task.change(move |state| {
+        state.fail(ErrorObject::new(INTERNAL_ERROR, reason));
+        true
+    });
+    drop(failed.await);
+    table.finish(task);
+}
+
+/// Ends the tasks of this process before it stops. Those that can run again are left for another process, all others fail.
+pub(crate) async fn stop(server: &Server) {
+    let table = server.shared.tasks();
+    if !table.begin_stopping() {
+        return;
+    }
+    for task in table.running() {
+        let can_move = table.hub.store.replica.is_some() && task.snapshot().state.can_run_again;
+        match can_move {
+            true => task.release(),
+            false => fail(table, &task, SERVER_STOPPED).await,
+        }
+    }
+}
+
+const PROCESS_ENDED: &str = "The process that ran this task has ended, and the task cannot run again; it may have done a part of its work";
+const SERVER_STOPPED: &str = "The server was stopped while this task ran, and the task cannot run again; it may have done a part of its work";
+const NOT_SERVED: &str = "The process that took this task over does not offer its tool";
