@@ -145,7 +145,7 @@ impl Round {
         let earlier = inner.history.answers.iter().filter(|(key, _)| inner.keys.contains(*key));
         answers.extend(earlier.map(|(key, answer)| (key.clone(), KeptAnswer::Result(answer.clone()))));
         let once_results = inner.history.once_results.clone();
-        let history = KeptHistory { answers, once_results, questions: Vec::new() };
+        let history = KeptHistory { answers, once_results, ..KeptHistory::default() };
         (history, inner.once_running.iter().cloned().collect())
     }
 

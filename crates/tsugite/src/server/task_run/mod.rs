@@ -265,7 +265,7 @@ pub(crate) fn restored_round(state: &TaskState) -> Round {
     Round::with_kept_history(KeptHistory {
         answers: state.answers.clone(),
         once_results: values.collect(),
-        questions: Vec::new(),
+        ..KeptHistory::default()
     })
 }
 
