@@ -11,11 +11,14 @@ use tokio::net::TcpListener;
 
 use super::{CALLBACK, Visitor, builder};
 
+/// Status, headers and body.
+type HostAnswer = (u16, Vec<(&'static str, String)>, String);
+
 /// A web server with one document, whose answer a test sets.
 #[derive(Clone)]
 struct Host {
     url: String,
-    answer: Arc<Mutex<(u16, Vec<(&'static str, String)>, String)>>,
+    answer: Arc<Mutex<HostAnswer>>,
     count: Arc<Mutex<usize>>,
 }
 
