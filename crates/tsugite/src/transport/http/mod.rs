@@ -52,6 +52,7 @@ mod request_body;
 mod request_head;
 mod response_body;
 mod responses;
+mod resumable;
 mod service;
 mod sessions;
 mod shared_get;
