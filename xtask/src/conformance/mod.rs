@@ -205,7 +205,7 @@ static CLIENT_SETS: [ScenarioSet; 3] = [
 
 /// The expected results for authorization servers.
 static AUTHORIZATION_SETS: [ScenarioSet; 1] =
-    [ScenarioSet { name: FULL, expected: Tally::expected(2, 0, 0, 0) }];
+    [ScenarioSet { name: FULL, expected: Tally::expected(2, 0, 0) }];
 
 /// The name for all scenarios, which is not a requirement set.
 const FULL: &str = "all";

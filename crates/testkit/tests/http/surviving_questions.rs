@@ -382,7 +382,8 @@ async fn lose_call(tool: &str) {
 }
 
 #[tokio::test]
-async fn question_of_a_claimed_call_takes_no_answer_of_another_session() {
+async fn claimed_call_takes_no_answer_of_another_session() {
+    // S-17
     let stage = Stage::new();
     let (first, second) = (stage.replica().await, stage.replica().await);
     let session = open_session(&first.server, "2025-11-25", json!({"elicitation": {}})).await;

@@ -5,8 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tsugite_testkit::http::Connection;
 
+use crate::fault_log::Effect;
 use crate::history::Outcome;
-use crate::run::{Call, response_outcome};
+use crate::run::{Call, Run, response_outcome};
 use crate::stateless_client::arguments;
 use crate::stream_position::StreamPosition;
 
@@ -41,10 +42,10 @@ impl CallStream {
 
 /// Checks the response and that nothing follows it.
 pub(crate) async fn finish(
+    run: &Run,
     call: &Call,
     connection: &mut Connection,
-    stream: &CallStream,
-    message: &Value,
+    (stream, message): (&CallStream, &Value),
 ) -> Outcome {
     if message.get("id") != Some(&json!(call.id)) {
         return Outcome::Unexpected(format!("the response to another request: {message}"));
@@ -61,6 +62,10 @@ pub(crate) async fn finish(
     let outcome = response_outcome(message, &expected);
     let steps = arguments(call).get("steps").and_then(Value::as_u64);
     match outcome {
+        // A cancellation that was accepted can be lost with the data of Redis.
+        Outcome::Result if stream.is_cancelled && run.faults.had(&[Effect::DataLost], call.began) => {
+            Outcome::StreamLost
+        }
         Outcome::Result if stream.is_cancelled => {
             Outcome::Unexpected("a result although the call was cancelled".to_owned())
         }

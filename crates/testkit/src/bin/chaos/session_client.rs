@@ -166,7 +166,7 @@ impl SessionClient {
                 Some("notifications/progress") => self.accept_progress(session, call, stream, &message).await,
                 Some("elicitation/create") => self.answer(session, call, stream, &message).await,
                 Some(_) => Some(Outcome::Unexpected(format!("unexpected message {message}"))),
-                None => Some(finish(call, connection, stream, &message).await),
+                None => Some(finish(&self.run, call, connection, (stream, &message)).await),
             };
             if outcome.is_some() {
                 return outcome;

@@ -103,7 +103,7 @@ async fn changes_before_the_store_was_first_reached_are_announced() {
 }
 
 #[tokio::test]
-async fn session_that_ended_during_an_outage_ends_when_the_store_is_back() {
+async fn session_that_ended_during_an_outage_ends_after_it() {
     let cluster = Cluster::with_long_leases();
     let [first, second, _] = cluster.start_three().await;
     let session = open_session(&first.at, "2025-11-25", json!({})).await;

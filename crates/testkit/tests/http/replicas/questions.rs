@@ -71,6 +71,7 @@ impl Cluster {
 
 #[tokio::test]
 async fn invented_question_id_stores_no_message() {
+    // S-17
     let cluster = Cluster::with_long_leases();
     let [first, second, _] = cluster.start_three().await;
     let session = open_session(&first.at, "2025-11-25", json!({"elicitation": {}})).await;
@@ -90,7 +91,7 @@ async fn invented_question_id_stores_no_message() {
 }
 
 #[tokio::test]
-async fn answer_to_a_replica_that_lost_its_call_is_passed_on() {
+async fn answer_for_a_call_that_moved_is_passed_on() {
     let cluster = Cluster::new();
     let [first, second, third] = cluster.start_three().await;
     let session = open_session(&first.at, "2025-11-25", json!({"elicitation": {}})).await;

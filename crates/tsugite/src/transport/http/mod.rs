@@ -55,6 +55,7 @@ mod request_head;
 mod resource_metadata;
 mod response_body;
 mod responses;
+mod resumable;
 mod service;
 mod sessions;
 mod shared_get;

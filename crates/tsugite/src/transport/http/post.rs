@@ -15,12 +15,13 @@ use tsugite_core::session::http::{
 };
 use tsugite_core::session::request_meta::{RequestMeta, parse_with_meta};
 
-use super::exchange::{Exchange, HttpHandlerFuture, Output, Resumable, TrackedRequest};
+use super::exchange::{Exchange, HttpHandlerFuture, Output};
 use super::forwarding::{self, Cancellation, ForwardedMessage, SessionChange, response_text};
 use super::http_state::HttpState;
 use super::post_response::{Dispatched, ResponseMode};
 use super::request_head::RequestHead;
 use super::responses::{StatusError, empty, http_error, parse_error, status_error, store_unavailable};
+use super::resumable::{Resumable, TrackedRequest};
 use super::sessions::SessionGuard;
 use super::shared_session::{KnownRecords, RequestRecord};
 use super::shared_sessions::FoundSession;
@@ -87,7 +88,7 @@ struct IncomingPost<'a> {
     headers: RequestHeaders<'a>,
     mirrors: MirrorHeaders<'a>,
     session: Option<SessionGuard>,
-    /// What other replicas may have of the requests that are sent, cancelled or answered.
+    /// The records that other replicas may have of the requests that are sent, cancelled or answered.
     known: KnownRecords,
     caller: Caller,
 }

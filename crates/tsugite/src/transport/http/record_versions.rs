@@ -11,6 +11,7 @@ use http_body::Body;
 use serde_json::{Value, json};
 use tower_service::Service;
 use tsugite_core::protocol::form::FormSchema;
+use tsugite_core::revision::Revision;
 
 use super::shared_session::{http_sse_key, request_field, session_key};
 use super::{Http, HttpBody, HttpService};
@@ -35,7 +36,7 @@ impl Stage {
         let keys = Arc::new(LazyKeyRing::from_keys(SealKeys::new(SealKey::new([7; 32]))));
         let later = Replica::new(store.clone(), keys, LEASE).unwrap();
         let service = replica(&store);
-        let initialize = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}},
+        let initialize = json!({"protocolVersion": Revision::NEWEST_HANDSHAKE.as_str(), "capabilities": {"elicitation": {}},
             "clientInfo": {"name": "t", "version": "1"}});
         let opened = send(&service, "POST", "/mcp", "", request(0, "initialize", initialize)).await;
         let session = opened.headers()["mcp-session-id"].to_str().unwrap().to_owned();
@@ -129,7 +130,9 @@ async fn send(
     let accept = if method == "GET" { "text/event-stream" } else { "application/json, text/event-stream" };
     request = request.header("Accept", accept).header("Content-Type", "application/json");
     if !session.is_empty() {
-        request = request.header("Mcp-Session-Id", session).header("MCP-Protocol-Version", "2025-11-25");
+        request = request
+            .header("Mcp-Session-Id", session)
+            .header("MCP-Protocol-Version", Revision::NEWEST_HANDSHAKE.as_str());
     }
     let body = if body.is_null() { String::new() } else { body.to_string() };
     service.clone().call(request.body(body).unwrap()).await.unwrap()

@@ -351,7 +351,7 @@ impl MessageSubject {
     }
 }
 
-/// What the record of a session says about the messages of a body.
+/// The records of a session about the messages of a body.
 #[derive(Default)]
 pub(super) struct KnownRecords {
     /// Requests by their ids as JSON.

@@ -3,6 +3,8 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use tokio::task::JoinSet;
+
 use super::http_state::HttpState;
 use super::maybe_ready::MaybeReady;
 use super::named_session::{NamedSession, SessionIdHeader};
@@ -354,11 +356,17 @@ pub(super) async fn recover_sessions(state: Weak<HttpState>, sessions: Vec<Weak<
         {
             let Some(state) = state.upgrade().filter(|state| !state.is_closing()) else { return };
             let mut failed = Vec::new();
-            for session in left {
-                if let Some(known) = session.upgrade()
-                    && !state.recover_session(&known).await
-                {
-                    failed.push(session);
+            for part in left.chunks(RECOVERED_AT_ONCE) {
+                let mut reading = JoinSet::new();
+                for session in part.iter().filter_map(Weak::upgrade) {
+                    let state = state.clone();
+                    reading.spawn(async move {
+                        let is_read = state.recover_session(&session).await;
+                        (!is_read).then(|| Arc::downgrade(&session))
+                    });
+                }
+                while let Some(read) = reading.join_next().await {
+                    failed.extend(read.ok().flatten());
                 }
             }
             left = failed;
@@ -372,5 +380,8 @@ pub(super) async fn recover_sessions(state: Weak<HttpState>, sessions: Vec<Weak<
     }
 }
 
+/// How many sessions are looked at together: a replica may have many, and the handlers of those that have ended go on until
+/// then.
+const RECOVERED_AT_ONCE: usize = 64;
 /// The exponent of the longest pause between two attempts.
 const LONGEST_BACKOFF: u32 = 5;

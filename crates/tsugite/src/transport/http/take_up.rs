@@ -7,11 +7,12 @@ use tsugite_core::jsonrpc::{Id, Incoming, Message, Raw, Request, parse};
 use tsugite_core::session::request_meta::RequestMeta;
 
 use super::event_stream::log_key;
-use super::exchange::{Exchange, Output, Resumable};
+use super::exchange::{Exchange, Output};
 use super::http_state::HttpState;
 use super::in_flight_record::InFlightRecord;
 use super::named_session::NamedSession;
 use super::post::cancellable;
+use super::resumable::Resumable;
 use super::sessions::SessionId;
 use super::shared_session::MessageSubject;
 use super::waiting_calls::HttpCallKeeper;

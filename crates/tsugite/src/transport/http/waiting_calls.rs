@@ -33,7 +33,7 @@ pub(super) struct HttpCallKeeper {
     principal: Option<Principal>,
     /// Set when the request is registered in the store, before its handler goes on.
     registered: OnceLock<Arc<RegisteredRequest>>,
-    /// What another version of the library has stored beside.
+    /// Members that another version of the library has stored.
     other: OnceLock<OtherMembers>,
     /// The version of the record of the waiting call; 0 if there is none, or none that is known.
     waiting_version: AtomicU64,

@@ -26,7 +26,7 @@ pub(super) struct RegisteredRequest {
     /// The id that is reserved for its stream.
     pub(super) stream: u128,
     version: AtomicU64,
-    /// What another version of the library has stored beside.
+    /// Members that another version of the library has stored.
     other: OtherMembers,
 }
 
