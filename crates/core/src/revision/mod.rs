@@ -152,6 +152,11 @@ impl Revision {
         self == Revision::V2025_11_25
     }
 
+    /// Whether this is the name of the revision.
+    pub fn is_named(self, name: &str) -> bool {
+        self.as_str() == name
+    }
+
     /// Whether tasks are the extension `io.modelcontextprotocol/tasks`.
     pub fn has_task_extension(self) -> bool {
         self >= Revision::V2026_07_28

@@ -126,7 +126,7 @@ impl TaskAccess {
     fn may_see(&self, stored: &StoredTask) -> bool {
         let creator = stored.call.caller.as_ref().map(|caller| caller.principal());
         is_same_caller(creator.as_ref(), self.principal.as_ref())
-            && stored.call.revision == self.revision.as_str()
+            && self.revision.is_named(&stored.call.revision)
             && stored.call.remaining_ttl().is_some()
     }
 
