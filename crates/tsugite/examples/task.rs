@@ -40,11 +40,12 @@ async fn place_order() -> Result<u32, HandlerError> {
     Ok(7)
 }
 
+/// Builds the server.
 pub fn server() -> Server {
     Server::new("shop", "1.0.0").tool(buy)
 }
 
-#[tokio::main]
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let file = std::env::args().nth(1).ok_or("usage: task FILE")?;
     // A real server takes its keys from the environment: `SealKeys::from_env`.

@@ -70,9 +70,7 @@ impl ServerShared {
     ) -> Vec<String> {
         let Some(Some(name)) = meta.mcp_name(method) else { return Vec::new() };
         match method {
-            tools::Call::NAME => {
-                self.find::<ToolEntry>(config, principal, name).map(|found| scopes_of(&*found.item))
-            }
+            tools::Call::NAME => Some(self.scopes_of_tool(config, principal, name)),
             prompts::Get::NAME => {
                 self.find::<Prompt>(config, principal, name).map(|found| scopes_of(&*found.item))
             }
@@ -84,6 +82,17 @@ impl ServerShared {
             _ => None,
         }
         .unwrap_or_default()
+    }
+
+    /// The scopes that a tool needs. Empty if the tool does not exist.
+    pub(crate) fn scopes_of_tool(
+        &self,
+        config: &Config,
+        principal: Option<&Principal>,
+        name: &str,
+    ) -> Vec<String> {
+        let found = self.find::<ToolEntry>(config, principal, name);
+        found.map(|found| scopes_of(&*found.item)).unwrap_or_default()
     }
 
     /// Whether an item of this server or of a mounted one needs a scope.

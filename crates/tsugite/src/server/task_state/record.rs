@@ -14,7 +14,7 @@ use tsugite_core::revision::Revision;
 
 use super::super::kept_call::KeptAnswer;
 use super::timestamp::{iso_8601, now_millis};
-use crate::shared::principal::Principal;
+use crate::shared::principal::{CallerIdentity, Principal};
 
 /// The call that became a task. Written once.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -37,23 +37,19 @@ pub(crate) struct TaskCall {
 /// A caller without its token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoredCaller {
-    pub(crate) issuer: String,
-    pub(crate) subject: String,
+    #[serde(flatten)]
+    pub(crate) identity: CallerIdentity,
     scopes: Vec<String>,
 }
 
 impl StoredCaller {
     pub(crate) fn new(principal: &Principal) -> Self {
-        Self {
-            issuer: principal.issuer().to_owned(),
-            subject: principal.subject().to_owned(),
-            scopes: principal.scopes().to_vec(),
-        }
+        Self { identity: principal.identity(), scopes: principal.scopes().to_vec() }
     }
 
     /// The caller as it was when the task was created.
     pub(crate) fn principal(&self) -> Principal {
-        Principal::new(self.subject.clone()).with_issuer(self.issuer.clone()).with_scopes(self.scopes.clone())
+        self.identity.to_principal().with_scopes(self.scopes.clone())
     }
 }
 

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::record::StoredCaller;
 use super::settings::TaskSettings;
+use crate::shared::principal::CallerIdentity;
 
 /// A limit on tasks that is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +25,8 @@ pub(super) struct TaskLimits {
     bytes: usize,
 }
 
-/// Issuer and subject; `None` for all callers without a principal.
-type CallerName = Option<(String, String)>;
+/// `None` for all callers without a principal.
+type CallerName = Option<CallerIdentity>;
 
 struct CountedTask {
     caller: CallerName,
@@ -43,7 +44,7 @@ impl TaskLimits {
         ttl: Duration,
         settings: &TaskSettings,
     ) -> Result<(), TaskLimitError> {
-        let caller = caller.map(|caller| (caller.issuer.clone(), caller.subject.clone()));
+        let caller = caller.map(|caller| caller.identity.clone());
         if self.exceeded(&caller, bytes, settings).is_some() {
             self.remove_expired();
         }

@@ -11,6 +11,7 @@ use super::record::{StoredCaller, StoredTask, TaskCall, TaskState};
 use super::timestamp::now_millis;
 use crate::replica::{Replica, ReplicaMessage, digest};
 use crate::shared::log;
+use crate::shared::principal::CallerIdentity;
 use crate::store::{Field, Precondition, Recipient, Store, StoreError, Write};
 
 /// The tasks in the store of a server.
@@ -233,8 +234,9 @@ fn runner_key(runner: &str) -> String {
 }
 
 fn caller_key(caller: &StoredCaller) -> String {
-    let StoredCaller { issuer, subject, .. } = caller;
-    format!("tasks/of/{}", digest(format!("{}:{issuer}{subject}", issuer.len()).as_bytes()))
+    let CallerIdentity { issuer, subject, client_id } = &caller.identity;
+    let name = format!("{}:{issuer}{}:{subject}{client_id}", issuer.len(), subject.len());
+    format!("tasks/of/{}", digest(name.as_bytes()))
 }
 
 /// Orders the tasks of a caller by the time of their creation.

@@ -56,7 +56,7 @@ impl TaskSubscription {
         // Before the tasks are read, so that no change is missed.
         let watch = self.access.table.hub.watch(names.iter().cloned());
         for (name, id) in names.into_iter().zip(self.requested) {
-            if self.access.find(&id).await.is_ok() {
+            if self.access.find_to_read(&id).await.is_ok() {
                 ids.insert(name, id);
             }
         }
@@ -85,7 +85,7 @@ impl GrantedTasks {
         loop {
             for name in self.watch.changed().await {
                 let Some(id) = self.ids.get(&name) else { continue };
-                let Ok(stored) = self.access.find(id).await else { continue };
+                let Ok(stored) = self.access.find_to_read(id).await else { continue };
                 if sent.insert(name, stored.version) == Some(stored.version) {
                     continue;
                 }

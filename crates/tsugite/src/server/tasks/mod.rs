@@ -21,7 +21,9 @@ pub(crate) use listen::subscribe;
 pub(crate) use result::result;
 pub(crate) use take_over::{start_taking_over, stop};
 
+use super::ServerShared;
 use super::ask::check_answer;
+use super::config::Config;
 use super::connection::ServerConnection;
 use super::incoming_request::IncomingRequest;
 use super::kept_call::KeptAnswer;
@@ -42,7 +44,7 @@ pub(crate) fn get(
 ) -> Result<Option<PendingRequest>, RpcError> {
     let access = TaskAccess::new(connection, request)?;
     let id = read_params::<Get>(request.request.params(), request.revision)?.task_id;
-    Ok(answer::<Get>(connection, request, async move { Ok(access.find(&id).await?.details()) }))
+    Ok(answer::<Get>(connection, request, async move { Ok(access.find_to_read(&id).await?.details()) }))
 }
 
 /// Takes answers to the questions of a task (2026-07-28). Answers to other questions are ignored.
@@ -102,6 +104,8 @@ where
 /// The tasks that a request may see.
 pub(crate) struct TaskAccess {
     table: Arc<TaskTable>,
+    shared: Arc<ServerShared>,
+    config: Arc<Config>,
     principal: Option<Principal>,
     revision: Revision,
 }
@@ -112,14 +116,25 @@ impl TaskAccess {
         if request.revision.has_task_extension() && !supports_extension(request) {
             return Err(missing_extension());
         }
-        let (table, principal) = (connection.server.shared.tasks().clone(), request.principal().cloned());
-        Ok(Self { table, principal, revision: request.revision })
+        let (shared, config) = (connection.server.shared.clone(), connection.config.clone());
+        let (table, principal) = (shared.tasks().clone(), request.principal().cloned());
+        Ok(Self { table, shared, config, principal, revision: request.revision })
     }
 
     /// Finds a task of the caller. Without a caller its id is enough, which cannot be guessed.
     async fn find(&self, id: &str) -> Result<StoredTask, RpcError> {
         let read = self.table.hub.store.read(id).await.map_err(|error| unavailable(&error))?;
         read.filter(|stored| self.may_see(stored)).ok_or_else(unknown_task)
+    }
+
+    /// Finds a task whose result or questions the caller gets. It needs the scopes of the tool, as for the call: its token may
+    /// be another one now.
+    async fn find_to_read(&self, id: &str) -> Result<StoredTask, RpcError> {
+        let stored = self.find(id).await?;
+        let principal = self.principal.as_ref();
+        let needed = self.shared.scopes_of_tool(&self.config, principal, &stored.call.tool);
+        self.config.check_scopes(principal, &needed)?;
+        Ok(stored)
     }
 
     /// Whether the caller created the task, on the revision of the request.
@@ -131,7 +146,7 @@ impl TaskAccess {
     }
 
     async fn update(&self, params: UpdateParams) -> Result<(), RpcError> {
-        let stored = self.find(&params.task_id).await?;
+        let stored = self.find_to_read(&params.task_id).await?;
         let mut answers: Vec<(String, RawJson)> = Vec::new();
         for (key, answer) in params.input_responses.iter() {
             let question = stored.state.questions.iter().find(|question| question.key == *key);

@@ -36,7 +36,7 @@ pub(crate) fn result(
         let watch = access.table.hub.watch([digest(id.as_bytes())]);
         let mut questions = Questions { connection: asking, outbox, open: HashMap::new() };
         loop {
-            let stored = access.find(&id).await?;
+            let stored = access.find_to_read(&id).await?;
             if stored.state.is_final() {
                 return payload(&stored);
             }

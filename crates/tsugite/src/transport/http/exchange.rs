@@ -18,6 +18,7 @@ use super::forwarding::ChangeError;
 use super::in_flight_record::RegisterError;
 use super::log_writer::AppendError;
 use super::resumable::{Resumable, TrackedRequest};
+use super::sessions::SessionGuard;
 use crate::server::ResponseWriter;
 use crate::server::limits::{CallerKey, Resource};
 use crate::server::response_writer::{ResponseSlot, WrittenResponse};
