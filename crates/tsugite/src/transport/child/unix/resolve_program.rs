@@ -8,7 +8,6 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, Read};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
@@ -73,7 +72,7 @@ pub(super) fn spawn_error(command: &Command, program: &Path, error: &io::Error) 
 }
 
 fn check_arguments(command: &Command) -> Result<(), String> {
-    let has_nul = |text: &OsStr| text.as_bytes().contains(&0);
+    let has_nul = |text: &OsStr| text.as_encoded_bytes().contains(&0);
     if command.program.is_empty() {
         return Err("no program is named".into());
     }
@@ -88,7 +87,7 @@ fn check_arguments(command: &Command) -> Result<(), String> {
         if shown.is_empty() {
             return Err("a variable of its environment has no name".into());
         }
-        if name.as_bytes().contains(&b'=') {
+        if name.as_encoded_bytes().contains(&b'=') {
             return Err(format!("the environment variable {shown:?} has a = in its name"));
         }
         if has_nul(name) || variable.value().is_some_and(has_nul) {
@@ -112,7 +111,7 @@ fn check_current_dir(folder: &Path) -> Result<(), String> {
 /// Searches the program and returns its path relative to the working directory of the command.
 fn find_program(command: &Command, path: Option<&OsStr>) -> Result<PathBuf, String> {
     let program = Path::new(&command.program);
-    if command.program.as_bytes().contains(&b'/') {
+    if command.program.as_encoded_bytes().contains(&b'/') {
         return match check_file(&in_current_dir(command, program)) {
             ProgramCheck::Executable => Ok(program.into()),
             ProgramCheck::NotFound => Err("no such file".into()),
