@@ -3,21 +3,21 @@
 //! The file is replaced as a whole: a new one is written beside it and renamed. The lock is a file of its own, because a
 //! lock on a file that is replaced would not exclude a process that opens the new one.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use tokio::time::Instant;
 
+use super::private::{NO_STATE_DIR, check_private, create_dir, private, replace, state_dir, unfollowed};
 use super::{LockedStore, Store, StoreFuture, Vault};
 use crate::error::{AuthError, Result};
 use crate::jose::random_text;
 
 /// Keeps credentials in a file of mode 0600. Several processes may share it.
+///
+/// On Windows the file inherits from its folder who may read it.
 #[derive(Debug, Clone)]
 pub struct FileStore {
     path: PathBuf,
@@ -30,14 +30,10 @@ impl FileStore {
     }
 
     /// Keeps the credentials where programs of this user keep their state: `tsugite/credentials.json` in
-    /// `$XDG_STATE_HOME`, or else in `~/.local/state`.
+    /// `$XDG_STATE_HOME`, or else in `~/.local/state`, on Windows in `%LOCALAPPDATA%`.
     pub fn in_home() -> Result<Self> {
-        let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let folder = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
-        let folder = folder.ok_or_else(|| {
-            AuthError::store("neither XDG_STATE_HOME nor HOME names a folder for credentials")
-        })?;
-        Ok(Self::new(folder.join("tsugite/credentials.json")))
+        let folder = state_dir().ok_or_else(|| AuthError::store(NO_STATE_DIR))?;
+        Ok(Self::new(folder.join("tsugite").join("credentials.json")))
     }
 
     /// The path of the file.
@@ -56,16 +52,12 @@ impl FileStore {
     }
 
     fn read_file(&self) -> Result<Vault> {
-        let file = match OpenOptions::new().read(true).custom_flags(NO_FOLLOW).open(&self.path) {
+        let file = match unfollowed(OpenOptions::new().read(true)).open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vault::default()),
             Err(error) => return Err(self.error(error)),
         };
-        let mode = file.metadata().map_err(|error| self.error(error))?.permissions().mode();
-        if mode & 0o077 != 0 {
-            let reason = format!("others can read it (mode {:o}); run: chmod 600", mode & 0o777);
-            return Err(self.error(reason));
-        }
+        check_private(&file).map_err(|error| self.error(error))?;
         // The error names a position, never a part of the text.
         let malformed = |error: serde_json::Error| {
             self.error(format!("malformed at line {}, column {}", error.line(), error.column()))
@@ -77,10 +69,11 @@ impl FileStore {
         let text = serde_json::to_vec_pretty(vault).map_err(|error| self.error(error))?;
         let temporary = self.beside(&format!(".{}", random_text()?));
         let written = (|| {
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+            let mut file = private(OpenOptions::new().write(true).create_new(true)).open(&temporary)?;
             file.write_all(&text)?;
             file.sync_all()?;
-            fs::rename(&temporary, &self.path)
+            drop(file);
+            replace(&temporary, &self.path)
         })();
         written.map_err(|error: io::Error| {
             let _ = fs::remove_file(&temporary);
@@ -108,16 +101,15 @@ impl FileStore {
     /// Opens the lock and takes it; `None` if another holder has it.
     fn try_lock(&self) -> Result<Option<File>> {
         if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-            created.map_err(|error| self.error(error))?;
+            create_dir(folder).map_err(|error| self.error(error))?;
         }
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600).custom_flags(NO_FOLLOW);
+        unfollowed(private(options.write(true).create(true).truncate(false)));
         let file = options.open(self.beside(".lock")).map_err(|error| self.error(error))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match file.try_lock() {
             Ok(()) => Ok(Some(file)),
-            Err(Errno::WOULDBLOCK) => Ok(None),
-            Err(error) => Err(self.error(error)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(self.error(error)),
         }
     }
 }
@@ -125,9 +117,6 @@ impl FileStore {
 /// Longer than two requests to an authorization server may take.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(90);
 const LOCK_INTERVAL: Duration = Duration::from_millis(20);
-
-/// A link in place of the file is not followed.
-const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
 
 impl Store for FileStore {
     fn read(&self) -> StoreFuture<'_, Vault> {

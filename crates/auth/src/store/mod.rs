@@ -5,6 +5,7 @@ mod file;
 #[cfg(feature = "keyring")]
 mod keyring;
 mod memory;
+mod private;
 mod vault;
 
 pub use file::FileStore;
