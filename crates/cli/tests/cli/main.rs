@@ -8,24 +8,39 @@
     reason = "a test fails by panicking, and so do its own helpers"
 )]
 
+#[cfg(unix)]
 mod access;
+#[cfg(unix)]
 mod bridging;
+#[cfg(unix)]
 mod config;
+#[cfg(unix)]
 mod dev;
 mod help;
+#[cfg(unix)]
 mod installing;
+#[cfg(unix)]
 mod killed;
 mod listening;
+#[cfg(unix)]
 mod logins;
+#[cfg(unix)]
 mod many;
+mod platforms;
 mod questions;
+#[cfg(unix)]
 mod secrets;
 mod serving;
+#[cfg(unix)]
 mod shell;
+#[cfg(unix)]
 mod snapshots;
+#[cfg(unix)]
 mod state;
 mod support;
 mod targets;
+#[cfg(unix)]
 mod terminal;
+#[cfg(unix)]
 mod trust;
 mod verbs;

@@ -13,13 +13,16 @@
 mod answers;
 mod discovery;
 mod fetching;
+#[cfg(unix)]
 mod logins;
 mod machines;
 mod redirects;
+#[cfg(unix)]
 mod refresh;
 mod registration;
 mod secrets;
 mod step_up;
+#[cfg(unix)]
 mod stores;
 mod world;
 

@@ -16,4 +16,5 @@ mod requirements;
 mod responses;
 mod shared_limits;
 mod surviving_questions;
+#[cfg(unix)]
 mod unix_sockets;
