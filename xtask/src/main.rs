@@ -17,7 +17,9 @@ mod node;
 mod page;
 mod peers;
 mod pictures;
+mod platforms;
 mod process;
+mod process_group;
 mod python;
 mod server;
 mod setup;
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         ["peers", "servers", "--driver", program] => {
             exit_code(peers::servers::run(Some(program), &mut Count::default()))
         }
+        ["platforms"] => exit_code(platforms::run(&mut Count::default())),
         ["logins"] => exit_code(logins::run(&mut Count::default())),
         ["page"] => exit_code(page::run(&mut Count::default())),
         ["peers", "binary"] => exit_code(peers::cli::run(&mut Count::default())),
@@ -108,6 +111,8 @@ cargo xtask <command>
                                  disturb replicas and Redis while clients use them, and check what the clients saw; default:
                                  1 minute and a new seed, which is printed
   logins                         log `tsugite` in to servers of other projects, in a browser
+  platforms                      make toolchains for other systems; check for Windows and macOS, run tests under wine, build
+                                 static binaries
   page                           test the start page of `tsugite serve` in a browser
   pictures                       update the pictures of the README
   bench                          measure crates, build time, and calls with many tools and sessions

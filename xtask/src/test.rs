@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::count::Count;
-use crate::{conformance, fuzz, logins, msrv, page, peers, process, setup};
+use crate::{conformance, fuzz, logins, msrv, page, peers, platforms, process, setup};
 
 type Step = fn(&mut Count) -> Result<(), String>;
 
-const STEPS: [(&str, Step); 15] = [
+const STEPS: [(&str, Step); 16] = [
     ("set-up", |_| setup::check()),
     ("rust-version", |_| msrv::check()),
     ("format", |_| format()),
@@ -26,6 +26,7 @@ const STEPS: [(&str, Step); 15] = [
     ("peers", peers::run),
     ("replicas", replicas),
     ("logins", logins::run),
+    ("other systems", |_| platforms::check_in_time()),
     ("fuzz", |_| fuzz::FuzzPlan::smoke()?.run()),
 ];
 
