@@ -34,7 +34,7 @@ pub(crate) fn replace(from: &Path, to: &Path) -> io::Result<()> {
             Err(error)
                 if matches!(error.raw_os_error(), Some(ERROR_ACCESS_DENIED | ERROR_SHARING_VIOLATION)) =>
             {
-                thread::sleep(pause);
+                thread::sleep(Duration::from_millis(pause));
             }
             renamed => return renamed,
         }
@@ -42,7 +42,8 @@ pub(crate) fn replace(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-const PAUSES: [Duration; 6] = [10, 20, 40, 80, 160, 320].map(Duration::from_millis);
+/// In milliseconds.
+const PAUSES: [u64; 6] = [10, 20, 40, 80, 160, 320];
 const ERROR_ACCESS_DENIED: i32 = 5;
 const ERROR_SHARING_VIOLATION: i32 = 32;
 

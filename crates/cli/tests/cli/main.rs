@@ -1,5 +1,6 @@
 //! Tests of the binary: its output and exit codes.
 
+#![cfg_attr(windows, allow(dead_code, reason = "some tests need Unix"))]
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,

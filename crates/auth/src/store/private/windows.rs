@@ -48,7 +48,7 @@ pub(in crate::store) fn replace(from: &Path, to: &Path) -> io::Result<()> {
             Err(error)
                 if matches!(error.raw_os_error(), Some(ERROR_ACCESS_DENIED | ERROR_SHARING_VIOLATION)) =>
             {
-                thread::sleep(pause);
+                thread::sleep(Duration::from_millis(pause));
             }
             renamed => return renamed,
         }
@@ -56,7 +56,8 @@ pub(in crate::store) fn replace(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
-const REPLACE_PAUSES: [Duration; 6] = [10, 20, 40, 80, 160, 320].map(Duration::from_millis);
+/// In milliseconds.
+const REPLACE_PAUSES: [u64; 6] = [10, 20, 40, 80, 160, 320];
 const FILE_FLAG_OPEN_REPARSE_POINT: u32 = 0x0020_0000;
 const FILE_ATTRIBUTE_REPARSE_POINT: u32 = 0x0400;
 const ERROR_ACCESS_DENIED: i32 = 5;
