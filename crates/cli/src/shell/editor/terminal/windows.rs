@@ -50,7 +50,7 @@ pub(in crate::shell::editor) fn wait_for_input(waker: &InputWaker, hurry: bool) 
     waker.signal.wait(hurry)
 }
 
-/// What the wait for input ends with: keys that the thread has read, or a call of `send`.
+/// Ends the wait for input, which also ends with keys that the thread has read.
 pub(super) struct WakeSignal(Arc<Shared>);
 
 #[derive(Default)]
