@@ -20,11 +20,13 @@ pub(super) fn run(count: &mut Count) -> Result<(), String> {
     ];
     let command = process::cargo(args.into_iter().chain(["--", "--cfg", "tsugite_no_proc"]));
     let said = process::output(command, "fix the errors above")?;
-    let is_test =
-        |message: &Value| message["profile"]["test"] == true && message["target"]["name"] == "tsugite";
+    let is_test = |message: &Value| {
+        let name = message.pointer("/target/name").and_then(Value::as_str);
+        message.pointer("/profile/test") == Some(&Value::Bool(true)) && name == Some("tsugite")
+    };
     let messages = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let program =
-        messages.filter(is_test).find_map(|message| message["executable"].as_str().map(str::to_owned));
+    let mut tests = messages.filter(is_test);
+    let program = tests.find_map(|message| message.get("executable")?.as_str().map(str::to_owned));
     let program = program.ok_or("cargo named no test program")?;
     let (success, said) = process::run_and_capture(process::program(program, ["transport::child"]))?;
     let found = Count::from_libtest(&said);
