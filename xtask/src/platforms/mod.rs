@@ -1,13 +1,12 @@
 //! `cargo xtask platforms`: other systems, as far as a Linux machine can try them.
 //!
 //! Windows programs are built with mingw and run under wine. macOS is type-checked. Static Linux binaries are built and run,
-//! those for aarch64 in qemu. The code for systems without `/proc` runs on Linux in the tests of child processes.
+//! those for aarch64 in qemu.
 
 mod macos;
 mod musl;
 mod toolchain;
 mod wine;
-mod without_proc;
 
 use std::time::{Duration, Instant};
 
@@ -22,8 +21,6 @@ pub(crate) fn run(count: &mut Count) -> Result<(), String> {
     process::run_or_fail(windows.check(wine::TARGET), "fix the errors above")?;
     println!("== tests under wine");
     wine::run(&windows, count)?;
-    println!("== child processes without /proc");
-    without_proc::run(count)?;
     let others = Toolchain::make(Part::Others, TOOLCHAIN_TIMEOUT)?;
     println!("== check for macOS");
     process::run_or_fail(others.check(macos::TARGET), "fix the errors above")?;
