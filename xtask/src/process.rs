@@ -7,13 +7,14 @@ use std::env;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::mem;
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+
+use crate::process_group;
 
 /// The cargo that runs xtask, so that a `+toolchain` on the command line applies to every step.
 pub(crate) fn cargo<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
@@ -111,7 +112,7 @@ impl ChildProcess {
     /// Like [`start`](Self::start), and the processes it starts end with it. They are in their own group, so that a
     /// terminal does not stop them together with xtask: give it a standard input or a limit.
     pub(crate) fn start_group(mut command: Command) -> Result<Self, String> {
-        command.process_group(0);
+        process_group::start_in_group(&mut command);
         let mut running = Self::start(command)?;
         running.kill_group = true;
         Ok(running)
@@ -140,14 +141,13 @@ impl ChildProcess {
     /// Kills the group once and immediately: the id of an empty group may be reused.
     fn kill_group(&mut self) {
         if mem::take(&mut self.kill_group) {
-            // The shell has `kill` built in.
-            succeeds(program("sh", ["-c", &format!("kill -s KILL -- -{}", self.child.id())]));
+            process_group::kill_group(self.child.id());
         }
     }
 
     /// Sends SIGTERM and waits for the exit.
     pub(crate) fn stop(self, limit: Duration) -> Result<(), String> {
-        succeeds(program("sh", ["-c", &format!("kill -s TERM {}", self.child.id())]));
+        process_group::terminate(self.child.id());
         let name = self.name.clone();
         match self.wait_with_timeout(limit)? {
             status if status.success() => Ok(()),

@@ -51,6 +51,8 @@ mod logout;
 #[cfg(feature = "client")]
 mod net;
 #[cfg(feature = "client")]
+mod private;
+#[cfg(feature = "client")]
 mod private_file;
 #[cfg(feature = "client")]
 mod registration;

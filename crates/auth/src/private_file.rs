@@ -3,20 +3,18 @@
 //! The file is replaced as a whole: a new one is written beside it and renamed. The lock is a file of its own, because a
 //! lock on a file that is replaced would not exclude a process that opens the new one.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
-use rustix::io::Errno;
 use tokio::time::Instant;
 
 use crate::error::{AuthError, Result};
 use crate::jose::random_text;
+use crate::private::{check_private, create_dir, private, replace, unfollowed};
 
-/// A file of mode 0600.
+/// A file of mode 0600. On Windows the file inherits from its folder who may read it.
 #[derive(Debug, Clone)]
 pub(crate) struct PrivateFile {
     path: PathBuf,
@@ -37,16 +35,12 @@ impl PrivateFile {
 
     /// Reads the text; `None` if there is no file. Fails if others can read it.
     pub(crate) fn read(&self) -> Result<Option<String>> {
-        let mut file = match OpenOptions::new().read(true).custom_flags(NO_FOLLOW).open(&self.path) {
+        let mut file = match unfollowed(OpenOptions::new().read(true)).open(&self.path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(self.error(error)),
         };
-        let mode = file.metadata().map_err(|error| self.error(error))?.permissions().mode();
-        if mode & 0o077 != 0 {
-            let reason = format!("others can read it (mode {:o}); run: chmod 600", mode & 0o777);
-            return Err(self.error(reason));
-        }
+        check_private(&file).map_err(|error| self.error(error))?;
         let mut text = String::new();
         file.read_to_string(&mut text).map_err(|error| self.error(error))?;
         Ok(Some(text))
@@ -61,10 +55,11 @@ impl PrivateFile {
     pub(crate) fn replace(&self, text: &[u8]) -> Result<()> {
         let temporary = self.beside(&format!(".{}", random_text()?));
         let written = (|| {
-            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+            let mut file = private(OpenOptions::new().write(true).create_new(true)).open(&temporary)?;
             file.write_all(text)?;
             file.sync_all()?;
-            fs::rename(&temporary, &self.path)
+            drop(file);
+            replace(&temporary, &self.path)
         })();
         written.map_err(|error: io::Error| {
             let _ = fs::remove_file(&temporary);
@@ -92,16 +87,15 @@ impl PrivateFile {
     /// Opens the lock and takes it; `None` if another holder has it.
     fn try_lock(&self) -> Result<Option<File>> {
         if let Some(folder) = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-            created.map_err(|error| self.error(error))?;
+            create_dir(folder).map_err(|error| self.error(error))?;
         }
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600).custom_flags(NO_FOLLOW);
+        unfollowed(private(options.write(true).create(true).truncate(false)));
         let file = options.open(self.beside(".lock")).map_err(|error| self.error(error))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match file.try_lock() {
             Ok(()) => Ok(Some(file)),
-            Err(Errno::WOULDBLOCK) => Ok(None),
-            Err(error) => Err(self.error(error)),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(self.error(error)),
         }
     }
 
@@ -123,6 +117,3 @@ pub(crate) async fn blocking<T: Send + 'static>(
 /// Longer than two requests to an authorization server may take.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(90);
 const LOCK_INTERVAL: Duration = Duration::from_millis(20);
-
-/// A link in place of the file is not followed.
-const NO_FOLLOW: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;

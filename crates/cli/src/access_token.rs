@@ -111,7 +111,8 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let mut file = file_mode::open_private(options.write(true).create(true).truncate(true)).open(&unready)?;
     file_mode::make_private(&file)?;
     writeln!(file, "{text}")?;
-    fs::rename(&unready, path)
+    drop(file);
+    file_mode::replace(&unready, path)
 }
 
 fn token_error(path: &Path, error: &io::Error) -> CliError {

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tsugite::protocol::progress::ProgressParams;
 
 use crate::error::{CliError, ExitStatus, Result};
+use crate::escapes::enable_escapes;
 use crate::json_text;
 
 /// Standard output and standard error.
@@ -66,7 +67,8 @@ impl Console {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         let (is_terminal, stderr_is_terminal) = (io::stdout().is_terminal(), io::stderr().is_terminal());
-        let (color, stderr_color) = (wanted && is_terminal, wanted && stderr_is_terminal);
+        let escapes = if wanted { enable_escapes() } else { (false, false) };
+        let (color, stderr_color) = (escapes.0 && is_terminal, escapes.1 && stderr_is_terminal);
         Self { json, is_terminal, ends_with_newline: is_terminal, color, stderr_is_terminal, stderr_color }
     }
 

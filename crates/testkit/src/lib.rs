@@ -28,6 +28,10 @@ pub struct Tools;
 pub struct Resources;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../../docs/platforms.md")]
+pub struct Platforms;
+
+#[cfg(doctest)]
 #[doc = include_str!("../../../docs/prompts_and_completion.md")]
 pub struct PromptsAndCompletion;
 

@@ -68,6 +68,9 @@ pub mod http {}
 #[doc = tsugite_macros::guide!("logging")]
 pub mod logging {}
 
+#[doc = tsugite_macros::guide!("platforms")]
+pub mod platforms {}
+
 #[doc = tsugite_macros::guide!("prompts_and_completion")]
 pub mod prompts_and_completion {}
 

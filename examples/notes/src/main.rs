@@ -1,10 +1,11 @@
 //! `notes stdio [FILE]` and `notes http ADDRESS [FILE]`.
 
+mod stop_signal;
+
 use anyhow::{Context, bail};
 use notes::db::Db;
 use notes::http::{Tokens, serve};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
@@ -27,13 +28,7 @@ async fn http(address: &str, file: &str) -> anyhow::Result<()> {
     let server = notes::server(open(file)?);
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
     println!("http://{}/mcp", listener.local_addr()?);
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let stop = async move {
-        tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-        }
-    };
+    let stop = stop_signal::stop_signal()?;
     serve(&server, Tokens::parse(&tokens)?, listener, stop).await
 }
 

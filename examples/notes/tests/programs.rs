@@ -1,5 +1,7 @@
 //! The server over HTTP with and without a token, and the two programs.
 
+#![cfg(unix)]
+
 use std::process::Stdio;
 use std::time::Duration;
 

@@ -8,7 +8,6 @@
 mod cases;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
@@ -21,7 +20,7 @@ use crate::count::Count;
 use crate::peers::PeerPackages;
 use crate::process::ChildProcess;
 use crate::server::ListeningServer;
-use crate::{binary, process};
+use crate::{binary, process, process_group};
 
 /// Runs all checks and adds them to `count`.
 pub(crate) fn run(count: &mut Count) -> Result<(), String> {
@@ -272,7 +271,7 @@ impl LoginRun {
             format!("#!/bin/sh\nprintf '%s' \"$1\" > '{opened}.new' && mv '{opened}.new' '{opened}'\n");
         let wrong = |error: std::io::Error| format!("{}: {error}", program.display());
         fs::write(&program, script).map_err(wrong)?;
-        fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).map_err(wrong)?;
+        process_group::make_executable(&program).map_err(wrong)?;
         Ok(program)
     }
 }

@@ -5,6 +5,7 @@
 //! - `user_agent`: how the URL is shown: a browser, or a text to copy.
 
 mod listener;
+mod open_url;
 mod request;
 mod user_agent;
 

@@ -7,6 +7,7 @@ use std::pin::Pin;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use super::open_url::OPENER;
 use crate::error::{AuthError, Result, shown};
 use crate::net::Url;
 
@@ -57,7 +58,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// The program that opens URLs on this system: `xdg-open`, or `open` on macOS.
+    /// The program that opens URLs on this system: `xdg-open`, `open` on macOS, `rundll32` on Windows.
     pub fn system() -> Self {
         Self::default()
     }
@@ -73,10 +74,18 @@ impl UserAgent for Browser {
         Box::pin(async move {
             // Only http and https, and no character that a program could take for something else.
             let url = Url::parse(&page.url)?;
-            let system = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-            let program = self.program.clone().unwrap_or_else(|| system.into());
+            let (system, arguments) = OPENER;
+            let (program, arguments) = match &self.program {
+                Some(program) => (program.clone(), &[][..]),
+                None => (system.into(), arguments),
+            };
             let mut command = Command::new(&program);
-            command.arg(url.as_str()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            command
+                .args(arguments)
+                .arg(url.as_str())
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null());
             let mut child = command.spawn().map_err(|error| {
                 let program = program.to_string_lossy();
                 AuthError::login(format!("cannot open a browser ({program}: {error}); log in without one"))

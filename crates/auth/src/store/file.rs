@@ -5,9 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::{LockedStore, Store, StoreFuture, Vault};
 use crate::error::{AuthError, Result};
+use crate::private::{NO_STATE_DIR, state_dir};
 use crate::private_file::{PrivateFile, blocking};
 
 /// Keeps credentials in a file of mode 0600. Several processes may share it.
+///
+/// On Windows the file inherits from its folder who may read it.
 #[derive(Debug, Clone)]
 pub struct FileStore {
     file: PrivateFile,
@@ -20,14 +23,10 @@ impl FileStore {
     }
 
     /// Keeps the credentials where programs of this user keep their state: `tsugite/credentials.json` in
-    /// `$XDG_STATE_HOME`, or else in `~/.local/state`.
+    /// `$XDG_STATE_HOME`, or else in `~/.local/state`, on Windows in `%LOCALAPPDATA%`.
     pub fn in_home() -> Result<Self> {
-        let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let folder = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
-        let folder = folder.ok_or_else(|| {
-            AuthError::store("neither XDG_STATE_HOME nor HOME names a folder for credentials")
-        })?;
-        Ok(Self::new(folder.join("tsugite/credentials.json")))
+        let folder = state_dir().ok_or_else(|| AuthError::store(NO_STATE_DIR))?;
+        Ok(Self::new(folder.join("tsugite").join("credentials.json")))
     }
 
     /// The path of the file.

@@ -1,4 +1,5 @@
-//! Stands in for the watcher on platforms without it: a server that ignores the end of its input survives us.
+//! Stands in for the watcher on platforms without it. On Windows the system ends the Job Object of a server with this
+//! program; elsewhere a server that ignores the end of its input survives us.
 
 use std::process::ExitCode;
 

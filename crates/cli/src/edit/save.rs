@@ -13,7 +13,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{CliError, Result};
-use crate::file_mode::open_private;
+use crate::file_mode::{open_private, replace};
 
 /// A file as it was read; `contents` is `None` if it does not exist.
 pub(crate) struct OriginalFile {
@@ -228,7 +228,7 @@ impl TempFile {
     }
 
     fn persist(mut self, path: &Path) -> io::Result<()> {
-        fs::rename(&self.path, path)?;
+        replace(&self.path, path)?;
         self.persisted = true;
         Ok(())
     }
@@ -263,6 +263,7 @@ const MAX_BYTES: u64 = 256 << 20;
 const MAX_NUMBERED_BACKUPS: usize = 9;
 
 #[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,7 +1,11 @@
-//! Files for their owner alone, and who may read or execute a file, by platform.
+//! Files for their owner alone, and their replacement, by platform.
 
 #[cfg(unix)]
 mod unix;
+#[cfg(windows)]
+mod windows;
 
 #[cfg(unix)]
-pub(crate) use unix::{create_private_dir, is_executable, is_private, make_private, open_private};
+pub(crate) use unix::{create_private_dir, is_private, make_private, open_private, replace};
+#[cfg(windows)]
+pub(crate) use windows::{create_private_dir, is_private, make_private, open_private, replace};

@@ -1,6 +1,6 @@
 //! File modes on Unix.
 
-use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
@@ -20,14 +20,14 @@ pub(crate) fn make_private(file: &File) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(PRIVATE_FILE))
 }
 
-/// Whether a file may be executed.
-pub(crate) fn is_executable(metadata: &Metadata) -> bool {
-    metadata.permissions().mode() & 0o111 != 0
-}
-
 /// Whether only its owner may read and write a file.
 pub(crate) fn is_private(metadata: &Metadata) -> bool {
     metadata.permissions().mode() & 0o077 == 0
+}
+
+/// Replaces a file by another one in one step.
+pub(crate) fn replace(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)
 }
 
 const PRIVATE_FILE: u32 = 0o600;

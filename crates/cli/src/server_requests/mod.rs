@@ -23,6 +23,7 @@ use tsugite::revision::RpcError;
 
 use crate::console::Console;
 use crate::error::{CliError, Result};
+use crate::file_uri::file_uri;
 use crate::options::parse_pair;
 use crate::suggest::did_you_mean;
 pub(crate) use field::parse_bool;
@@ -283,16 +284,7 @@ fn format_log(log: &LogParams) -> String {
 fn root_from_path(path: &Path) -> Result<Root> {
     let wrong = |error: io::Error| CliError::usage(format!("--root {}: {error}", path.display()));
     let absolute = path.canonicalize().map_err(wrong)?;
-    let mut uri = String::from("file://");
-    for byte in absolute.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'/' | b'-' | b'.' | b'_' | b'~' => {
-                uri.push(char::from(*byte))
-            }
-            other => uri.push_str(&format!("%{other:02X}")),
-        }
-    }
-    let root = Root::new(uri);
+    let root = Root::new(file_uri(&absolute));
     Ok(match absolute.file_name() {
         Some(name) => root.name(name.to_string_lossy()),
         None => root,

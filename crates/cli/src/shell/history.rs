@@ -3,11 +3,11 @@
 //! Each line is appended as it is entered, so that concurrent shells lose nothing. A file that has grown too long is
 //! truncated when a shell starts.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use crate::file_mode::{create_private_dir, make_private, open_private};
+use crate::file_mode::{create_private_dir, make_private, open_private, replace};
 use crate::state_dir::state_dir;
 
 /// The history file.
@@ -15,7 +15,7 @@ pub(super) struct History {
     path: PathBuf,
 }
 
-/// Returns the path of `tsugite/history` in the XDG state folder; `None` without a home folder.
+/// Returns the path of `tsugite/history` in the state folder; `None` without a home folder.
 pub(super) fn default_path() -> Option<PathBuf> {
     Some(state_dir()?.join("history"))
 }
@@ -78,7 +78,8 @@ fn rewrite(path: &Path, lines: &[String]) -> io::Result<()> {
         open_private(OpenOptions::new().write(true).create(true).truncate(true)).open(&temp_path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
-    fs::rename(temp_path, path)
+    drop(file);
+    replace(&temp_path, path)
 }
 
 /// Lines to keep. The file may grow to twice as many.
@@ -87,9 +88,10 @@ pub(super) const MAX_LINES: usize = 1_000;
 const MAX_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::env;
-    use std::fs::Permissions;
+    use std::fs::{self, Permissions};
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;

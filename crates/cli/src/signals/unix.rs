@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::SignalEvent;
+
 /// Completes when a signal asks to stop. Signals count from this call on, not only once the future is awaited.
 pub(crate) fn shutdown_requested() -> impl Future<Output = ()> {
     let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
@@ -26,7 +28,11 @@ pub(crate) fn shutdown_requested() -> impl Future<Output = ()> {
 
 /// Whether to handle SIGHUP. A process that was started with `nohup` ignores it, and a handler would undo that.
 fn handles_hangup() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    ignores_no_hangup(&std::fs::read_to_string("/proc/self/status").unwrap_or_default())
+}
+
+/// Whether the status of a process, from `/proc`, shows that it does not ignore SIGHUP.
+fn ignores_no_hangup(status: &str) -> bool {
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     // Leave the default where the ignored signals are unknown.
@@ -68,17 +74,6 @@ pub(crate) struct Signals {
     window_change: Signal,
 }
 
-/// A signal that arrived.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SignalEvent {
-    /// Ctrl-C: cancel the current command.
-    Interrupt,
-    /// End the process.
-    Terminate,
-    /// The terminal was resized.
-    Resize,
-}
-
 impl Signals {
     /// Starts listening.
     pub(crate) fn listen() -> std::io::Result<Self> {
@@ -111,6 +106,14 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+
+    #[test]
+    fn hangup_is_handled_only_if_it_is_not_ignored() {
+        assert!(ignores_no_hangup("Name:\ta\nSigIgn:\t0000000000001000\n"));
+        assert!(!ignores_no_hangup("SigIgn:\t0000000000000001\n"));
+        // Without /proc, as on macOS.
+        assert!(!ignores_no_hangup(""));
+    }
 
     #[tokio::test(flavor = "current_thread")]
     async fn second_signal_ends_the_grace() {

@@ -3,6 +3,8 @@
 use std::path::{self, Path, PathBuf};
 use std::{env, fs};
 
+use super::user_dirs::{UserDirs, folder, user_dirs};
+
 /// The supported hosts.
 pub(crate) const HOSTS: [&str; 4] = ["claude-desktop", "claude-code", "cursor", "vscode"];
 /// The name of this program as a host.
@@ -13,7 +15,7 @@ pub(crate) struct ConfigDirs {
     /// The working directory.
     current_dir: PathBuf,
     home: Option<PathBuf>,
-    /// The XDG configuration folder.
+    /// The XDG configuration folder, on Windows the application data folder.
     config: Option<PathBuf>,
     /// The application data folder of the platform.
     app_data: Option<PathBuf>,
@@ -52,18 +54,7 @@ pub(crate) enum ConfigSection {
 
 impl ConfigDirs {
     pub(crate) fn from_env() -> Self {
-        let folder = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let home = folder("HOME").or_else(|| folder("USERPROFILE"));
-        let config = folder("XDG_CONFIG_HOME")
-            .filter(|path| path.is_absolute())
-            .or_else(|| Some(home.as_ref()?.join(".config")));
-        let app_data = match () {
-            () if cfg!(target_os = "macos") => {
-                home.as_ref().map(|home| home.join("Library/Application Support"))
-            }
-            () if cfg!(windows) => folder("APPDATA"),
-            () => config.clone(),
-        };
+        let UserDirs { home, config, app_data } = user_dirs();
         // By its documentation this folder replaces the home folder.
         let claude =
             folder("CLAUDE_CONFIG_DIR").or_else(|| home.clone()).map(|home| home.join(".claude.json"));

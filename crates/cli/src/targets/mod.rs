@@ -5,6 +5,7 @@ pub(crate) mod hosts;
 pub(crate) mod lookup;
 pub(crate) mod references;
 pub(crate) mod secrets;
+mod user_dirs;
 
 use std::ffi::OsString;
 

@@ -1,5 +1,6 @@
 //! Tests of the binary: its output and exit codes.
 
+#![cfg_attr(windows, allow(dead_code, reason = "some tests need Unix"))]
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -8,26 +9,43 @@
     reason = "a test fails by panicking, and so do its own helpers"
 )]
 
+#[cfg(unix)]
 mod access;
+#[cfg(unix)]
 mod bridging;
+#[cfg(unix)]
 mod config;
+#[cfg(unix)]
 mod dev;
 mod help;
+#[cfg(unix)]
 mod installing;
+#[cfg(unix)]
 mod issuers;
+#[cfg(unix)]
 mod killed;
 mod listening;
+#[cfg(unix)]
 mod logins;
+#[cfg(unix)]
 mod many;
+mod platforms;
 mod questions;
+#[cfg(unix)]
 mod secrets;
 mod serving;
+#[cfg(unix)]
 mod shell;
+#[cfg(unix)]
 mod snapshots;
+#[cfg(unix)]
 mod state;
 mod support;
 mod targets;
+#[cfg(unix)]
 mod terminal;
+#[cfg(unix)]
 mod trust;
+#[cfg(unix)]
 mod users;
 mod verbs;

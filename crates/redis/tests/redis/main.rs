@@ -1,5 +1,6 @@
 //! The store against real Redis servers, which the tests start and stop.
 
+#![cfg(unix)]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -9,7 +9,9 @@
 )]
 
 mod growth;
+#[cfg(unix)]
 mod kill;
+#[cfg(unix)]
 mod opening;
 mod restart;
 

@@ -15,14 +15,17 @@ mod answers;
 mod authorization_server;
 mod discovery;
 mod fetching;
+#[cfg(unix)]
 mod logins;
 mod logouts;
 mod machines;
 mod redirects;
+#[cfg(unix)]
 mod refresh;
 mod registration;
 mod secrets;
 mod step_up;
+#[cfg(unix)]
 mod stores;
 mod verifiers;
 mod world;

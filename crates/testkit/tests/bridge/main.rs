@@ -1,5 +1,6 @@
 //! The bridge as a library: transcripts of a server run across it, and peers that fail on either side.
 
+#![cfg_attr(windows, allow(dead_code, reason = "some tests need Unix"))]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

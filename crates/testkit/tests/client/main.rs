@@ -2,7 +2,7 @@
 //!
 //! `transcripts` runs the conversations in `transcripts/*.txt` with a scripted server, `calls` uses our own server,
 //! `outputs` reads the results of its tools, `failure_sources` its failures, and the servers of `faults` are broken or
-//! hostile.
+//! hostile. `children` starts programs on every system.
 
 #![allow(
     clippy::unwrap_used,
@@ -13,6 +13,7 @@
 )]
 
 mod calls;
+mod children;
 mod failure_sources;
 mod faults;
 mod outputs;

@@ -1,5 +1,6 @@
 //! A server over HTTP, on real sockets: statuses, headers, sessions, streams, limits, replicas and shutdown.
 
+#![cfg_attr(windows, allow(unused_imports, reason = "some tests need Unix"))]
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -18,4 +19,5 @@ mod responses;
 mod shared_limits;
 mod side_services;
 mod surviving_questions;
+#[cfg(unix)]
 mod unix_sockets;

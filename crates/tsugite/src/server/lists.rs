@@ -357,9 +357,9 @@ fn cursor_binding(list: &str) -> [&[u8]; 2] {
     [b"cursor", list.as_bytes()]
 }
 
-/// A cursor holds only a position, so it does not expire.
+/// A cursor holds only a position, so it does not expire: this is the year 19391. The clock of Windows ends in 30828.
 fn never_expires() -> SystemTime {
-    SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 40)
+    SystemTime::UNIX_EPOCH + Duration::from_secs(1 << 39)
 }
 
 /// The maximum number of cached pages.

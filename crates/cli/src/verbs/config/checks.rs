@@ -8,7 +8,7 @@ use serde::Serialize;
 use tsugite::client::servers;
 
 use crate::edit::{Node, NodeKind, field_path};
-use crate::file_mode;
+use crate::executable;
 use crate::suggest::{closest_names, did_you_mean};
 use crate::targets::config_files::{ConfigFile, ConfigFileError, ListedServer, ServerList};
 use crate::targets::hosts::OWN_HOST;
@@ -400,23 +400,26 @@ fn collect_strings<'a>(node: &'a Node, own: String, out: &mut Vec<(String, usize
 
 /// Returns why a program cannot be started, if so.
 fn missing_program(program: &str, path: &std::ffi::OsStr, cwd: Option<&Path>) -> Option<String> {
-    if program.contains('/') {
-        let file = cwd.unwrap_or(Path::new("")).join(program);
-        return match fs::metadata(&file) {
+    if executable::is_path(program) {
+        let named = cwd.unwrap_or(Path::new("")).join(program);
+        let candidates = executable::candidates(&named);
+        if candidates.iter().any(|file| is_executable(file)) {
+            return None;
+        }
+        let found = candidates.iter().find(|file| file.exists()).unwrap_or(&named);
+        return match fs::metadata(found) {
             Err(error) => Some(format!("cannot start `{program}`: {error}")),
             Ok(metadata) if !metadata.is_file() => Some(format!("`{program}` is not a regular file")),
-            Ok(metadata) if !file_mode::is_executable(&metadata) => {
-                Some(format!("`{program}` is not executable"))
-            }
-            Ok(_) => None,
+            Ok(_) => Some(format!("`{program}` is not executable")),
         };
     }
-    let found = env::split_paths(path).any(|folder| is_executable(&folder.join(program)));
+    let found = env::split_paths(path)
+        .any(|folder| executable::candidates(&folder.join(program)).iter().any(|file| is_executable(file)));
     (!found).then(|| format!("`{program}` not found in PATH: {}", path.to_string_lossy()))
 }
 
 fn is_executable(file: &Path) -> bool {
-    fs::metadata(file).is_ok_and(|metadata| metadata.is_file() && file_mode::is_executable(&metadata))
+    fs::metadata(file).is_ok_and(|metadata| metadata.is_file() && executable::is_executable(file, &metadata))
 }
 
 /// Whether the host after `http://` is this machine.

@@ -6,21 +6,31 @@
 mod authorizers;
 mod broken_connections;
 mod caching;
+#[cfg(unix)]
 mod cancellation;
+#[cfg(unix)]
 mod child_exit;
 mod endpoints;
+#[cfg(unix)]
 mod limits;
+#[cfg(unix)]
 mod listeners;
+#[cfg(unix)]
 mod pipes;
+#[cfg(unix)]
 mod process_tree;
 mod proxies;
 mod raw;
 mod repeat_table;
 mod repeats;
+#[cfg(unix)]
 mod responses;
+#[cfg(unix)]
 mod server_requests;
 mod sessions;
+#[cfg(unix)]
 mod shell;
+#[cfg(unix)]
 mod stray_lines;
 mod timeouts;
 

@@ -228,6 +228,7 @@ async fn earlier_attempt_that_may_have_run_is_not_forgotten() {
     assert!(matches!(error.kind(), ErrorKind::Connect { .. }) && !error.may_have_run(), "{error}");
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn reconnect_that_fails_says_that_the_call_may_have_run() {
     let file = super::shell::Path::new();

@@ -95,6 +95,7 @@ async fn unknown_resource_has_the_error_code_of_its_revision() {
     }
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn directory_resource_serves_only_its_own_files() {
     let folder = std::env::temp_dir().join(format!("tsugite-offering-{}", std::process::id()));

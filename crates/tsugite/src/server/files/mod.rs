@@ -5,19 +5,23 @@
 //!
 //! - `content`: reading a file, and its type.
 //! - `walk`: listing a folder.
-//! - `unix`: opening files without following links.
+//! - `unix`, `windows`: opening files without following links, and names with a meaning of their own.
 
 mod content;
 mod error;
 #[cfg(unix)]
 mod unix;
 mod walk;
+#[cfg(windows)]
+mod windows;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 #[cfg(unix)]
-use unix::{open_beneath, open_file};
+use unix::{is_plain_name, open_beneath, open_file};
+#[cfg(windows)]
+use windows::{is_plain_name, open_beneath, open_file};
 
 pub(crate) use content::{FileBody, FileContent, mime_type};
 pub(crate) use error::FileError;
@@ -84,11 +88,12 @@ pub(crate) fn encode_path(relative: &str) -> String {
 fn is_safe_path(relative: &str) -> bool {
     let mut start = relative.chars();
     let drive = start.next().is_some_and(|letter| letter.is_ascii_alphabetic()) && start.next() == Some(':');
-    let segment = |segment: &str| !segment.is_empty() && !segment.starts_with('.');
+    let segment = |segment: &str| !segment.is_empty() && !segment.starts_with('.') && is_plain_name(segment);
     !drive
         && relative.split('/').all(segment)
         && !relative.contains(|letter: char| letter == '\\' || letter.is_control())
 }
 
 #[cfg(test)]
+#[cfg(unix)]
 mod tests;

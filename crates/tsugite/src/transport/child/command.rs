@@ -10,12 +10,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::environment::{DEFAULT_ENV, same_name};
+
 /// A command that starts a server: a program, its arguments and its environment.
 ///
 /// The program is a path, or a name that is searched in `PATH`. No shell is involved: each argument is passed as it is.
 ///
 /// From our environment the server inherits `HOME`, `LANG`, `LC_*`, `LOGNAME`, `PATH`, `SHELL`, `TERM`, `TMPDIR`, `TZ`
 /// and `USER`; [`Command::env`] and [`Command::pass_env`] add more. Exported shell functions are never inherited.
+///
+/// On Windows `npx` is also `npx.cmd`, since the endings of `PATHEXT` are tried, and the server inherits what a program
+/// needs there: `APPDATA`, `COMSPEC`, `HOMEDRIVE`, `HOMEPATH`, `LOCALAPPDATA`, `PATH`, `PATHEXT`, `SYSTEMROOT`, `TEMP`,
+/// `USERPROFILE` and so on.
 ///
 /// ```
 /// use tsugite::transport::child::Command;
@@ -68,7 +74,7 @@ pub enum Stderr {
     Capture,
     /// Goes to our own stderr.
     Inherit,
-    /// Goes to `/dev/null`.
+    /// Is dropped.
     Discard,
 }
 
@@ -100,9 +106,8 @@ impl Command {
     }
 
     /// Sets an environment variable of the server.
-    pub fn env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
-        self.variables.insert(name.into(), EnvVar::Set(value.into()));
-        self
+    pub fn env(self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.variable(name.into(), EnvVar::Set(value.into()))
     }
 
     /// Sets several environment variables of the server.
@@ -115,15 +120,13 @@ impl Command {
 
     /// Passes on one of our environment variables, with its value at the time the command is started. If it is not set
     /// then, it is not set for the server either.
-    pub fn pass_env(mut self, name: impl Into<OsString>) -> Self {
-        self.variables.insert(name.into(), EnvVar::Inherited);
-        self
+    pub fn pass_env(self, name: impl Into<OsString>) -> Self {
+        self.variable(name.into(), EnvVar::Inherited)
     }
 
     /// Never passes on this environment variable, also with [`Command::inherit_env`].
-    pub fn env_remove(mut self, name: impl Into<OsString>) -> Self {
-        self.variables.insert(name.into(), EnvVar::Removed);
-        self
+    pub fn env_remove(self, name: impl Into<OsString>) -> Self {
+        self.variable(name.into(), EnvVar::Removed)
     }
 
     /// Passes on our whole environment. Use it only for programs that may see every secret in it.
@@ -148,14 +151,15 @@ impl Command {
 
     /// Sets how long the server may run after its stdin is closed; two seconds unless set.
     ///
-    /// After that it gets SIGTERM and the same time again, and then it is killed with all processes it started.
+    /// After that it gets SIGTERM and the same time again, and then it is killed with all processes it started. Windows has
+    /// no SIGTERM: there it is killed after the first time.
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
         self.shutdown_grace = grace;
         self
     }
 
-    /// Calls a function with the process id of the server whenever it was started. The server leads a process group with
-    /// the same id, and the id is not reused before the function returns.
+    /// Calls a function with the process id of the server whenever it was started. The id is not reused before the
+    /// function returns. On Unix the server leads a process group with the same id.
     ///
     /// A program that may be killed can tell another process about its servers, so that they do not survive it.
     pub fn on_spawn(mut self, observer: impl Fn(u32) + Send + Sync + 'static) -> Self {
@@ -180,14 +184,20 @@ impl Command {
     }
 
     fn is_inherited(&self, name: &OsStr) -> bool {
-        let is_default = || {
-            DEFAULT_ENV.iter().any(|default| name == *default) || name.as_encoded_bytes().starts_with(b"LC_")
-        };
-        match self.variables.get(name) {
-            Some(EnvVar::Removed) => false,
-            Some(EnvVar::Inherited) => true,
-            _ => self.inherit_env || is_default(),
+        let is_default = || DEFAULT_ENV.iter().any(|default| same_name(name, OsStr::new(default)));
+        let is_locale = || name.as_encoded_bytes().starts_with(b"LC_");
+        match self.variables.iter().find(|(other, _)| same_name(name, other)) {
+            Some((_, EnvVar::Removed | EnvVar::Set(_))) => false,
+            Some((_, EnvVar::Inherited)) => true,
+            None => self.inherit_env || is_default() || is_locale(),
         }
+    }
+
+    /// Replaces an earlier setting of the same variable.
+    fn variable(mut self, name: OsString, variable: EnvVar) -> Self {
+        self.variables.retain(|other, _| !same_name(&name, other));
+        self.variables.insert(name, variable);
+        self
     }
 }
 
@@ -261,10 +271,6 @@ pub(super) fn redacted_env_name(name: &OsStr) -> String {
     let name = name.to_string_lossy();
     name.split_once('=').map_or(&*name, |(name, _)| name).to_owned()
 }
-
-/// The variables that every server inherits. The official SDKs pass `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and `USER`;
-/// the others set the temporary directory, the language and the time zone.
-const DEFAULT_ENV: [&str; 9] = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"];
 
 /// The default of [`Command::shutdown_grace`].
 const DEFAULT_SHUTDOWN_GRACE: Duration = Duration::from_secs(2);

@@ -1,7 +1,7 @@
 //! stdio: one message a line, on the pipes the client opened.
 //!
 //! stdout carries nothing but messages: the descriptor is moved away and stdout becomes stderr, so that a stray
-//! `println!` cannot corrupt the stream.
+//! `println!` cannot corrupt the stream. On Windows that holds for Rust, and not for the `printf` of a C library.
 //!
 //! A thread blocks in `read` and receives the messages. Waiting in the runtime instead costs each message one more
 //! system call and a turn of the scheduler. Measured against a bare loop that reads, answers and writes, an echo takes
@@ -24,12 +24,17 @@ use crate::server::connection::ServerConnection;
 
 #[cfg(unix)]
 mod unix;
+#[cfg(windows)]
+mod windows;
 
 #[cfg(unix)]
 use unix::{Stdin, Stdio, Stdout, take_stdio};
+#[cfg(windows)]
+use windows::{Stdin, Stdio, Stdout, take_stdio};
 
 impl Server {
-    /// Serves one client on stdin and stdout, in every revision, until stdin ends or SIGTERM or SIGINT arrives.
+    /// Serves one client on stdin and stdout, in every revision, until stdin ends or SIGTERM or SIGINT arrives
+    /// (on Windows Ctrl-C, Ctrl-Break, or the end of the console or the session).
     ///
     /// Requests that run then have five seconds to finish, or [`Server::shutdown_grace`]; a second signal ends them at
     /// once. Printed text goes to stderr,
@@ -69,9 +74,7 @@ impl Server {
         .await;
         crate::server::tasks::stop(&self).await;
         stream.close_output();
-        if let Some(copier) = copier {
-            tokio::task::spawn_blocking(move || copier.join()).await?.map_err(|_| copier_panicked())??;
-        }
+        copier.finish().await?;
         Ok(served?)
     }
 }
@@ -120,8 +123,4 @@ impl Drop for ServeTask {
 
 fn reader_panicked() -> io::Error {
     io::Error::other("the thread that reads stdin panicked")
-}
-
-fn copier_panicked() -> io::Error {
-    io::Error::other("the thread that copies output to stdout panicked")
 }

@@ -18,8 +18,7 @@ use tokio::net::unix::pipe;
 pub(super) struct Stdio {
     pub(super) stdin: Stdin,
     pub(super) stdout: Stdout,
-    /// Ends once `stdout` is dropped and everything is copied; wait for it before the process exits.
-    pub(super) copier: Option<JoinHandle<io::Result<u64>>>,
+    pub(super) copier: Copier,
 }
 
 /// Takes stdin and stdout from the process. Text printed afterwards goes to stderr.
@@ -62,6 +61,18 @@ fn wait_readable(fd: &OwnedFd) -> io::Result<()> {
     }
 }
 
+/// The thread that copies to a terminal or a file, if stdout is one.
+pub(super) struct Copier(Option<JoinHandle<io::Result<u64>>>);
+
+impl Copier {
+    /// Waits until everything is copied, once stdout is dropped. Call it before the process exits.
+    pub(super) async fn finish(self) -> io::Result<()> {
+        let Some(copier) = self.0 else { return Ok(()) };
+        let panicked = |_| io::Error::other("the thread that copies output to stdout panicked");
+        tokio::task::spawn_blocking(move || copier.join()).await?.map_err(panicked)?.map(drop)
+    }
+}
+
 /// stdout, non-blocking. The runtime watches it only while a write waits for the client.
 pub(super) struct Stdout {
     fd: OwnedFd,
@@ -77,7 +88,7 @@ enum WatchedFd {
 
 impl Stdout {
     /// Terminals and files get a pipe and a thread that copies: others share them, so they must stay blocking.
-    fn new(fd: OwnedFd) -> io::Result<(Self, Option<JoinHandle<io::Result<u64>>>)> {
+    fn new(fd: OwnedFd) -> io::Result<(Self, Copier)> {
         let (fd, copier) = match file_type(&fd)? {
             FileType::Fifo | FileType::Socket => (fd, None),
             _ => {
@@ -87,7 +98,7 @@ impl Stdout {
             }
         };
         rustix::io::ioctl_fionbio(&fd, true)?;
-        Ok((Self { fd, watched: None }, copier))
+        Ok((Self { fd, watched: None }, Copier(copier)))
     }
 }
 

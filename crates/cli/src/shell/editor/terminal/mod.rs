@@ -2,15 +2,23 @@
 
 #[cfg(unix)]
 mod unix;
+#[cfg(windows)]
+mod windows;
 
 use std::collections::VecDeque;
-use std::io::{self, PipeReader, PipeWriter, Write};
+use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::console::NoteSink;
 
 #[cfg(unix)]
+use unix::WakeSignal;
+#[cfg(unix)]
 pub(super) use unix::{RawMode, columns, wait_for_input};
+#[cfg(windows)]
+use windows::WakeSignal;
+#[cfg(windows)]
+pub(super) use windows::{RawMode, columns, wait_for_input};
 
 /// Writes to the terminal, where prompts are shown.
 pub(super) fn write(text: &str) -> io::Result<()> {
@@ -32,8 +40,7 @@ pub(super) enum TerminalInput {
 
 /// Interrupts the wait for input: with notes to be shown, or because something else has changed.
 pub(super) struct InputWaker {
-    wake_reader: PipeReader,
-    wake_writer: PipeWriter,
+    signal: WakeSignal,
     pending: Mutex<PendingNotes>,
 }
 
@@ -47,16 +54,14 @@ struct PendingNotes {
 
 impl InputWaker {
     pub(super) fn new() -> io::Result<Self> {
-        let (wake_reader, wake_writer) = io::pipe()?;
-        Ok(Self { wake_reader, wake_writer, pending: Mutex::default() })
+        Ok(Self { signal: WakeSignal::new()?, pending: Mutex::default() })
     }
 
     /// Interrupts the wait for input.
     pub(super) fn wake(&self) {
         let mut waiting = self.pending();
         if !std::mem::replace(&mut waiting.woken, true) {
-            // One byte always fits. An error means that nothing reads any more.
-            let _ = (&self.wake_writer).write_all(b"!");
+            self.signal.send();
         }
     }
 

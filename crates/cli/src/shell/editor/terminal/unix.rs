@@ -1,6 +1,6 @@
 //! The terminal on Unix.
 
-use std::io::{self, Read};
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -47,7 +47,7 @@ pub(in crate::shell::editor) fn columns() -> usize {
 
 /// Waits for keys or a call of [`InputWaker::wake`]; for at most 50 ms if `hurry` is set.
 pub(in crate::shell::editor) fn wait_for_input(waker: &InputWaker, hurry: bool) -> io::Result<TerminalInput> {
-    let (stdin, wake_reader) = (io::stdin(), &waker.wake_reader);
+    let (stdin, wake_reader) = (io::stdin(), &waker.signal.reader);
     let mut fds = [PollFd::new(&stdin, PollFlags::IN), PollFd::new(wake_reader, PollFlags::IN)];
     let moment = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
     match poll(&mut fds, hurry.then_some(&moment)) {
@@ -74,7 +74,26 @@ pub(in crate::shell::editor) fn wait_for_input(waker: &InputWaker, hurry: bool) 
     }
     if woken {
         let mut one = [0; 1];
-        (&waker.wake_reader).read_exact(&mut one)?;
+        (&waker.signal.reader).read_exact(&mut one)?;
     }
     Ok(TerminalInput::Wake)
+}
+
+/// A pipe that ends the wait for input.
+pub(super) struct WakeSignal {
+    reader: PipeReader,
+    writer: PipeWriter,
+}
+
+impl WakeSignal {
+    pub(super) fn new() -> io::Result<Self> {
+        let (reader, writer) = io::pipe()?;
+        Ok(Self { reader, writer })
+    }
+
+    /// Ends the wait for input.
+    pub(super) fn send(&self) {
+        // One byte always fits. An error means that nothing reads any more.
+        let _ = (&self.writer).write_all(b"!");
+    }
 }

@@ -2,15 +2,13 @@
 //!
 //! No process that a child started should outlive it. A child leads a process group of its own, which one signal
 //! reaches; on Linux, processes that left the group are looked for in the process table too. `reaper.rs` explains why no
-//! signal can reach an unrelated process.
+//! signal can reach an unrelated process. The flag `tsugite_no_proc` chooses the code without a process table in tests.
 
-mod exit_status;
-#[cfg(not(target_os = "linux"))]
+#[cfg(any(not(target_os = "linux"), tsugite_no_proc))]
 mod no_proc;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(tsugite_no_proc)))]
 mod proc;
 mod reaper;
-mod resolve_program;
 mod stderr;
 #[cfg(test)]
 #[cfg(target_os = "linux")]
@@ -27,13 +25,13 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use super::command::{Command, Stderr};
-pub(crate) use exit_status::ChildExitStatus;
-#[cfg(not(target_os = "linux"))]
+use super::exit_status::ChildExitStatus;
+use super::resolve_program::{self, SpawnError};
+#[cfg(any(not(target_os = "linux"), tsugite_no_proc))]
 use no_proc::ProcessTree;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(tsugite_no_proc)))]
 use proc::ProcessTree;
 use reaper::{Reaper, ReaperHandle};
-pub(crate) use resolve_program::SpawnError;
 use stderr::StderrCapture;
 
 /// A child that was started, and the pipes to it.

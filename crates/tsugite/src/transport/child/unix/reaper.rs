@@ -18,7 +18,8 @@ use rustix::io::retry_on_intr;
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use tokio::sync::watch;
 
-use super::{ChildExitStatus, ProcessTree};
+use super::super::exit_status::ChildExitStatus;
+use super::ProcessTree;
 use crate::lock::lock;
 
 /// A handle to a child that a reaper thread waits for.
@@ -161,7 +162,7 @@ impl ReaperTask {
         let id = WaitId::Pid(Pid::from_child(&self.process));
         let waited = retry_on_intr(|| waitid(id.clone(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT));
         let status = match waited {
-            Ok(Some(status)) => ChildExitStatus::new(&status),
+            Ok(Some(status)) => ChildExitStatus::new(status.exit_status(), status.terminating_signal()),
             Ok(None) | Err(_) => {
                 // The application has reaped the child, so its id may belong to another process already.
                 lock(&self.unreaped).take();

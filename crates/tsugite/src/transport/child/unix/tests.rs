@@ -45,6 +45,7 @@ async fn child_that_ignores_end_of_stdin_gets_sigterm() {
     assert_eq!(output.read_to_end().await, "asked\n");
 }
 
+#[cfg(not(tsugite_no_proc))]
 #[tokio::test]
 async fn child_that_ignores_sigterm_is_killed_with_its_descendants() {
     // LIFE-019, STDIO-018, L-08
@@ -59,6 +60,7 @@ async fn child_that_ignores_sigterm_is_killed_with_its_descendants() {
     assert_eq!(output.read_to_end().await, "");
 }
 
+#[cfg(not(tsugite_no_proc))]
 #[test]
 fn dropped_child_is_killed_and_reaped_without_a_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -90,6 +92,7 @@ async fn child_lives_until_its_last_clone_is_dropped() {
     wait_reaped(id);
 }
 
+#[cfg(not(tsugite_no_proc))]
 #[tokio::test]
 async fn second_kill_sends_no_signal() {
     let SpawnedChild { child, stdin: _stdin, stdout } = spawn(sh(IGNORES_SIGTERM));
@@ -105,6 +108,7 @@ async fn second_kill_sends_no_signal() {
     child.kill();
 }
 
+#[cfg(not(tsugite_no_proc))]
 #[tokio::test]
 async fn processes_started_during_the_kill_are_killed() {
     let script = "n=0; while [ $n -lt 400 ]; do n=$((n+1)); setsid sleep 300 & echo started; done; wait";
@@ -157,6 +161,7 @@ async fn descendants_of_an_ended_child_get_sigterm_first() {
     assert_eq!(output.read_to_end().await, "bye\n");
 }
 
+#[cfg(not(tsugite_no_proc))]
 #[tokio::test]
 async fn descendants_outside_the_group_are_ended_too() {
     // L-08
@@ -364,6 +369,7 @@ fn debug_of_a_command_shows_no_values() {
 
 /// Prints the ids of a child, of its grandchild in its group, of one that left the group, and of a descendant of that in a
 /// third group. All of them ignore SIGTERM and the end of stdin.
+#[cfg(not(tsugite_no_proc))]
 const IGNORES_SIGTERM: &str = r#"
 trap '' TERM
 echo $$

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use rustix::process::WaitIdStatus;
-
 /// The exit status of a child. `Display` is a predicate for a sentence, such as "the server ended with code 3".
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChildExitStatus {
@@ -16,8 +14,9 @@ pub(crate) enum ChildExitStatus {
 }
 
 impl ChildExitStatus {
-    pub(super) fn new(status: &WaitIdStatus) -> Self {
-        match (status.exit_status(), status.terminating_signal()) {
+    /// The status of a child that ended with a code or by a signal.
+    pub(super) fn new(code: Option<i32>, signal: Option<i32>) -> Self {
+        match (code, signal) {
             (Some(code), _) => ChildExitStatus::Code(code),
             (None, Some(signal)) => ChildExitStatus::Signal(signal),
             (None, None) => ChildExitStatus::Unknown,

@@ -1,4 +1,4 @@
-//! The folder in which the program keeps its state.
+//! The state folder on Unix.
 
 use std::env;
 use std::path::PathBuf;

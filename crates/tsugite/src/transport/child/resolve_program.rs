@@ -6,16 +6,13 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, Read};
-use std::os::unix::ffi::OsStrExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, access};
-use rustix::io::Errno;
-
-use super::super::command::{redacted_env_name, redacted_program};
-use super::Command;
+use super::command::{Command, redacted_env_name, redacted_program};
+use super::environment::same_name;
+use super::executable::{can_enter, candidates, is_executable, is_path, start_error};
 
 /// An error that a command could not be started. It shows no arguments and no values of variables other than `PATH`.
 #[derive(Debug)]
@@ -48,7 +45,7 @@ pub(super) fn resolve(
     if let Some(folder) = &command.current_dir {
         check_current_dir(folder).map_err(fail)?;
     }
-    let program = find_program(command, environment.get(OsStr::new("PATH")).map(OsString::as_os_str));
+    let program = find_program(command, environment);
     program.map_err(|reason| match has_space(&command.program) {
         true => fail(format!("{reason}; arguments are given apart from the program")),
         false => fail(reason),
@@ -57,23 +54,12 @@ pub(super) fn resolve(
 
 /// Returns the error for a program that was found but could not be started.
 pub(super) fn spawn_error(command: &Command, program: &Path, error: &io::Error) -> SpawnError {
-    let path = in_current_dir(command, program);
-    let reason = match Errno::from_io_error(error) {
-        Some(Errno::NOENT) => match interpreter(&path) {
-            Some(interpreter) => format!("its interpreter {interpreter:?} does not exist"),
-            None => "the loader it needs does not exist, or it was deleted just now".into(),
-        },
-        Some(Errno::NOEXEC) => {
-            "it is not a program for this machine; a script begins with a line such as #!/bin/sh".into()
-        }
-        Some(Errno::TOOBIG) => "its arguments and its environment are too long".into(),
-        _ => error.to_string(),
-    };
+    let reason = start_error(&in_current_dir(command, program), error);
     SpawnError::new(command, reason)
 }
 
 fn check_arguments(command: &Command) -> Result<(), String> {
-    let has_nul = |text: &OsStr| text.as_bytes().contains(&0);
+    let has_nul = |text: &OsStr| text.as_encoded_bytes().contains(&0);
     if command.program.is_empty() {
         return Err("no program is named".into());
     }
@@ -88,7 +74,7 @@ fn check_arguments(command: &Command) -> Result<(), String> {
         if shown.is_empty() {
             return Err("a variable of its environment has no name".into());
         }
-        if name.as_bytes().contains(&b'=') {
+        if name.as_encoded_bytes().contains(&b'=') {
             return Err(format!("the environment variable {shown:?} has a = in its name"));
         }
         if has_nul(name) || variable.value().is_some_and(has_nul) {
@@ -101,7 +87,7 @@ fn check_arguments(command: &Command) -> Result<(), String> {
 fn check_current_dir(folder: &Path) -> Result<(), String> {
     let problem = match fs::metadata(folder) {
         Ok(found) if !found.is_dir() => "is not a folder".into(),
-        Ok(_) if access(folder, Access::EXEC_OK).is_err() => "may not be entered".into(),
+        Ok(_) if !can_enter(folder) => "may not be entered".into(),
         Ok(_) => return Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => "does not exist".into(),
         Err(error) => format!("cannot be entered: {error}"),
@@ -110,18 +96,23 @@ fn check_current_dir(folder: &Path) -> Result<(), String> {
 }
 
 /// Searches the program and returns its path relative to the working directory of the command.
-fn find_program(command: &Command, path: Option<&OsStr>) -> Result<PathBuf, String> {
+fn find_program(command: &Command, environment: &BTreeMap<OsString, OsString>) -> Result<PathBuf, String> {
     let program = Path::new(&command.program);
-    if command.program.as_bytes().contains(&b'/') {
-        return match check_file(&in_current_dir(command, program)) {
-            ProgramCheck::Executable => Ok(program.into()),
+    let variable = |wanted: &str| {
+        let found = environment.iter().find(|(name, _)| same_name(name, OsStr::new(wanted)));
+        found.map(|(_, value)| value.as_os_str())
+    };
+    let endings = variable("PATHEXT");
+    if is_path(&command.program) {
+        return match check_candidates(command, program, endings) {
+            ProgramCheck::Executable(found) => Ok(found),
             ProgramCheck::NotFound => Err("no such file".into()),
             ProgramCheck::Directory => Err("it is a folder".into()),
             ProgramCheck::NotExecutable => Err("it is not executable".into()),
             ProgramCheck::Inaccessible(error) => Err(error.to_string()),
         };
     }
-    let path = path.ok_or("not found, as there is no PATH")?;
+    let path = variable("PATH").ok_or("not found, as there is no PATH")?;
     let mut not_executable = None;
     for folder in std::env::split_paths(path) {
         // An empty entry means the working directory. A name without a slash would be searched in PATH again.
@@ -129,8 +120,8 @@ fn find_program(command: &Command, path: Option<&OsStr>) -> Result<PathBuf, Stri
             true => Path::new(".").join(program),
             false => folder.join(program),
         };
-        match check_file(&in_current_dir(command, &candidate)) {
-            ProgramCheck::Executable => return Ok(candidate),
+        match check_candidates(command, &candidate, endings) {
+            ProgramCheck::Executable(found) => return Ok(found),
             ProgramCheck::NotExecutable => not_executable = not_executable.or(Some(folder)),
             ProgramCheck::NotFound | ProgramCheck::Directory | ProgramCheck::Inaccessible(_) => {}
         }
@@ -141,20 +132,28 @@ fn find_program(command: &Command, path: Option<&OsStr>) -> Result<PathBuf, Stri
     })
 }
 
-/// The result of checking the file at a path.
+/// The result of checking the files that a path may mean.
 enum ProgramCheck {
-    Executable,
+    /// The file to start.
+    Executable(PathBuf),
     NotFound,
     Directory,
     NotExecutable,
     Inaccessible(io::Error),
 }
 
-fn check_file(path: &Path) -> ProgramCheck {
-    match fs::metadata(path) {
+/// Returns the first candidate that can be started, or why the path itself cannot.
+fn check_candidates(command: &Command, path: &Path, endings: Option<&OsStr>) -> ProgramCheck {
+    let startable = |candidate: &PathBuf| {
+        let file = in_current_dir(command, candidate);
+        fs::metadata(&file).is_ok_and(|found| !found.is_dir()) && is_executable(&file)
+    };
+    if let Some(found) = candidates(path, endings).into_iter().find(startable) {
+        return ProgramCheck::Executable(found);
+    }
+    match fs::metadata(in_current_dir(command, path)) {
         Ok(found) if found.is_dir() => ProgramCheck::Directory,
-        Ok(_) if access(path, Access::EXEC_OK).is_err() => ProgramCheck::NotExecutable,
-        Ok(_) => ProgramCheck::Executable,
+        Ok(_) => ProgramCheck::NotExecutable,
         Err(error) if error.kind() == io::ErrorKind::NotFound => ProgramCheck::NotFound,
         Err(error) => ProgramCheck::Inaccessible(error),
     }
@@ -179,17 +178,5 @@ fn has_space(program: &OsStr) -> bool {
     program.to_string_lossy().contains(char::is_whitespace)
 }
 
-/// Returns the interpreter that the first line of a script names.
-fn interpreter(program: &Path) -> Option<String> {
-    let mut first = Vec::new();
-    File::open(program).ok()?.take(MAX_SHEBANG_BYTES).read_to_end(&mut first).ok()?;
-    let line = first.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
-    let name = line.trim_ascii().split(u8::is_ascii_whitespace).next()?;
-    Some(String::from_utf8_lossy(name).into_owned())
-}
-
 /// How many directories of `PATH` an error lists.
 const MAX_LISTED_DIRS: usize = 3;
-
-/// How many bytes of the first line Linux reads.
-const MAX_SHEBANG_BYTES: u64 = 256;

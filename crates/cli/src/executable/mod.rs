@@ -1,0 +1,11 @@
+//! Which files are programs, by platform.
+
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(unix)]
+pub(crate) use unix::{candidates, is_executable, is_path};
+#[cfg(windows)]
+pub(crate) use windows::{candidates, is_executable, is_path};

@@ -1,0 +1,11 @@
+//! The folder in which the program keeps its state, by platform.
+
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(unix)]
+pub(crate) use unix::state_dir;
+#[cfg(windows)]
+pub(crate) use windows::state_dir;

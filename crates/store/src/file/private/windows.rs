@@ -1,0 +1,10 @@
+//! Private files on Windows, where a file inherits from its folder who may read it.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
+
+/// Creates a file with the access rights of its folder. Fails if there is one.
+pub(in crate::file) fn create_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).open(path)
+}

@@ -1,0 +1,66 @@
+//! A small program that tests start where others would need a shell, which not every system has.
+//!
+//! - `helper replies LINE…` reads a line from stdin and prints LINE, for each of them, and then reads until the end.
+//! - `helper fails CODE TEXT` prints TEXT to stderr and exits with CODE.
+//! - `helper environment FILE` writes its environment variables to FILE, one in each line, and serves the fixture.
+//! - `helper family PORT` starts `helper holds PORT`, serves the fixture, and does not end when its stdin does.
+//! - `helper holds PORT` connects to PORT on loopback and waits until it is killed.
+
+use std::io::{BufRead, Read};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
+
+use tsugite_testkit::fixture;
+
+type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> Result {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match &arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["replies", lines @ ..] => reply(lines),
+        ["fails", code, text] => {
+            eprintln!("{text}");
+            std::process::exit(code.parse()?)
+        }
+        ["environment", file] => {
+            let all =
+                std::env::vars_os().map(|(name, value)| format!("{}={}\n", name.display(), value.display()));
+            std::fs::write(file, all.collect::<String>())?;
+            serve()
+        }
+        ["family", port] => {
+            // Not a pipe of ours: the server must not wait for it.
+            let mut command = Command::new(std::env::current_exe()?);
+            command.args(["holds", port]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            let _child = command.spawn()?;
+            serve()?;
+            hold()
+        }
+        ["holds", port] => {
+            let _connection = TcpStream::connect(("127.0.0.1", port.parse()?))?;
+            hold()
+        }
+        other => Err(format!("unknown arguments {other:?}").into()),
+    }
+}
+
+fn reply(lines: &[&str]) -> Result {
+    let mut stdin = std::io::stdin().lock();
+    for line in lines {
+        stdin.read_line(&mut String::new())?;
+        println!("{line}");
+    }
+    stdin.read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+fn serve() -> Result {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok(runtime.block_on(fixture::server().serve_stdio())?)
+}
+
+fn hold() -> ! {
+    loop {
+        std::thread::park();
+    }
+}

@@ -1,0 +1,123 @@
+//! Opening files on Windows without following links.
+//!
+//! A folder that is open cannot be renamed or removed unless its handle was opened to share that. So every folder of the path
+//! stays open, without sharing it, until the file is open, and none of them can be replaced by a link meanwhile.
+
+use std::fs::{File, Metadata, OpenOptions};
+use std::io;
+use std::os::windows::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Component, Path};
+
+use super::error::FileError;
+
+/// Opens a file that the server chose; a device or a pipe is not a file.
+pub(super) fn open_file(path: &Path) -> Result<File, FileError> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    if name.is_some_and(|name| !is_plain_name(name)) {
+        return Err(FileError::NotFound);
+    }
+    Ok(OpenOptions::new().read(true).custom_flags(FILE_FLAG_BACKUP_SEMANTICS).open(path)?)
+}
+
+/// Opens a canonical path inside `root` one segment at a time and follows no link, so that a link created meanwhile does
+/// not lead out.
+pub(super) fn open_beneath(root: &Path, inside: &Path) -> Result<File, FileError> {
+    let mut folders = vec![open_unfollowed(root, FILE_SHARE_READ | FILE_SHARE_WRITE)?];
+    let mut path = root.to_owned();
+    let mut steps = inside.components().peekable();
+    while let Some(step) = steps.next() {
+        let Component::Normal(name) = step else { return Err(FileError::NotFound) };
+        path.push(name);
+        let is_last = steps.peek().is_none();
+        let share = FILE_SHARE_READ | FILE_SHARE_WRITE | if is_last { FILE_SHARE_DELETE } else { 0 };
+        folders.push(open_unfollowed(&path, share)?);
+    }
+    let file = folders.pop().ok_or(FileError::NotFound)?;
+    // An empty folder can become a link in its place. It would have been one when the next segment was opened.
+    for folder in &folders {
+        check_unfollowed(&folder.metadata()?)?;
+    }
+    Ok(file)
+}
+
+/// Whether a name of a path is that of a file or a folder on every version of Windows: no stream of a file (`a:b`), no device
+/// (`NUL`, `com1.txt`), and no dot or blank at the end, which the system drops.
+pub(super) fn is_plain_name(name: &str) -> bool {
+    let stem = name.split(['.', ':']).next().unwrap_or_default().trim_end().to_ascii_uppercase();
+    let is_numbered = |device: &str| {
+        let number = stem.strip_prefix(device).unwrap_or_default();
+        number.chars().count() == 1
+            && number.contains(|letter: char| letter.is_ascii_digit() || "¹²³".contains(letter))
+    };
+    let is_device = matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$" | "CLOCK$")
+        || is_numbered("COM")
+        || is_numbered("LPT");
+    !is_device && !name.contains([':', '<', '>', '"', '|', '?', '*']) && !name.ends_with(['.', ' '])
+}
+
+/// Opens a file or a folder, and fails if it is a link.
+fn open_unfollowed(path: &Path, share: u32) -> Result<File, FileError> {
+    let mut options = OpenOptions::new();
+    options.read(true).share_mode(share);
+    let file = options.custom_flags(FILE_FLAG_OPEN_REPARSE_POINT | FILE_FLAG_BACKUP_SEMANTICS).open(path)?;
+    check_unfollowed(&file.metadata()?)?;
+    Ok(file)
+}
+
+fn check_unfollowed(metadata: &Metadata) -> Result<(), FileError> {
+    match metadata.file_attributes() & FILE_ATTRIBUTE_REPARSE_POINT {
+        0 => Ok(()),
+        _ => Err(FileError::NotFound),
+    }
+}
+
+impl From<io::Error> for FileError {
+    fn from(error: io::Error) -> Self {
+        match (error.kind(), error.raw_os_error()) {
+            (io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::InvalidFilename, _)
+            | (_, Some(ERROR_INVALID_NAME | ERROR_BAD_PATHNAME | ERROR_CANT_RESOLVE_FILENAME)) => {
+                FileError::NotFound
+            }
+            _ => FileError::Io(error),
+        }
+    }
+}
+
+const FILE_SHARE_READ: u32 = 1;
+const FILE_SHARE_WRITE: u32 = 2;
+const FILE_SHARE_DELETE: u32 = 4;
+const FILE_FLAG_OPEN_REPARSE_POINT: u32 = 0x0020_0000;
+/// Needed to open a folder.
+const FILE_FLAG_BACKUP_SEMANTICS: u32 = 0x0200_0000;
+const FILE_ATTRIBUTE_REPARSE_POINT: u32 = 0x0400;
+const ERROR_INVALID_NAME: i32 = 123;
+const ERROR_BAD_PATHNAME: i32 = 161;
+const ERROR_CANT_RESOLVE_FILENAME: i32 = 1921;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_devices_and_streams_are_refused() {
+        for name in [
+            "NUL",
+            "nul.txt",
+            "con",
+            "COM1",
+            "com1.log",
+            "LPT²",
+            "aux ",
+            "a:b",
+            "a.txt::$DATA",
+            "a.",
+            "a ",
+            "a?",
+        ] {
+            assert!(!is_plain_name(name), "{name:?}");
+        }
+        for name in ["null", "com", "com10", "console.txt", "a.b", "日本", ".a", "lpt-1"] {
+            assert!(is_plain_name(name), "{name:?}");
+        }
+    }
+}

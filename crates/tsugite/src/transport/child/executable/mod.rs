@@ -1,0 +1,11 @@
+//! Executable files, by platform.
+
+#[cfg(unix)]
+mod unix;
+#[cfg(windows)]
+mod windows;
+
+#[cfg(unix)]
+pub(super) use unix::{can_enter, candidates, is_executable, is_path, start_error};
+#[cfg(windows)]
+pub(super) use windows::{can_enter, candidates, is_executable, is_path, start_error};
