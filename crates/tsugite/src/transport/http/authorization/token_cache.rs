@@ -24,7 +24,7 @@ pub(super) struct TokenCache {
 }
 
 struct CachedToken {
-    token: Box<str>,
+    token: Box<[u8]>,
     /// The name by which the client reached a loopback listener: the audience of the token depends on it.
     host: HostName,
     verified: Arc<Verified>,
@@ -33,7 +33,7 @@ struct CachedToken {
 
 impl TokenCache {
     /// Returns what was found out about a token, if that still holds.
-    pub(super) fn get(&self, token: &str, host: HostName) -> Option<Arc<Verified>> {
+    pub(super) fn get(&self, token: &[u8], host: HostName) -> Option<Arc<Verified>> {
         let entries = lock(&self.entries);
         let entry = entries.get(&self.key(token, host))?;
         let is_same = entry.host == host && *entry.token == *token;
@@ -41,7 +41,7 @@ impl TokenCache {
     }
 
     /// Keeps what was found out about a token, for as long as its verifier says and at most until it expires.
-    pub(super) fn insert(&self, token: &str, host: HostName, verified: Arc<Verified>) {
+    pub(super) fn insert(&self, token: &[u8], host: HostName, verified: Arc<Verified>) {
         let now = Instant::now();
         let end = now.checked_add(verified.cache_ttl()).unwrap_or_else(|| now + MAX_TTL).min(now + MAX_TTL);
         let valid_until = expiry(verified.principal()).map_or(end, |expiry| expiry.min(end));
@@ -61,7 +61,7 @@ impl TokenCache {
         entries.insert(key, CachedToken { token: token.into(), host, verified, valid_until });
     }
 
-    fn key(&self, token: &str, host: HostName) -> u64 {
+    fn key(&self, token: &[u8], host: HostName) -> u64 {
         self.hasher.hash_one((host, token))
     }
 }
@@ -89,9 +89,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn token_is_kept_until_its_time_or_expiry() {
         let cache = TokenCache::default();
-        let insert =
-            |token: &str, verified: Verified| cache.insert(token, HostName::Other, Arc::new(verified));
-        let has = |token: &str| cache.get(token, HostName::Other).is_some();
+        let insert = |token: &str, verified: Verified| {
+            cache.insert(token.as_bytes(), HostName::Other, Arc::new(verified))
+        };
+        let has = |token: &str| cache.get(token.as_bytes(), HostName::Other).is_some();
         let expires =
             |seconds| Principal::new("ann").with_expiry(SystemTime::now() + Duration::from_secs(seconds));
         insert("never", verified(0));
@@ -105,7 +106,7 @@ mod tests {
         insert(&"x".repeat(MAX_TOKEN_BYTES + 1), verified(60));
         assert!(has("minute") && has("expires") && has("long"));
         assert!(!has("never") && !has("expired") && !has("minut") && !has(&"x".repeat(MAX_TOKEN_BYTES + 1)));
-        assert!(cache.get("minute", HostName::Localhost).is_none(), "the audience is another");
+        assert!(cache.get(b"minute", HostName::Localhost).is_none(), "the audience is another");
         tokio::time::advance(Duration::from_secs(31)).await;
         assert!(has("minute") && !has("expires"));
         tokio::time::advance(Duration::from_secs(30)).await;
@@ -117,7 +118,7 @@ mod tests {
         let cache = TokenCache::default();
         let one = Arc::new(verified(60));
         for number in 0..MAX_TOKENS + 10 {
-            cache.insert(&number.to_string(), HostName::Other, one.clone());
+            cache.insert(number.to_string().as_bytes(), HostName::Other, one.clone());
         }
         assert_eq!(lock(&cache.entries).len(), MAX_TOKENS);
     }

@@ -97,6 +97,9 @@ impl Authorization {
         {
             return MaybeReady::Ready(self.admit(host, verified, None));
         }
+        let Some(token) = visible_text(token) else {
+            return self.refuse(host, |challenge| challenge.malformed());
+        };
         let resource = self.url.endpoint(host);
         let url = match request.path {
             None => resource.clone(),
@@ -140,7 +143,7 @@ impl Authorization {
                     let text = "the token names neither a subject nor a client";
                     return Err(VerifyError::invalid_token().with_description(text));
                 }
-                self.cache.insert(&request.token, host, verified.clone());
+                self.cache.insert(request.token.as_bytes(), host, verified.clone());
                 verified
             }
         };
@@ -231,7 +234,8 @@ pub(in super::super) fn insufficient_scope(scopes: &[String]) -> TokenError {
 enum TokenHeader<'a> {
     Absent,
     Malformed,
-    One(TokenScheme, &'a str),
+    /// Not checked yet: a token that was verified before needs no check of its characters.
+    One(TokenScheme, &'a [u8]),
 }
 
 /// Reads the only `Authorization` header. A token in the URL is ignored.
@@ -242,18 +246,26 @@ fn read_token(headers: &HeaderMap) -> TokenHeader<'_> {
         (None, _) => return TokenHeader::Absent,
         (Some(_), Some(_)) => return TokenHeader::Malformed,
     };
-    let Ok(value) = value.to_str() else { return TokenHeader::Malformed };
-    let (scheme, token) = value.split_once(' ').unwrap_or((value, ""));
+    let value = value.as_bytes();
+    let (scheme, token) = match value.iter().position(|byte| *byte == b' ') {
+        Some(space) => value.split_at(space),
+        None => (value, &[][..]),
+    };
     let scheme = match scheme {
-        scheme if scheme.eq_ignore_ascii_case("bearer") => TokenScheme::Bearer,
-        scheme if scheme.eq_ignore_ascii_case("dpop") => TokenScheme::Dpop,
+        scheme if scheme.eq_ignore_ascii_case(b"bearer") => TokenScheme::Bearer,
+        scheme if scheme.eq_ignore_ascii_case(b"dpop") => TokenScheme::Dpop,
         _ => return TokenHeader::Absent,
     };
-    let token = token.trim();
-    match token.is_empty() || token.contains(' ') {
-        true => TokenHeader::Malformed,
-        false => TokenHeader::One(scheme, token),
+    match token.trim_ascii() {
+        [] => TokenHeader::Malformed,
+        token => TokenHeader::One(scheme, token),
     }
+}
+
+/// A token as text, if it is visible ASCII without spaces.
+fn visible_text(token: &[u8]) -> Option<&str> {
+    let is_visible = token.iter().all(u8::is_ascii_graphic);
+    std::str::from_utf8(token).ok().filter(|_| is_visible)
 }
 
 /// The values of all `DPoP` headers. One that is no text counts, so that two are never taken for one.
@@ -274,7 +286,10 @@ mod tests {
             headers.append(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
         }
         match read_token(&headers) {
-            TokenHeader::One(scheme, token) => Ok(format!("{scheme:?} {token}")),
+            TokenHeader::One(scheme, token) => match visible_text(token) {
+                Some(token) => Ok(format!("{scheme:?} {token}")),
+                None => Err(true),
+            },
             TokenHeader::Absent => Err(false),
             TokenHeader::Malformed => Err(true),
         }
