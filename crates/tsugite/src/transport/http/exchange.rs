@@ -337,6 +337,8 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::task::Wake;
 
+    use tsugite_core::jsonrpc::Id;
+
     use super::*;
 
     const MESSAGE: &[u8] = b"{}";
