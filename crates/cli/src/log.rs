@@ -71,7 +71,7 @@ impl StderrSubscriber {
 }
 
 /// The module that logs each line of a child's standard error.
-const SERVER_STDERR_MODULE: &str = "child::unix::stderr";
+const SERVER_STDERR_MODULE: &str = "child::stderr_tail";
 
 /// A line of a child's standard error.
 struct ServerLine(String);
