@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tsugite::prelude::*;
+use tsugite::protocol::TaskSupport;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Request, TestServer, initialize_request};
 
@@ -87,6 +88,28 @@ async fn item_that_needs_a_scope_stays_listed() {
     let list = Request::stateless(request(1, "tools/list", json!({})));
     let listed = serving.send(with_token(list, "sub=ann")).await;
     assert!(listed.body.contains("\"write\"") && listed.body.contains("\"open\""), "{listed:?}");
+}
+
+#[tokio::test]
+async fn result_of_a_task_needs_the_scopes_of_its_tool() {
+    let writer = counting("write", &Count::default()).scope("notes:write").task(TaskSupport::Required);
+    let server = Server::new("s", "1").tool(writer).authorize(Issuer::named());
+    let serving = TestServer::start(&server.http(Http::new().public_url("https://notes.example/mcp"))).await;
+    let granted = "sub=ann;scope=notes:write";
+    let session = open_session(&serving, "2025-11-25", granted).await;
+    let send = |message: Value, token: &'static str| {
+        serving.send(with_token(Request::post(&message).session(&session), token))
+    };
+    let params = json!({"name": "write", "arguments": {}, "task": {}});
+    let created = send(request(1, "tools/call", params), granted).await;
+    let id = json!({"taskId": created.json()["result"]["task"]["taskId"].as_str().unwrap()});
+    for method in ["tasks/get", "tasks/result"] {
+        let refused = send(request(2, method, id.clone()), "sub=ann").await;
+        let challenge = refused.header("www-authenticate").unwrap_or_default();
+        assert!(refused.status == 403 && challenge.contains("notes:write"), "{method} {refused:?}");
+    }
+    let fetched = send(request(3, "tasks/result", id), granted).await;
+    assert!(fetched.status == 200 && fetched.body.contains("ran"), "{fetched:?}");
 }
 
 #[tokio::test]
