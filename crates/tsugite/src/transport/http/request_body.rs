@@ -6,12 +6,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use http::StatusCode;
+use http::{Response, StatusCode};
 use http_body::Body;
 
 use super::http_state::HttpState;
 use super::maybe_ready::MaybeReady;
 use super::request_head::RequestHead;
+use super::response_body::HttpBody;
 use super::responses::StatusError;
 use crate::server::limits::{LimitError, LimitPermit};
 
@@ -41,6 +42,40 @@ where
     let timeout = state.http.body_read_timeout;
     MaybeReady::pending(async move { reader.read_to_end(body, timeout).await.map_err(StatusError::from) })
 }
+
+/// Reads and discards the body of a request that is refused before its body, then returns the response.
+///
+/// A connection with unread bytes is closed after the response, and a client that has begun its next request there would
+/// see it fail. A body that is long or late is not waited for, and neither is one that its client holds back (`Expect`).
+pub(super) fn discard_body<B>(
+    mut body: B,
+    is_held_back: bool,
+    response: Response<HttpBody>,
+) -> MaybeReady<Response<HttpBody>>
+where
+    B: Body + Unpin + Send + 'static,
+    B::Data: Send,
+{
+    if is_held_back || body.is_end_stream() {
+        return MaybeReady::Ready(response);
+    }
+    MaybeReady::pending(async move {
+        let discard = async {
+            let mut left = MAX_DISCARDED_BYTES;
+            while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
+                left = left.saturating_sub(frame.data_ref().map_or(0, Buf::remaining));
+                if left == 0 {
+                    break;
+                }
+            }
+        };
+        let _ = tokio::time::timeout(DISCARD_TIMEOUT, discard).await;
+        response
+    })
+}
+
+const MAX_DISCARDED_BYTES: usize = 64 << 10;
+const DISCARD_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Why a body was not read.
 enum RequestBodyError {

@@ -21,7 +21,7 @@ use super::http_sse_endpoints::HttpSseSession;
 use super::http_state::HttpState;
 use super::maybe_ready::MaybeReady;
 use super::named_session::NamedSession;
-use super::request_body::read_body;
+use super::request_body::{discard_body, read_body};
 use super::request_head::RequestHead;
 use super::resource_metadata::ResourceMetadataService;
 use super::response_body::HttpBody;
@@ -191,7 +191,10 @@ where
             let authorized = authorization.check(&target, cx);
             authorized.then(cx, move |authorized, cx| match authorized {
                 Ok(authorized) => dispatch_authorized(&state, route, head, authorized, body, cx),
-                Err(error) => MaybeReady::Ready((*error).into()),
+                Err(error) => {
+                    let is_held_back = head.headers.contains_key(http::header::EXPECT);
+                    discard_body(body, is_held_back, (*error).into())
+                }
             })
         }
         Some(_) | None => dispatch(state, route, head, body, cx),
