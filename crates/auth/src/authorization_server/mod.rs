@@ -13,7 +13,7 @@
 //! ```
 //!
 //! [`AuthorizationServer`] is a `tower` service for any router, and for
-//! [`Http::route_service`](tsugite::transport::http::Http::route_service). Its state is in a [`Store`](tsugite::store::Store), so that
+//! [`Http::route_service`](tsugite::transport::http::Http::route_service). Its state is in a [`Store`], so that
 //! replicas share it.
 
 // - `service`: the paths, and which function answers. `http_message`: requests and responses.
