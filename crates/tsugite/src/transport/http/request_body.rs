@@ -180,3 +180,66 @@ impl RequestBodyReader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use http_body::Frame;
+    use tokio::time::{Instant, Sleep};
+
+    use super::super::responses::empty;
+    use super::*;
+
+    /// A body of three chunks, each of which arrives after a pause.
+    struct SlowBody {
+        pause: Duration,
+        sleep: Pin<Box<Sleep>>,
+        chunks: usize,
+        read: Arc<AtomicUsize>,
+    }
+
+    impl SlowBody {
+        fn new(pause: Duration) -> (Self, Arc<AtomicUsize>) {
+            let read = Arc::<AtomicUsize>::default();
+            let sleep = Box::pin(tokio::time::sleep(pause));
+            (Self { pause, sleep, chunks: 3, read: read.clone() }, read)
+        }
+    }
+
+    impl Body for SlowBody {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            cx: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            if self.chunks == 0 {
+                return Poll::Ready(None);
+            }
+            std::task::ready!(self.sleep.as_mut().poll(cx));
+            let next = Instant::now() + self.pause;
+            self.sleep.as_mut().reset(next);
+            self.chunks -= 1;
+            self.read.fetch_add(1, Ordering::Relaxed);
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from_static(b"chunk")))))
+        }
+    }
+
+    async fn chunks_read(pause: Duration, is_held_back: bool) -> usize {
+        let (body, read) = SlowBody::new(pause);
+        let response = discard_body(body, is_held_back, empty(StatusCode::UNAUTHORIZED)).wait().await;
+        assert_eq!(response.status(), StatusCode::UNAUTHORIZED);
+        read.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refused_body_is_read_if_it_arrives_soon() {
+        assert_eq!(chunks_read(Duration::from_millis(10), false).await, 3);
+        assert_eq!(chunks_read(Duration::from_secs(3600), false).await, 0);
+        assert_eq!(chunks_read(Duration::from_millis(10), true).await, 0);
+    }
+}
