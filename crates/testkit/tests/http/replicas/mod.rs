@@ -13,6 +13,7 @@ mod secrecy;
 mod sessions;
 mod store;
 mod streams;
+mod tasks;
 mod timing;
 
 use std::future::Future;

@@ -1,6 +1,6 @@
 //! `notifications/tasks` on a `subscriptions/listen` stream (2026-07-28).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tsugite_core::jsonrpc::Id;
@@ -51,16 +51,16 @@ impl TaskSubscription {
 
     /// Finds the tasks. The caller is told which ones there are.
     pub(crate) async fn grant(self) -> GrantedTasks {
-        let mut ids = HashMap::new();
-        let names: Vec<_> = self.requested.iter().map(|id| digest(id.as_bytes())).collect();
-        // Before the tasks are read, so that no change is missed.
-        let watch = self.access.table.hub.watch(names.iter().cloned());
-        for (name, id) in names.into_iter().zip(self.requested) {
-            if self.access.find_to_read(&id).await.is_ok() {
+        let (mut ids, mut sent) = (HashMap::new(), HashMap::new());
+        for id in self.requested {
+            if let Ok(stored) = self.access.find_to_read(&id).await {
+                let name = digest(id.as_bytes());
+                sent.insert(name.clone(), stored.version);
                 ids.insert(name, id);
             }
         }
-        GrantedTasks { access: self.access, ids, watch }
+        let watch = self.access.table.hub.watch(ids.keys().cloned());
+        GrantedTasks { access: self.access, ids, sent, watch }
     }
 }
 
@@ -69,6 +69,8 @@ pub(crate) struct GrantedTasks {
     access: TaskAccess,
     /// By the digests of the ids.
     ids: HashMap<String, String>,
+    /// The version of each task that was read or sent last. The news of a change can arrive after the change was read.
+    sent: HashMap<String, u64>,
     watch: Arc<TaskWatch>,
 }
 
@@ -80,13 +82,14 @@ impl GrantedTasks {
     }
 
     /// Sends each change until the future is dropped.
-    pub(crate) async fn send_changes(self, outbox: &OutboundQueue, subscription: &Id<'_>) {
-        let mut sent: HashMap<String, u64> = HashMap::new();
+    pub(crate) async fn send_changes(mut self, outbox: &OutboundQueue, subscription: &Id<'_>) {
+        // A task may have changed after it was found and before it was watched.
+        let mut changed: HashSet<_> = self.ids.keys().cloned().collect();
         loop {
-            for name in self.watch.changed().await {
+            for name in changed {
                 let Some(id) = self.ids.get(&name) else { continue };
                 let Ok(stored) = self.access.find_to_read(id).await else { continue };
-                if sent.insert(name, stored.version) == Some(stored.version) {
+                if self.sent.insert(name, stored.version) == Some(stored.version) {
                     continue;
                 }
                 let mut params = stored.details();
@@ -94,6 +97,7 @@ impl GrantedTasks {
                 outbox.wait_for_capacity().await;
                 outbox.push(|out| drop(write_notification::<TaskChanged>(out, params, self.access.revision)));
             }
+            changed = self.watch.changed().await;
         }
     }
 }
