@@ -29,14 +29,17 @@ pub(crate) fn check_runs(history: &History, folder: &Path) -> Result<(), String>
             _ => runs.ends += 1,
         }
     }
-    history.each_call(|nonce, call| check_call(runs.get(nonce).copied().unwrap_or_default(), call));
+    history.each_call(|nonce, call| {
+        let is_cancelled = call.outcome == Outcome::Cancelled && !history.lost_cancellation(call);
+        check_call(runs.get(nonce).copied().unwrap_or_default(), call, is_cancelled)
+    });
     Ok(())
 }
 
-fn check_call(runs: Runs, call: &CallRecord) -> Result<(), String> {
+fn check_call(runs: Runs, call: &CallRecord, is_cancelled: bool) -> Result<(), String> {
     let is_wrong = match call.outcome {
         Outcome::Result => runs.ends != 1,
-        Outcome::Cancelled => runs.ends != 0,
+        _ if is_cancelled => runs.ends != 0,
         _ => runs.ends > 1,
     };
     if is_wrong || runs.once > 1 || runs.starts > 1 && !call.kind.runs_again() {

@@ -30,6 +30,7 @@ pub(crate) enum Effect {
 #[derive(Debug)]
 struct Entry {
     effect: Effect,
+    from: Duration,
     until: Option<Duration>,
 }
 
@@ -46,7 +47,7 @@ impl FaultLog {
     /// Records that an effect begins, and returns its number for [`Self::end`].
     pub(crate) fn begin(&self, effect: Effect) -> usize {
         let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.push(Entry { effect, until: None });
+        entries.push(Entry { effect, from: self.now(), until: None });
         entries.len() - 1
     }
 
@@ -78,6 +79,16 @@ impl FaultLog {
         };
         entries.iter().any(counts)
     }
+
+    /// Whether Redis lost its data while a message that was accepted at `accepted` could still wait there for its replica.
+    pub(crate) fn lost_message(&self, accepted: Duration) -> bool {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = |entry: &Entry| {
+            let is_near = entry.until.is_none_or(|until| until + AFTERMATH >= accepted);
+            entry.effect == Effect::DataLost && is_near && entry.from <= accepted + MAX_WAITING
+        };
+        entries.iter().any(counts)
+    }
 }
 
 const TICK: Duration = Duration::from_millis(50);
@@ -87,6 +98,9 @@ const MAX_STALL: Duration = Duration::from_millis(500);
 
 /// How long a fault may be noticed after its end: leases run out, and connections are made again after a pause.
 const AFTERMATH: Duration = Duration::from_secs(3);
+
+/// How long an accepted message may wait for its replica: longer than a replica is stopped, or data is stalled.
+const MAX_WAITING: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
 mod tests {
@@ -102,5 +116,24 @@ mod tests {
         assert!(log.had(&[Effect::RedisDown], Duration::ZERO));
         assert!(!log.had(&[Effect::RedisDown], Duration::from_secs(100)));
         assert!(!log.had(&[Effect::DataLost], Duration::ZERO));
+    }
+
+    #[test]
+    fn message_is_lost_only_with_the_data_that_holds_it() {
+        let log = FaultLog::new(Instant::now());
+        log.end(log.begin(Effect::RedisDown));
+        assert!(!log.lost_message(Duration::ZERO));
+        log.end(log.begin(Effect::DataLost));
+        assert!(log.lost_message(Duration::ZERO));
+        assert!(!log.lost_message(Duration::from_secs(100)));
+    }
+
+    #[test]
+    fn message_accepted_long_before_a_loss_has_arrived() {
+        let start = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
+        let log = FaultLog::new(start);
+        log.end(log.begin(Effect::DataLost));
+        assert!(log.lost_message(Duration::from_secs(55)));
+        assert!(!log.lost_message(Duration::from_secs(30)));
     }
 }

@@ -100,6 +100,7 @@ pub(crate) struct CallRecord {
     pub(crate) client: usize,
     pub(crate) kind: CallKind,
     pub(crate) outcome: Outcome,
+    pub(crate) ended: Duration,
 }
 
 /// Everything that was recorded. Clones share it.
@@ -170,6 +171,12 @@ impl History {
             }
         }
         failures.iter().for_each(|(client, text)| self.fail(*client, text, &Trace::default()));
+    }
+
+    /// Whether the cancellation of a call can have been lost after it was accepted. Over HTTP+SSE it waits in Redis for the
+    /// replica of the stream, which may be stopped or cut off.
+    pub(crate) fn lost_cancellation(&self, call: &CallRecord) -> bool {
+        call.kind.is_http_sse() && call.outcome == Outcome::Cancelled && self.faults.lost_message(call.ended)
     }
 
     /// How many calls had each outcome.
@@ -260,7 +267,7 @@ mod tests {
     use super::*;
 
     fn call(nonce: &str, outcome: Outcome) -> FinishedCall {
-        let record = CallRecord { client: 1, kind: CallKind::Now, outcome };
+        let record = CallRecord { client: 1, kind: CallKind::Now, outcome, ended: Duration::ZERO };
         let zero = Duration::ZERO;
         FinishedCall { nonce: nonce.to_owned(), record, began: zero, session_began: zero }
     }

@@ -75,7 +75,7 @@ impl Call {
     pub(crate) fn finish(self, run: &Run, outcome: Outcome, trace: &mut Trace) {
         trace.add(run.now(), format!("call {} ({}): {outcome}", self.nonce, self.kind));
         let Self { client, kind, nonce, began, session_began, .. } = self;
-        let record = CallRecord { client, kind, outcome };
+        let record = CallRecord { client, kind, outcome, ended: run.now() };
         run.history.record(FinishedCall { nonce, record, began, session_began }, trace);
     }
 }
