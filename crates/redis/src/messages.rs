@@ -108,7 +108,7 @@ pub(crate) async fn receive(
     let Some(ids) = Ids::from_position(position) else {
         // A position that this store has not made says nothing about what was received.
         let missed = !position.0.is_empty();
-        return start(client, replica, missed).await;
+        return start(client, replica, MessageId::default(), missed).await;
     };
     client.require_connection().await?;
     let mut receiver = match idle.take() {
@@ -120,9 +120,12 @@ pub(crate) async fn receive(
         let check = check_request(&client.settings, replica);
         let states = receiver.send(&check, &client.settings, Duration::ZERO).await?;
         let [own, broadcast] = client.read(states, read_states)?;
-        if has_lost(own, ids.own) || has_lost(broadcast, ids.broadcast) {
+        let lost_own = has_lost(own, ids.own);
+        if lost_own || has_lost(broadcast, ids.broadcast) {
             idle.put(receiver);
-            return start(client, replica, true).await;
+            // Messages that were received are not received again because others are lost.
+            let after = if lost_own { MessageId::default() } else { ids.own };
+            return start(client, replica, after, true).await;
         }
     }
     let wait = wait_request(&client.settings, replica, ids);
@@ -149,11 +152,11 @@ impl Receiver {
     }
 }
 
-/// Reads from the start: all messages to the replica that are kept, none of those to all.
-async fn start(client: &Client, replica: &str, missed: bool) -> Result<Received, Error> {
+/// Starts again: returns the messages to the replica after `after` that are kept, and none of those to all.
+async fn start(client: &Client, replica: &str, after: MessageId, missed: bool) -> Result<Received, Error> {
     let settings = &client.settings;
     let call = Call::new(&START).key(settings.inbox_key(replica)).key(settings.broadcast_key());
-    let call = call.arg(milliseconds(BROADCAST_TTL)).arg(MAX_RECEIVED);
+    let call = call.arg(milliseconds(BROADCAST_TTL)).arg(MAX_RECEIVED).arg(after);
     let read = |reply| {
         let [own, broadcast, messages] = reply::tuple(reply)?;
         let ids = Ids { own: reply::text(own)?.parse()?, broadcast: reply::text(broadcast)?.parse()? };

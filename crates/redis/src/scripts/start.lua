@@ -1,5 +1,6 @@
--- Returns the position after all messages to all replicas, and the first messages to one replica.
--- KEYS: the inbox of the replica, the messages to all. ARGV: the time to live of the latter, the most messages.
+-- Returns the position after all messages to all replicas, and the first messages to one replica after another one.
+-- KEYS: the inbox of the replica, the messages to all. ARGV: the time to live of the latter, the most messages, the id of
+-- the message after which they begin.
 
 local function last_id(key)
   local info = redis.call('XINFO', 'STREAM', key)
@@ -19,7 +20,7 @@ end
 if redis.call('PTTL', KEYS[2]) < tonumber(ARGV[1]) then
   redis.call('PEXPIRE', KEYS[2], ARGV[1])
 end
-local messages = redis.call('XRANGE', KEYS[1], '-', '+', 'COUNT', ARGV[2])
+local messages = redis.call('XRANGE', KEYS[1], '(' .. ARGV[3], '+', 'COUNT', ARGV[2])
 local own = '0-0'
 if #messages > 0 then
   own = messages[#messages][1]

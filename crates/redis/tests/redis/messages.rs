@@ -101,6 +101,22 @@ async fn messages_lost_with_the_data_are_reported() {
 }
 
 #[tokio::test]
+async fn lost_broadcasts_do_not_repeat_own_messages() {
+    let server = Server::start();
+    let store = server.store();
+    let mut position = Position::default();
+    receive(&store, &mut position).await;
+    send(&store, Recipient::All, "news").await;
+    send(&store, Recipient::Replica("me"), "1").await;
+    assert_eq!(receive(&store, &mut position).await.0.len(), 2);
+    // The receiver checks its position after a wait without messages.
+    assert_eq!(receive(&store, &mut position).await, (Vec::new(), false));
+    server.run::<()>(&["DEL", "tsugite:broadcast"]);
+    send(&store, Recipient::Replica("me"), "2").await;
+    assert_eq!(receive(&store, &mut position).await, (vec![Bytes::from_static(b"2")], true));
+}
+
+#[tokio::test]
 async fn unknown_position_starts_again() {
     let server = Server::start();
     let store = server.store();

@@ -49,5 +49,8 @@ pub(crate) enum ReplicaMessage {
 #[derive(Serialize, Deserialize)]
 pub(super) struct Envelope {
     pub(super) from: String,
+    /// Tells this message from all others of its sender. Messages of earlier versions have none.
+    #[serde(default)]
+    pub(super) number: Option<u64>,
     pub(super) message: ReplicaMessage,
 }

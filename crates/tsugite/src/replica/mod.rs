@@ -4,6 +4,7 @@
 //! A server whose store ends with the process has no replica, and none of this costs anything.
 
 mod message;
+mod recent_messages;
 mod record;
 mod sealed;
 
@@ -22,6 +23,7 @@ use tokio::time::Instant;
 
 use message::Envelope;
 pub(crate) use message::ReplicaMessage;
+use recent_messages::RecentMessages;
 pub(crate) use record::{OtherMembers, RecordError, read_record};
 pub(crate) use sealed::{NAME_DIGITS, digest};
 
@@ -46,6 +48,7 @@ pub(crate) struct Replica {
     /// Whether the store has been asked for messages once, with or without success.
     is_receiving: watch::Sender<bool>,
     receivers: Mutex<Vec<Arc<Receiver>>>,
+    recent_messages: Mutex<RecentMessages>,
     /// Replicas without a lease, and since when.
     suspects: Mutex<HashMap<String, Instant>>,
     /// Replicas that stopped in good order, newest last.
@@ -91,6 +94,7 @@ impl Replica {
             last_number: AtomicU64::new(0),
             is_receiving: watch::Sender::new(false),
             receivers: Mutex::default(),
+            recent_messages: Mutex::default(),
             suspects: Mutex::default(),
             stopped_replicas: Mutex::default(),
             handling: Mutex::default(),
@@ -163,7 +167,8 @@ impl Replica {
 
     /// The write that sends a message. `None` if it cannot be sealed.
     pub(crate) fn send<'a>(&self, to: Recipient<'a>, message: &ReplicaMessage) -> Option<Write<'a>> {
-        let envelope = Envelope { from: self.name.clone(), message: message.clone() };
+        let number = Some(self.next_number());
+        let envelope = Envelope { from: self.name.clone(), number, message: message.clone() };
         let plain = serde_json::to_vec(&envelope).ok()?;
         let message = self.seal(MESSAGES, "", &plain).ok()?;
         Some(Write::Send { to, message, ttl: MESSAGE_TTL })
@@ -246,9 +251,14 @@ impl Replica {
         serde_json::from_slice(&self.open(MESSAGES, "", sealed)?).ok()
     }
 
-    /// Opens a message of another replica.
+    /// Opens a message of another replica, unless it was received before.
     fn open_message(&self, sealed: &Bytes) -> Option<ReplicaMessage> {
         let envelope = self.open_envelope(sealed).filter(|envelope| envelope.from != self.name)?;
+        if let Some(number) = envelope.number
+            && !lock(&self.recent_messages).insert(&envelope.from, number)
+        {
+            return None;
+        }
         if let ReplicaMessage::ReplicaStopped { replica } = &envelope.message {
             let mut stopped = lock(&self.stopped_replicas);
             stopped.push_back(replica.clone());

@@ -45,6 +45,19 @@ async fn messages_and_cancellations_arrive_at_any_replica() {
 }
 
 #[tokio::test]
+async fn request_that_is_delivered_twice_runs_once() {
+    let cluster = Cluster::with_long_leases();
+    let [first, second, _] = cluster.start_three().await;
+    let (mut stream, endpoint) = open(&first).await;
+    initialize(&second, &mut stream, &endpoint).await;
+    first.faults.repeat_messages();
+    for id in 1..=2 {
+        assert_eq!(second.send(post(&endpoint, &call(id, "echo"))).await.status, 202);
+        assert_eq!(next(&mut stream).await.unwrap()["id"], id);
+    }
+}
+
+#[tokio::test]
 async fn question_is_answered_at_another_replica() {
     let cluster = Cluster::with_long_leases();
     let [first, second, third] = cluster.start_three().await;

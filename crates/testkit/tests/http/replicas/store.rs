@@ -50,6 +50,8 @@ pub(super) struct Faults {
     drops_messages: Mutex<bool>,
     /// Whether received messages are lost, with notice.
     misses_messages: Mutex<bool>,
+    /// Whether received messages are received twice.
+    repeats_messages: Mutex<bool>,
     /// Whether the inboxes of other replicas seem empty.
     hides_inboxes: Mutex<bool>,
     /// If present, reads of records wait for a permit.
@@ -105,6 +107,11 @@ impl Faults {
     /// Loses the messages that this replica receives next, with the notice that some are lost.
     pub(super) fn miss_messages(&self) {
         *self.misses_messages.lock().unwrap() = true;
+    }
+
+    /// Delivers each message to this replica twice from now on.
+    pub(super) fn repeat_messages(&self) {
+        *self.repeats_messages.lock().unwrap() = true;
     }
 
     /// Shows no message in the inboxes of other replicas from now on, as if those had handled all.
@@ -207,6 +214,7 @@ impl ReplicaStore {
             unconfirmed: Mutex::default(),
             drops_messages: Mutex::default(),
             misses_messages: Mutex::default(),
+            repeats_messages: Mutex::default(),
             hides_inboxes: Mutex::default(),
             gate: Mutex::default(),
             list_gate: Mutex::default(),
@@ -298,6 +306,9 @@ impl Store for ReplicaStore {
             if !received.messages.is_empty() && std::mem::take(&mut *faults.misses_messages.lock().unwrap()) {
                 received.messages.clear();
                 received.missed = true;
+            }
+            if *faults.repeats_messages.lock().unwrap() {
+                received.messages.extend_from_within(..);
             }
             Ok(received)
         })
