@@ -182,6 +182,24 @@ async fn message_whose_confirmation_is_lost_is_sent_once() {
 }
 
 #[tokio::test]
+async fn message_that_is_stored_late_is_sent_once() {
+    let cluster = Cluster::with_long_leases();
+    let [first, second, _] = cluster.start_three().await;
+    let session = open_session(&first.at, "2025-11-25", json!({"elicitation": {"url": {}}})).await;
+    let mut stream = second.get_stream(&session).await;
+    for id in 1..3 {
+        assert_eq!(first.post(&session, &call(id, "login")).await.error_code(), Some(-32042));
+    }
+    let visits = cluster.stage.visits.lock().unwrap().clone();
+    first.faults.delay_append();
+    assert!(visits[0].complete());
+    assert_eq!(completed(&mut stream).await, visits[0].id());
+    assert!(!first.faults.has_delayed());
+    assert!(visits[1].complete());
+    assert_eq!(completed(&mut stream).await, visits[1].id());
+}
+
+#[tokio::test]
 async fn missed_changes_are_announced() {
     let cluster = Cluster::with_long_leases();
     let [first, second, _] = cluster.start_three().await;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{Semaphore, watch};
 use tsugite::store::{
-    Committed, Conflict, Field, LogRead, MemoryStore, Position, Received, SpendLimit, Store, StoreFuture,
-    StoreResult, StoreScope, Write,
+    Append, Committed, Conflict, Field, LogRead, MemoryStore, Position, Received, Recipient, SpendLimit,
+    Store, StoreFuture, StoreResult, StoreScope, Write,
 };
 
 /// What a replica does with its store.
@@ -47,6 +47,8 @@ pub(super) struct Faults {
     seen: watch::Sender<Seen>,
     refused: Mutex<Option<Predicate>>,
     unconfirmed: Mutex<Option<Predicate>>,
+    delays_append: Mutex<bool>,
+    delayed: Mutex<Option<Vec<Write<'static>>>>,
     drops_messages: Mutex<bool>,
     /// Whether received messages are lost, with notice.
     misses_messages: Mutex<bool>,
@@ -97,6 +99,16 @@ impl Faults {
         predicate: impl Fn(&Operation<'_>) -> bool + Send + Sync + 'static,
     ) {
         *self.unconfirmed.lock().unwrap() = Some(Box::new(predicate));
+    }
+
+    /// Reports a failure of the next commit that appends, and lets it happen after the commit that follows it.
+    pub(super) fn delay_append(&self) {
+        *self.delays_append.lock().unwrap() = true;
+    }
+
+    /// Whether a delayed commit has not happened yet.
+    pub(super) fn has_delayed(&self) -> bool {
+        *self.delays_append.lock().unwrap() || self.delayed.lock().unwrap().is_some()
     }
 
     /// Loses the messages of this replica from now on.
@@ -212,6 +224,8 @@ impl ReplicaStore {
             seen: watch::Sender::default(),
             refused: Mutex::default(),
             unconfirmed: Mutex::default(),
+            delays_append: Mutex::default(),
+            delayed: Mutex::default(),
             drops_messages: Mutex::default(),
             misses_messages: Mutex::default(),
             repeats_messages: Mutex::default(),
@@ -269,14 +283,24 @@ impl Store for ReplicaStore {
     }
 
     fn commit(&self, writes: &[Write<'_>]) -> StoreResult<Result<Committed, Conflict>> {
-        self.run(&Operation::Commit(writes), || {
+        let faults = &self.faults;
+        if Operation::Commit(writes).appends() && std::mem::take(&mut *faults.delays_append.lock().unwrap()) {
+            *faults.delayed.lock().unwrap() = Some(writes.iter().map(to_static).collect());
+            return StoreFuture::Ready(Err("the store did not answer in time".into()));
+        }
+        let delayed = faults.delayed.lock().unwrap().take();
+        let committed = self.run(&Operation::Commit(writes), || {
             let mut writes = writes.to_vec();
             if *self.faults.drops_messages.lock().unwrap() {
                 writes.retain(|write| !matches!(write, Write::Send { .. }));
             }
             writes.iter().for_each(|write| self.faults.note(write));
             self.store.commit(&writes)
-        })
+        });
+        if let Some(delayed) = delayed {
+            drop(self.store.commit(&delayed));
+        }
+        committed
     }
 
     fn take(&self, key: &str) -> StoreResult<Option<Vec<(String, Bytes)>>> {
@@ -336,5 +360,25 @@ impl Store for ReplicaStore {
     fn purge_expired(&self) {
         self.store.purge_expired();
         self.faults.seen.send_modify(|seen| seen.purges += 1);
+    }
+}
+
+/// A copy of a write that lives as long as the test.
+fn to_static(write: &Write<'_>) -> Write<'static> {
+    let keep = |text: &str| -> &'static str { Box::leak(text.into()) };
+    match write.clone() {
+        Write::Set { key, field, value, precondition, ttl } => {
+            Write::Set { key: keep(key), field: keep(field), value, precondition, ttl }
+        }
+        Write::Append(append) => Write::Append(Append {
+            log: keep(append.log),
+            owner: keep(append.owner),
+            replaces: append.replaces.map(keep),
+            ..append
+        }),
+        Write::Send { to: Recipient::Replica(to), message, ttl } => {
+            Write::Send { to: Recipient::Replica(keep(to)), message, ttl }
+        }
+        other => panic!("{other:?} is not delayed"),
     }
 }

@@ -312,6 +312,14 @@ pub(super) fn log_key(session: &str, number: u128) -> String {
     format!("events/{session}/{number:x}")
 }
 
+/// The key of a session's log for messages that belong to no request.
+pub(super) fn push_log_key(session: &str) -> String {
+    log_key(session, PUSH_STREAM)
+}
+
+/// The id of the stream for messages that belong to no request.
+pub(super) const PUSH_STREAM: u128 = 0;
+
 /// Parses `Last-Event-ID` into the id of a stream and the number of an event.
 pub(super) fn parse_event_id(text: &str) -> Option<(u128, u64)> {
     let (number, event) = text.trim().split_once('-')?;

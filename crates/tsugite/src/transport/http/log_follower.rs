@@ -14,9 +14,8 @@ use tsugite_core::jsonrpc::{Id, write};
 use tsugite_core::revision::{Revision, RpcError};
 
 use super::event_logs::Follower;
-use super::event_stream::{encode_log, log_key};
+use super::event_stream::{PUSH_STREAM, encode_log, log_key};
 use super::http_state::HttpState;
-use super::push_log::PUSH_STREAM;
 use super::sessions::SessionGuard;
 use super::shared_session::{REQUEST_FIELDS, RequestRecord};
 use super::sse_body::{KeepAlive, SseBody};

@@ -47,6 +47,7 @@ mod post;
 mod post_response;
 mod public_url;
 mod push_log;
+mod push_writer;
 #[cfg(test)]
 mod record_versions;
 mod replica_messages;

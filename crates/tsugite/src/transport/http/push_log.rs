@@ -6,32 +6,33 @@
 
 use std::sync::{Arc, Weak};
 use std::task::{Context, Wake, Waker};
-use std::time::Duration;
 
 use tokio::runtime::Handle;
 
-use super::event_stream::log_key;
+use super::event_stream::push_log_key;
 use super::forwarding::ChangeError;
 use super::http_state::HttpState;
+use super::push_writer::PushWriter;
 use super::sessions::HttpSession;
 use super::shared_session::{PUSH_FIELD, PushStream, SUBSCRIPTION_FIELDS, SharedSession, SubscriptionRecord};
-use crate::error::Chain;
 use crate::replica::{OtherMembers, Replica, ReplicaMessage, digest};
 use crate::shared::log;
-use crate::store::{Append, Conflict, Precondition, Recipient, StoreError, Write};
+use crate::store::{Conflict, Precondition, Recipient, StoreError, Write};
 
 /// Stores the messages of a session's outbound queue when they arrive.
 pub(super) struct PushWaker {
     state: Weak<HttpState>,
     session: Weak<HttpSession>,
     runtime: Handle,
+    writer: tokio::sync::Mutex<PushWriter>,
 }
 
 impl PushWaker {
     /// Watches the outbound queue of a session.
     pub(super) fn register(state: &Arc<HttpState>, session: &Arc<HttpSession>) {
-        let Ok(runtime) = Handle::try_current() else { return };
-        let waker = Self { state: Arc::downgrade(state), session: Arc::downgrade(session), runtime };
+        let (Ok(runtime), Some(replica)) = (Handle::try_current(), &state.replica) else { return };
+        let writer = tokio::sync::Mutex::new(PushWriter::new(replica));
+        let waker = Self { state: Arc::downgrade(state), session: Arc::downgrade(session), runtime, writer };
         Arc::new(waker).watch(session);
     }
 
@@ -50,10 +51,11 @@ impl Wake for PushWaker {
         runtime.spawn(async move {
             let (Some(state), Some(session)) = (self.state.upgrade(), self.session.upgrade()) else { return };
             let outbox = session.connection.outbox();
-            let mut lines = Vec::new();
+            let (mut writer, mut lines) = (self.writer.lock().await, Vec::new());
             while !outbox.is_closed() && outbox.take_all(&mut lines) {
-                state.append_push(&session, std::mem::take(&mut lines)).await;
+                writer.append(&state, &session, std::mem::take(&mut lines)).await;
             }
+            drop(writer);
             if !outbox.is_closed() {
                 self.watch(&session);
             }
@@ -61,60 +63,7 @@ impl Wake for PushWaker {
     }
 }
 
-/// The key of the log for messages that belong to no request.
-pub(super) fn push_log_key(session: &str) -> String {
-    log_key(session, PUSH_STREAM)
-}
-
-/// The id of the stream for messages that belong to no request.
-pub(super) const PUSH_STREAM: u128 = 0;
-
 impl HttpState {
-    /// Appends messages, one per line, and tells the replica that sends them.
-    async fn append_push(&self, session: &HttpSession, lines: Vec<u8>) {
-        let (Some(replica), Some(shared)) = (&self.replica, &session.shared) else { return };
-        let log = push_log_key(&shared.digest);
-        let Ok(data) = replica.seal(&log, "", &lines) else { return };
-        let count = memchr::memchr_iter(b'\n', &lines).count() as u64;
-        let appended = ReplicaMessage::EventsAppended {
-            session: shared.digest.clone(),
-            stream: format!("{PUSH_STREAM:x}"),
-        };
-        for attempt in 0..ATTEMPTS {
-            let reader = self.other_push_reader(session);
-            let mut writes = vec![Write::Append(Append {
-                log: &log,
-                owner: replica.name(),
-                replaces: None,
-                first: None,
-                count,
-                data: data.clone(),
-                ends: false,
-                limits: self.logs.limits(),
-            })];
-            if let Some(reader) = &reader {
-                writes.extend(replica.send(Recipient::Replica(reader), &appended));
-            }
-            match self.store.commit(&writes).await {
-                Ok(_) => {
-                    log::debug!(session = shared.digest, count, reader = ?reader, "messages for a session are stored");
-                    return self.logs.wake_followers(&log);
-                }
-                Err(error) => {
-                    log::warn!(error = %Chain(&*error), "messages for a session are not stored yet")
-                }
-            }
-            // Soon after the store is back, since later messages wait for these.
-            tokio::time::sleep(Duration::from_millis(50 << attempt.min(4))).await;
-            // A commit that failed may have happened. What is sealed is never equal to anything else.
-            if let Ok(Some(read)) = self.store.read_log(&log, 0).await
-                && read.batches.iter().any(|batch| batch.data == data)
-            {
-                return self.logs.wake_followers(&log);
-            }
-        }
-    }
-
     /// Makes this replica the one that is told of changes for a session. Returns the number of the last event that the
     /// client has.
     pub(super) async fn take_push_stream(&self, session: &HttpSession) -> Result<u64, StoreError> {
@@ -315,6 +264,3 @@ impl HttpState {
         Ok(())
     }
 }
-
-/// About a minute.
-const ATTEMPTS: u32 = 75;

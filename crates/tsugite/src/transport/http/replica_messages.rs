@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use tsugite_core::jsonrpc::{Id, Incoming, Message, parse};
 
-use super::event_stream::{EventStream, log_key};
+use super::event_stream::{EventStream, PUSH_STREAM, log_key};
 use super::http_sse_endpoints;
 use super::http_state::HttpState;
-use super::push_log::PUSH_STREAM;
 use super::shared_sessions::recover_sessions;
 use crate::error::Chain;
 use crate::replica::{MessageWork, ReceivedMessage, ReplicaMessage};

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use http::Response;
 use tsugite_core::revision::Revision;
 
-use super::event_stream::{log_key, priming_event};
+use super::event_stream::{PUSH_STREAM, log_key, priming_event};
 use super::http_state::HttpState;
 use super::log_follower::LogFollower;
-use super::push_log::PUSH_STREAM;
 use super::response_body::HttpBody;
 use super::responses::{StatusError, sse, store_unavailable, unknown_event};
 use super::sessions::SessionGuard;

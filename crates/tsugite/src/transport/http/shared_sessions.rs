@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
+use super::event_stream::push_log_key;
 use super::http_state::HttpState;
 use super::maybe_ready::MaybeReady;
 use super::named_session::{NamedSession, SessionIdHeader};
-use super::push_log::{PushWaker, push_log_key};
+use super::push_log::PushWaker;
 use super::sessions::{HttpSession, SessionId};
 use super::shared_session::{
     KnownRecords, MessageSubject, PUSH_FIELD, REFRESHED_FIELD, SESSION_FIELD, SessionRecord, SharedSession,
