@@ -81,6 +81,7 @@ mod prompt;
 mod prompts;
 mod push;
 mod push_channel;
+mod record_limits;
 pub(crate) mod registry;
 mod registry_changes;
 mod resource;

@@ -237,7 +237,7 @@ fn limit_error(error: &CreateError) -> RpcError {
         CreateError::Limit(limit) => {
             let text = format!(
                 "too many tasks: the limit `{}` is {}; try again when others have ended or expired",
-                limit.setting, limit.limit
+                limit.setting, limit.value
             );
             unavailable(&text)
         }

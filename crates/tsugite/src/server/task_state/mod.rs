@@ -7,7 +7,6 @@ mod record;
 mod running_task;
 mod settings;
 mod task_hub;
-mod task_limits;
 mod task_store;
 mod task_table;
 mod task_watch;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::super::Server;
+use crate::server::record_limits::{RecordLimit, RecordLimits};
 
 /// The settings of tasks.
 #[derive(Debug, Clone)]
@@ -29,6 +30,17 @@ impl Default for TaskSettings {
             max_tasks: 10_000,
             max_tasks_per_caller: 1_000,
             max_bytes: 256 << 20,
+        }
+    }
+}
+
+impl TaskSettings {
+    pub(super) fn limits(&self) -> RecordLimits {
+        RecordLimits {
+            records: RecordLimit::new("max_tasks", self.max_tasks),
+            records_per_caller: RecordLimit::new("max_tasks_per_caller", self.max_tasks_per_caller),
+            bytes: RecordLimit::new("max_task_bytes", self.max_bytes),
+            bytes_per_caller: RecordLimit::new("max_task_bytes", self.max_bytes),
         }
     }
 }

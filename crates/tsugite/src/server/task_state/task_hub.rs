@@ -4,18 +4,18 @@ use std::sync::{Arc, Mutex};
 
 use super::record::{StoredTask, TaskCall, TaskState};
 use super::settings::TaskSettings;
-use super::task_limits::{TaskLimitError, TaskLimits};
 use super::task_store::TaskStore;
 use super::task_watch::{TaskWatch, TaskWatches};
 use crate::lock::lock;
 use crate::replica::Replica;
+use crate::server::record_limits::{RecordCounts, RecordLimit};
 use crate::store::{Store, StoreError};
 
 /// The store, the limits and the watches of a server's tasks.
 pub(crate) struct TaskHub {
     pub(crate) store: TaskStore,
     pub(crate) settings: TaskSettings,
-    limits: Mutex<TaskLimits>,
+    counts: Mutex<RecordCounts>,
     watches: TaskWatches,
 }
 
@@ -29,7 +29,7 @@ impl TaskHub {
         Arc::new(Self {
             store: TaskStore::new(store, replica, max_ttl),
             settings,
-            limits: Mutex::default(),
+            counts: Mutex::default(),
             watches: TaskWatches::default(),
         })
     }
@@ -44,17 +44,18 @@ impl TaskHub {
         let (id, caller) = (call.id.clone(), call.caller.clone());
         let ttl = call.remaining_ttl().unwrap_or_default();
         let bytes = call.params.text().len() + TASK_BYTES;
-        lock(&self.limits).add(&id, caller.as_ref(), bytes, ttl, &self.settings)?;
+        let counted_for = caller.as_ref().map(|caller| caller.identity.clone());
+        lock(&self.counts).add(&id, counted_for, bytes, ttl, &self.settings.limits())?;
         let created = self.store.create(call, state, caller.as_ref().filter(|_| listed)).await;
         if created.is_err() {
-            lock(&self.limits).remove(&id);
+            lock(&self.counts).remove(&id);
         }
         Ok(created?)
     }
 
     /// Counts the bytes of a result.
-    pub(crate) fn count_result(&self, id: &str, bytes: usize) -> Result<(), TaskLimitError> {
-        lock(&self.limits).grow(id, bytes, &self.settings)
+    pub(crate) fn count_result(&self, id: &str, bytes: usize) -> Result<(), RecordLimit> {
+        lock(&self.counts).grow(id, bytes, &self.settings.limits())
     }
 
     /// Waits for changes of tasks, by the digests of their ids.
@@ -76,12 +77,12 @@ impl TaskHub {
 /// Why a task was not created.
 #[derive(Debug)]
 pub(crate) enum CreateError {
-    Limit(TaskLimitError),
+    Limit(RecordLimit),
     Store(StoreError),
 }
 
-impl From<TaskLimitError> for CreateError {
-    fn from(error: TaskLimitError) -> Self {
+impl From<RecordLimit> for CreateError {
+    fn from(error: RecordLimit) -> Self {
         CreateError::Limit(error)
     }
 }

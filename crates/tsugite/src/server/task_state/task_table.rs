@@ -8,10 +8,10 @@ use super::record::StoredTask;
 use super::running_task::RunningTask;
 use super::settings::TaskSettings;
 use super::task_hub::TaskHub;
-use super::task_limits::TaskLimitError;
 use super::task_store::{ChangeError, ChangeFn};
 use crate::lock::lock;
 use crate::replica::{Replica, digest};
+use crate::server::record_limits::RecordLimit;
 use crate::store::Store;
 
 /// The tasks of one server.
@@ -57,10 +57,10 @@ impl TaskTable {
     }
 
     /// Fails if no further task may run here.
-    pub(crate) fn check(&self) -> Result<(), TaskLimitError> {
+    pub(crate) fn check(&self) -> Result<(), RecordLimit> {
         let limit = self.hub.settings.max_running;
         match lock(&self.running).len() >= limit {
-            true => Err(TaskLimitError { setting: "max_running_tasks", limit }),
+            true => Err(RecordLimit::new("max_running_tasks", limit)),
             false => Ok(()),
         }
     }
