@@ -25,6 +25,7 @@ pub mod content;
 pub mod discover;
 pub mod elicitation;
 pub mod form;
+pub mod idempotency;
 pub mod implementation;
 pub mod lifecycle;
 pub mod logging;
@@ -64,6 +65,7 @@ pub use content::{
 pub use discover::DiscoverResult;
 pub use elicitation::{ElicitAction, ElicitParams, ElicitResult, FieldValue, FormParams, UrlParams};
 pub use form::{ChoiceOptions, Field, FieldKind, FormSchema, TextFormat, TitledOption};
+pub use idempotency::{Idempotency, IdempotencyKey, KeyFault};
 pub use implementation::{Icon, Implementation, Theme};
 pub use lifecycle::{InitializeParams, InitializeResult};
 pub use logging::{Level, LogParams};
