@@ -24,6 +24,7 @@ const KEYS: &[&str] = &[
     "validated",
     "task",
     "restartable",
+    "once",
 ];
 
 /// The settings of `#[arg]`.
@@ -43,7 +44,7 @@ pub(crate) fn expression(
     if function.params.need_validator() {
         calls.extend(quote!(.validated(true)));
     }
-    for hint in ["read_only", "destructive", "idempotent", "open_world", "validated", "restartable"] {
+    for hint in ["read_only", "destructive", "idempotent", "open_world", "validated", "restartable", "once"] {
         let setter = settings.key(hint).cloned();
         if let (Some(setter), Some(yes)) = (setter, settings.flag(hint, diagnostics)) {
             calls.extend(quote!(.#setter(#yes)));

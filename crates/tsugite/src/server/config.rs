@@ -10,6 +10,7 @@ use tsugite_core::protocol::caching::CacheScope;
 use tsugite_core::protocol::{Implementation, Object};
 use tsugite_core::revision::{Revisions, ServerInfoMeta};
 
+use super::idempotency::OnceSettings;
 use super::layer_service::{DynService, NotificationHandler};
 use super::notification_limit::NotificationLimit;
 use super::poll_timer::PollClock;
@@ -84,6 +85,7 @@ pub(crate) struct Config {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) replica_lease: Duration,
     pub(crate) tasks: TaskSettings,
+    pub(crate) once: OnceSettings,
 }
 
 impl Server {
@@ -139,6 +141,7 @@ impl Server {
             store: Arc::new(MemoryStore::new()),
             replica_lease: Duration::from_secs(10),
             tasks: TaskSettings::default(),
+            once: OnceSettings::default(),
         };
         let shared = ServerShared {
             config: RwLock::new(Arc::new(config)),
@@ -149,6 +152,7 @@ impl Server {
             page_cache: Default::default(),
             token_expiries: Default::default(),
             tasks: Default::default(),
+            keys: Default::default(),
         };
         Self { shared: Arc::new(shared) }
     }

@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use tsugite_core::jsonrpc::{Id, Raw, RawJson};
 use tsugite_core::protocol::{Method, subscriptions};
-use tsugite_core::revision::{Revision, RpcError};
+use tsugite_core::revision::{Revision, RpcError, canonical_method};
 use tsugite_core::session::ClientMetaPresence;
 
 use super::cancellation::CancellationToken;
 use super::connection::{ConnectionId, ServerConnection};
 use super::declared_capabilities::DeclaredCapabilities;
+use super::incoming_request::IncomingRequest;
 use super::principal::{Caller, Headers, Principal};
 use super::subject::Subject;
 use crate::shared::outbound_queue::OutboundQueue;
@@ -46,6 +47,30 @@ pub(crate) struct RequestParts {
 }
 
 impl LayerRequest {
+    /// The owned form of a request.
+    pub(super) fn from_incoming(
+        connection: &Arc<ServerConnection>,
+        incoming: IncomingRequest<'_>,
+        cancellation: CancellationToken,
+    ) -> Self {
+        Self {
+            method: canonical_method(&incoming.request.method).to_owned(),
+            parts: RequestParts {
+                connection: connection.clone(),
+                id: incoming.request.id.clone().into_owned(),
+                params: incoming.request.params().to_owned(),
+                subject: Arc::new(incoming.subject().into_owned()),
+                sender_meta: incoming.meta.client_meta_presence(),
+                progress_token: incoming.meta.progress_token(),
+                revision: incoming.revision,
+                outbox: incoming.writer.outbox.clone(),
+                caller: incoming.caller.clone(),
+                declared: incoming.declared,
+                cancellation,
+            },
+        }
+    }
+
     /// The method.
     pub fn method(&self) -> &str {
         &self.method

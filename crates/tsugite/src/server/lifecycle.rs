@@ -3,7 +3,7 @@
 use tsugite_core::protocol::capabilities::{ListCapability, ResourcesCapability, TasksCapability};
 use tsugite_core::protocol::discover::DiscoverResult;
 use tsugite_core::protocol::lifecycle::{Initialize, InitializeResult};
-use tsugite_core::protocol::{Object, ServerCapabilities, tasks};
+use tsugite_core::protocol::{Object, ServerCapabilities, idempotency, tasks};
 use tsugite_core::revision::{Revision, RpcError, read_initialize_params, trim_initialize_params};
 
 use super::connection::ServerConnection;
@@ -130,6 +130,9 @@ pub(crate) fn capabilities(shared: &ServerShared, config: &Config) -> ServerCapa
         let tasks = TasksCapability::new().list(Object::new()).cancel(Object::new()).requests(requests);
         capabilities.tasks = Some(tasks);
         extensions.insert(tasks::EXTENSION.to_owned(), Object::new().into());
+    }
+    if registry.has_once_tools() {
+        extensions.insert(idempotency::EXTENSION.to_owned(), Object::new().into());
     }
     capabilities.extensions = (!extensions.is_empty()).then_some(extensions);
     capabilities

@@ -32,17 +32,17 @@ pub(crate) trait ListMethod: Method<Params = PaginatedParams, Output: Translate 
     const LIST: RegistryList;
 
     /// Converts a registry entry; returns `None` for an entry of another kind.
-    fn define(name: String, entry: &RegistryEntry) -> Option<Self::Definition>;
+    fn define(name: String, entry: &RegistryEntry, config: &Config) -> Option<Self::Definition>;
     fn build_result(definitions: Vec<Self::Definition>, next: Option<String>) -> Self::Output;
 }
 
 macro_rules! list_method {
-    ($method:ty, $shown:ident, $entry:ident, $definition:ty, $result:ty, |$name:ident, $of:ident| $define:expr) => {
+    ($method:ty, $shown:ident, $entry:ident, $definition:ty, $result:ty, |$name:ident, $of:ident, $config:ident| $define:expr) => {
         impl ListMethod for $method {
             type Definition = $definition;
             const LIST: RegistryList = RegistryList::$shown;
 
-            fn define($name: String, entry: &RegistryEntry) -> Option<$definition> {
+            fn define($name: String, entry: &RegistryEntry, $config: &Config) -> Option<$definition> {
                 let RegistryEntry::$entry($of) = entry else { return None };
                 Some($define)
             }
@@ -56,23 +56,34 @@ macro_rules! list_method {
     };
 }
 
-list_method!(tools::List, Tools, Tool, tools::Tool, tools::ListResult, |name, entry| {
+list_method!(tools::List, Tools, Tool, tools::Tool, tools::ListResult, |name, entry, config| {
     let mut definition = entry.tool.definition.clone();
     definition.name = name;
+    if entry.tool.once {
+        let idempotency = config.once.definition(config.store.scope());
+        definition.meta.get_or_insert_default().set_idempotency(&idempotency);
+    }
     definition
 });
-list_method!(prompts::List, Prompts, Prompt, prompts::Prompt, prompts::ListResult, |name, prompt| {
-    let mut definition = prompt.definition.clone();
-    definition.name = name;
-    definition
-});
+list_method!(
+    prompts::List,
+    Prompts,
+    Prompt,
+    prompts::Prompt,
+    prompts::ListResult,
+    |name, prompt, _config| {
+        let mut definition = prompt.definition.clone();
+        definition.name = name;
+        definition
+    }
+);
 list_method!(
     resources::List,
     Resources,
     Resource,
     resources::Resource,
     resources::ListResult,
-    |name, resource| definition_at(name, resource)
+    |name, resource, _config| definition_at(name, resource)
 );
 list_method!(
     resources::ListTemplates,
@@ -80,7 +91,7 @@ list_method!(
     Resource,
     resources::ResourceTemplate,
     resources::ListTemplatesResult,
-    |name, resource| {
+    |name, resource, _config| {
         let of = resource.definition.clone();
         let mut template = resources::ResourceTemplate::new(name, of.name);
         (template.title, template.description, template.mime_type) = (of.title, of.description, of.mime_type);
@@ -118,7 +129,8 @@ pub(crate) fn list<L: ListMethod>(
 ) -> Result<(), RpcError> {
     let config = &connection.config;
     send_page(connection, request, L::NAME, L::LIST, &|seen, start, has_rules| {
-        let define = |(name, entry): (String, RegistryEntry)| Some((name.clone(), L::define(name, &entry)?));
+        let define =
+            |(name, entry): (String, RegistryEntry)| Some((name.clone(), L::define(name, &entry, config)?));
         let definitions = seen.into_iter().filter_map(define).collect();
         let page = build_page::<L>(config, definitions, start, has_rules);
         encode_page::<L>(page, request.revision, config)
@@ -209,8 +221,9 @@ fn resources_with_files(
     principal: Option<&Principal>,
 ) -> Vec<(String, resources::Resource)> {
     let plain = shared.visible_entries(config, RegistryList::Resources, principal).into_iter();
-    let define =
-        |(uri, entry): (String, RegistryEntry)| Some((uri.clone(), resources::List::define(uri, &entry)?));
+    let define = |(uri, entry): (String, RegistryEntry)| {
+        Some((uri.clone(), resources::List::define(uri, &entry, config)?))
+    };
     let mut all: Vec<_> = plain.filter_map(define).collect();
     for (template, entry) in shared.visible_entries(config, RegistryList::ResourceTemplates, principal) {
         let RegistryEntry::Resource(resource) = entry else { continue };

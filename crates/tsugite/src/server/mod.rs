@@ -23,6 +23,7 @@
 // - `lifecycle`, `lists`, `tools`, `resources`, `prompts`, `completion`, `subscriptions`: one file per group of methods.
 // - `tasks`: the methods of tasks; `task_run`: runs a call as a task; `task_state`: the records and the running tasks;
 //   `task_offer`: whether a call becomes a task; `task_context`: the methods of `Context` for it.
+// - `idempotency`: calls with a key, which run once; `record_limits` counts their records and those of tasks.
 // - `ask`: requests of a handler to the client. `handler`: converts functions into handlers; `macro_support`: the code that
 //   macros generate calls it.
 // - `registry`, `lookup`, `scopes`, `change_feed`: the registered items, finding them, what callers need for them, and
@@ -51,6 +52,7 @@ mod files;
 mod handler;
 mod handler_error;
 mod handler_method;
+pub(crate) mod idempotency;
 pub(crate) mod in_flight;
 #[cfg(feature = "client")]
 mod in_process;
@@ -137,6 +139,7 @@ pub use visibility::ItemInfo;
 pub(crate) use config::Config;
 
 use change_feed::ChangeFeed;
+use idempotency::KeyTable;
 use lists::PageCache;
 use registry::Registry;
 use task_state::TaskTable;
@@ -166,6 +169,7 @@ pub(crate) struct ServerShared {
     pub(crate) page_cache: PageCache,
     pub(crate) token_expiries: TokenExpiries,
     tasks: OnceLock<Arc<TaskTable>>,
+    keys: OnceLock<Arc<KeyTable>>,
 }
 
 /// Registrations that belong together; `#[handlers]` implements it for the type of an `impl` block.
@@ -283,6 +287,14 @@ impl ServerShared {
         self.tasks.get_or_init(|| {
             let config = self.config();
             TaskTable::new(config.store.clone(), self.replica().cloned(), config.tasks.clone())
+        })
+    }
+
+    /// The idempotency keys of this server.
+    pub(crate) fn keys(self: &Arc<Self>) -> &Arc<KeyTable> {
+        self.keys.get_or_init(|| {
+            let config = self.config();
+            KeyTable::new(config.store.clone(), self.replica().cloned(), config.once.clone())
         })
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tsugite_core::session::http::OptionalHeader;
 
+use super::idempotency::KeyedRun;
 use super::kept_call::KeptRequest;
 use super::task_state::RunningTask;
 pub use crate::shared::principal::Principal;
@@ -21,6 +22,8 @@ pub(crate) struct Caller {
     pub(crate) kept: Option<Arc<KeptRequest>>,
     /// Set if the call is a task that another process began.
     pub(crate) resumed_task: Option<Arc<RunningTask>>,
+    /// Set if the idempotency key of the call was looked up, and the call runs.
+    pub(crate) keyed_run: Option<KeyedRun>,
 }
 
 /// The HTTP headers of the request; empty for other transports. Cheap to clone.

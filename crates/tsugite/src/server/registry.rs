@@ -207,6 +207,12 @@ impl Registry {
             || self.mounts.iter().any(|mount| mount.shared.registry().has_completers())
     }
 
+    /// Whether any registered tool is `once`.
+    pub(crate) fn has_once_tools(&self) -> bool {
+        self.tools.iter().any(|(_, entry)| entry.tool.once)
+            || self.mounts.iter().any(|mount| mount.shared.registry().has_once_tools())
+    }
+
     /// Whether any registered tool allows tasks.
     pub(crate) fn has_task_tools(&self) -> bool {
         self.tools.iter().any(|(_, entry)| entry.tool.task != TaskSupport::Forbidden)

@@ -41,6 +41,7 @@ pub struct Tool {
     pub(crate) keeps_questions: bool,
     pub(crate) task: TaskSupport,
     pub(crate) restartable: bool,
+    pub(crate) once: bool,
     /// Whether deserializing the arguments into their type enforces the schema.
     pub(crate) typed: bool,
     /// Compiles the validator. Set only on request, so that the validator is linked only into servers that use it.
@@ -81,6 +82,7 @@ impl Tool {
             keeps_questions: true,
             task: definition_task,
             restartable: false,
+            once: false,
             typed: false,
             compile: None,
         }
@@ -238,6 +240,20 @@ impl Tool {
     #[must_use]
     pub fn restartable(mut self, yes: bool) -> Self {
         self.restartable = yes;
+        self
+    }
+
+    /// Sets whether a call with an idempotency key runs once: a second call with the same key gets the outcome of the first
+    /// one. Default: no.
+    ///
+    /// The definition of the tool says so, with [`Server::once_retention`](super::Server::once_retention), and clients that
+    /// know the extension add a key to each call by themselves. A call without a key runs as usual. The outcome is in
+    /// [`Server::store`](super::Server::store). A call whose process ended before it had an outcome is not run again, unless
+    /// the tool is also [`restartable`](Tool::restartable). [The specification](crate::guide::idempotency) has the details.
+    #[must_use]
+    #[doc(alias("idempotency", "idempotencyKey", "exactly once", "deduplication"))]
+    pub fn once(mut self, yes: bool) -> Self {
+        self.once = yes;
         self
     }
 

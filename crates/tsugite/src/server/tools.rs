@@ -20,6 +20,7 @@ use super::connection::ServerConnection;
 use super::duplicate_names::{duplicate_name_text, find_duplicate_name};
 use super::handler::{CallParts, HandlerFuture, ready_error};
 use super::handler_error::{HandlerError, InvocationError};
+use super::idempotency::{self, KeyedCall};
 use super::incoming_request::IncomingRequest;
 use super::lazy_context::{LazyContext, TaskRole};
 use super::pending::PendingRequest;
@@ -72,12 +73,24 @@ pub(crate) fn call(
     } else {
         resume::<Call>(connection, request, context)?;
     }
+    // A task that goes on here has its record, and needs no key.
+    if entry.tool.once
+        && request.caller.keyed_run.is_none()
+        && request.caller.resumed_task.is_none()
+        && let Some(call) = KeyedCall::from_request(request, name, &entry.tool)?
+    {
+        return Ok(idempotency::serve(connection, request, call));
+    }
     if let Some(offer) = task.offer {
         context.state().task.set_offer(offer);
     }
     let states = owner.as_ref().map_or(&connection.config.states, |config| &config.states);
     let parts = CallParts { arguments: Arguments::Json(arguments), context, states };
     let answer = call_handler(&entry, arguments, &parts);
+    let answer = match &request.caller.keyed_run {
+        Some(run) => run.observe(answer),
+        None => answer,
+    };
     let (answer, idle_timeout) = match entry.tool.timeout {
         ToolTimeout::Server => (answer, connection.config.call_timeout),
         ToolTimeout::None => (answer, None),

@@ -27,7 +27,7 @@ use std::task::{Context, Poll, Waker};
 use tower_layer::Layer;
 use tower_service::Service;
 use tsugite_core::jsonrpc::{self, Id, Raw};
-use tsugite_core::revision::{Revision, RpcError, canonical_method};
+use tsugite_core::revision::{Revision, RpcError};
 use tsugite_core::session::RequestMeta;
 
 pub(crate) use super::layer_service::{DynService, LayerFuture, NotificationHandler, RequestParts};
@@ -37,8 +37,10 @@ pub use limits::{ConcurrencyLimit, ConcurrencyLimited, RateLimit, RateLimited, T
 use super::Server;
 use super::cancellation::CancellationToken;
 use super::connection::ServerConnection;
+use super::idempotency::KeyedRun;
 use super::incoming_request::{IncomingRequest, Tracking};
 use super::pending::PendingRequest;
+use super::principal::Caller;
 use super::response_writer::ResponseWriter;
 use super::subject::Subject;
 use crate::error::Chain;
@@ -129,7 +131,7 @@ struct RouterService;
 impl DynService for RouterService {
     fn call(&self, request: LayerRequest) -> LayerFuture {
         Box::pin(async move {
-            let (captured, work) = route_captured(&request);
+            let (captured, work) = route_captured(&request, None);
             if let Some(work) = work {
                 work.future.await;
             }
@@ -141,8 +143,11 @@ impl DynService for RouterService {
     }
 }
 
-/// Starts a request whose response is captured.
-fn route_captured(request: &LayerRequest) -> (ResponseWriter, Option<PendingRequest>) {
+/// Starts a request whose response is captured. `keyed_run` is set if its idempotency key was looked up.
+pub(crate) fn route_captured(
+    request: &LayerRequest,
+    keyed_run: Option<&KeyedRun>,
+) -> (ResponseWriter, Option<PendingRequest>) {
     let LayerRequest { method, parts, .. } = request;
     let captured = ResponseWriter::capture(parts.outbox.clone());
     let message = jsonrpc::Request {
@@ -151,7 +156,9 @@ fn route_captured(request: &LayerRequest) -> (ResponseWriter, Option<PendingRequ
         params: Some(Raw::from(&parts.params)),
     };
     let Ok(meta) = RequestMeta::from_params(message.params()) else { return (captured, None) };
-    let (caller, tracking) = (&parts.caller, Tracking::Layer(&parts.cancellation));
+    let keyed_caller = keyed_run.map(|run| Caller { keyed_run: Some(run.clone()), ..parts.caller.clone() });
+    let (caller, tracking) =
+        (keyed_caller.as_ref().unwrap_or(&parts.caller), Tracking::Layer(&parts.cancellation));
     let (revision, declared, writer) = (parts.revision, parts.declared, &captured);
     let incoming =
         IncomingRequest { request: &message, meta: &meta, revision, writer, caller, declared, tracking };
@@ -165,25 +172,9 @@ pub(crate) fn serve(
     layers: &Arc<dyn DynService>,
     incoming: IncomingRequest<'_>,
 ) -> Option<PendingRequest> {
-    let method = canonical_method(&incoming.request.method);
     let cancellation = CancellationToken::default();
-    let subject = Arc::new(incoming.subject().into_owned());
-    let request = LayerRequest {
-        method: method.to_owned(),
-        parts: RequestParts {
-            connection: connection.clone(),
-            id: incoming.request.id.clone().into_owned(),
-            params: incoming.request.params().to_owned(),
-            subject: subject.clone(),
-            sender_meta: incoming.meta.client_meta_presence(),
-            progress_token: incoming.meta.progress_token(),
-            revision: incoming.revision,
-            outbox: incoming.writer.outbox.clone(),
-            caller: incoming.caller.clone(),
-            declared: incoming.declared,
-            cancellation: cancellation.clone(),
-        },
-    };
+    let request = LayerRequest::from_incoming(connection, incoming, cancellation.clone());
+    let subject = request.parts.subject.clone();
     let mut answer = CatchPanic::new(layers.call(request));
     if let Poll::Ready(outcome) = Pin::new(&mut answer).poll(&mut Context::from_waker(Waker::noop())) {
         send_response(incoming.writer, &incoming.request.id, &subject, incoming.revision, outcome);

@@ -99,6 +99,7 @@ impl RequestHead {
         Caller {
             kept: None,
             resumed_task: None,
+            keyed_run: None,
             principal: self.principal.clone(),
             headers: Headers::from_source(self.headers.clone()),
             address: self.address,

@@ -1,0 +1,139 @@
+//! Reads and writes the records of keys.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::key_record::KeyRecord;
+use crate::replica::{Replica, read_record};
+use crate::store::{Field, Precondition, Store, StoreError, Write};
+
+/// The keys in the store of a server.
+pub(crate) struct KeyStore {
+    store: Arc<dyn Store>,
+    /// This process among others; `None` if the store ends with the process.
+    pub(super) replica: Option<Arc<Replica>>,
+}
+
+/// A record as it was read.
+#[derive(Debug)]
+pub(super) struct StoredKey {
+    pub(super) record: KeyRecord,
+    pub(super) version: u64,
+    /// The result or the error as JSON; `None` if there is none, or if it was too large.
+    pub(super) outcome: Option<Vec<u8>>,
+}
+
+/// What becomes of the outcome in the store.
+pub(super) enum OutcomeChange<'a> {
+    /// It stays.
+    Keep,
+    Set(&'a [u8]),
+    /// It is too large to be kept.
+    Remove,
+}
+
+/// A record that is to be written.
+pub(super) struct KeyWrite<'a> {
+    pub(super) record: &'a KeyRecord,
+    pub(super) outcome: OutcomeChange<'a>,
+    /// The version that it replaces; `None` for a new record.
+    pub(super) replaces: Option<u64>,
+    pub(super) ttl: Duration,
+}
+
+/// Another writer was faster. The record that it left, if it can be read.
+#[derive(Debug)]
+pub(super) struct KeyConflict(pub(super) Option<KeyRecord>);
+
+impl KeyStore {
+    pub(super) fn new(store: Arc<dyn Store>, replica: Option<Arc<Replica>>) -> Self {
+        Self { store, replica }
+    }
+
+    /// The name of this process in the records.
+    pub(super) fn process(&self) -> &str {
+        self.replica.as_ref().map_or("", |replica| replica.name())
+    }
+
+    /// Reads the record of a key. `None` if there is none. One that cannot be read is an error, so that its call is not taken
+    /// for a new one.
+    pub(super) async fn read(&self, name: &str) -> Result<Option<StoredKey>, StoreError> {
+        let key = record_key(name);
+        let Some(fields) = self.store.read(&key, &[STATE, OUTCOME]).await? else { return Ok(None) };
+        let [Some(state), outcome] = &fields[..] else { return Ok(None) };
+        let record = self.open_record(&key, state)?;
+        let outcome = outcome.as_ref().map(|field| self.open(&key, OUTCOME, field)).transpose()?;
+        Ok(Some(StoredKey { record, version: state.version, outcome }))
+    }
+
+    /// Writes a record, and returns its version.
+    pub(super) async fn write(
+        &self,
+        name: &str,
+        write: KeyWrite<'_>,
+    ) -> Result<Result<u64, KeyConflict>, StoreError> {
+        let (key, ttl) = (record_key(name), write.ttl);
+        let value = self.seal(&key, STATE, &serde_json::to_vec(write.record)?)?;
+        let precondition = write.replaces.map_or(Precondition::FieldAbsent, Precondition::FieldVersion);
+        let mut writes = vec![Write::Set { key: &key, field: STATE, value, precondition, ttl }];
+        let precondition = Precondition::None;
+        match write.outcome {
+            OutcomeChange::Keep => {}
+            OutcomeChange::Set(outcome) => {
+                let value = self.seal(&key, OUTCOME, outcome)?;
+                writes.push(Write::Set { key: &key, field: OUTCOME, value, precondition, ttl });
+            }
+            OutcomeChange::Remove => writes.push(Write::Remove { key: &key, field: OUTCOME, precondition }),
+        }
+        Ok(match self.store.commit(&writes).await? {
+            Ok(committed) => Ok(committed.version),
+            Err(conflict) => {
+                let found = conflict.current.and_then(|field| self.open_record(&key, &field).ok());
+                Err(KeyConflict(found))
+            }
+        })
+    }
+
+    /// Removes a record that has this version.
+    pub(super) async fn remove(&self, name: &str, version: u64) -> Result<(), StoreError> {
+        let (key, precondition) = (record_key(name), Precondition::FieldVersion(version));
+        drop(self.store.commit(&[Write::Remove { key: &key, field: STATE, precondition }]).await?);
+        Ok(())
+    }
+
+    /// Keeps a record for so long from now on.
+    pub(super) async fn touch(&self, name: &str, ttl: Duration) -> Result<(), StoreError> {
+        drop(self.store.commit(&[Write::Touch { key: &record_key(name), ttl }]).await?);
+        Ok(())
+    }
+
+    fn open_record(&self, key: &str, field: &Field) -> Result<KeyRecord, StoreError> {
+        Ok(read_record(&self.open(key, STATE, field)?)?)
+    }
+
+    /// Values of a store that ends with the process are not sealed.
+    fn seal(&self, key: &str, field: &str, plain: &[u8]) -> Result<Bytes, StoreError> {
+        match &self.replica {
+            Some(replica) => replica.seal(key, field, plain),
+            None => Ok(Bytes::copy_from_slice(plain)),
+        }
+    }
+
+    fn open(&self, key: &str, field: &str, value: &Field) -> Result<Vec<u8>, StoreError> {
+        match &self.replica {
+            Some(replica) => replica.open(key, field, &value.value).ok_or_else(|| CANNOT_OPEN.into()),
+            None => Ok(value.value.to_vec()),
+        }
+    }
+}
+
+/// The key of a record in the store.
+fn record_key(name: &str) -> String {
+    format!("once/{name}")
+}
+
+const STATE: &str = "state";
+const OUTCOME: &str = "outcome";
+const CANNOT_OPEN: &str = "a record cannot be opened: do all replicas have the same keys?";

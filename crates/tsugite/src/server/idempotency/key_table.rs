@@ -1,0 +1,117 @@
+//! The keys of one server, as this process knows them: their store, their number, and the calls that are handled now.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::watch;
+
+use super::key_store::KeyStore;
+use super::keyed_call::KeyedCall;
+use super::settings::OnceSettings;
+use crate::lock::lock;
+use crate::replica::Replica;
+use crate::server::record_limits::{RecordCounts, RecordLimit};
+use crate::store::{Store, StoreError};
+
+/// The keys of one server.
+pub(crate) struct KeyTable {
+    pub(super) store: KeyStore,
+    pub(crate) settings: OnceSettings,
+    counts: Mutex<RecordCounts>,
+    /// The keys whose calls are handled here, and the ends of that.
+    busy: Mutex<HashMap<String, watch::Receiver<()>>>,
+    /// Keys that may be stored as running here although nothing ran: the store failed meanwhile.
+    not_run: Mutex<HashSet<String>>,
+}
+
+/// The right to handle the calls with one key in this process. Dropping it wakes the others.
+pub(super) struct KeyGuard {
+    table: Arc<KeyTable>,
+    name: String,
+    _end: watch::Sender<()>,
+}
+
+impl Drop for KeyGuard {
+    fn drop(&mut self) {
+        lock(&self.table.busy).remove(&self.name);
+    }
+}
+
+impl KeyTable {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        replica: Option<Arc<Replica>>,
+        settings: OnceSettings,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            store: KeyStore::new(store, replica),
+            settings,
+            counts: Mutex::default(),
+            busy: Mutex::default(),
+            not_run: Mutex::default(),
+        })
+    }
+
+    /// Begins to handle a call with this key. While another call has it, returns what changes at the end of that.
+    pub(super) fn enter(self: &Arc<Self>, name: &str) -> Result<KeyGuard, watch::Receiver<()>> {
+        let mut busy = lock(&self.busy);
+        if let Some(end) = busy.get(name) {
+            return Err(end.clone());
+        }
+        let (sender, end) = watch::channel(());
+        busy.insert(name.to_owned(), end);
+        Ok(KeyGuard { table: self.clone(), name: name.to_owned(), _end: sender })
+    }
+
+    /// Whether a call that was stored as running in `process` runs no longer. The caller has the guard of its key.
+    pub(super) async fn has_ended(&self, process: &str) -> Result<bool, StoreError> {
+        match &self.store.replica {
+            // A call that runs here has the guard.
+            _ if process == self.store.process() => Ok(true),
+            Some(replica) => replica.is_dead(process).await,
+            None => Ok(true),
+        }
+    }
+
+    /// Whether a call that is stored as running in `process` is known not to have begun.
+    pub(super) fn never_ran(&self, name: &str, process: &str) -> bool {
+        process == self.store.process() && lock(&self.not_run).contains(name)
+    }
+
+    /// Remembers that no call with this key ran, whatever the store says.
+    pub(super) fn mark_not_run(&self, name: &str) {
+        let mut not_run = lock(&self.not_run);
+        // Beyond the limit a call is taken for one that may have run.
+        if not_run.len() < MAX_NOT_RUN {
+            not_run.insert(name.to_owned());
+        }
+    }
+
+    pub(super) fn mark_run(&self, name: &str) {
+        lock(&self.not_run).remove(name);
+    }
+
+    /// Counts a new record, or fails with the limit that is reached.
+    pub(super) fn count(&self, call: &KeyedCall) -> Result<(), RecordLimit> {
+        let limits = self.settings.limits();
+        let ttl = self.settings.running_ttl();
+        lock(&self.counts).add(&call.name, call.caller.clone(), RECORD_BYTES, ttl, &limits)
+    }
+
+    /// Counts the bytes of an outcome, or fails with the limit that is reached.
+    pub(super) fn count_outcome(&self, name: &str, bytes: usize) -> Result<(), RecordLimit> {
+        let mut counts = lock(&self.counts);
+        counts.set_ttl(name, self.settings.retention);
+        let too_large = bytes > self.settings.max_result_bytes;
+        let limit = RecordLimit::new("max_once_result_bytes", self.settings.max_result_bytes);
+        if too_large { Err(limit) } else { counts.grow(name, bytes, &self.settings.limits()) }
+    }
+
+    pub(super) fn uncount(&self, name: &str) {
+        lock(&self.counts).remove(name);
+    }
+}
+
+/// The bytes of a record besides its outcome.
+const RECORD_BYTES: usize = 1 << 10;
+const MAX_NOT_RUN: usize = 10_000;

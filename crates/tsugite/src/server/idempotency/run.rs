@@ -1,0 +1,285 @@
+//! Runs the handler of a call with a key, and stores its outcome.
+//!
+//! The run is a task of its own: a client that loses its connection and calls again finds the run or its outcome. Only
+//! a cancellation stops it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tsugite_core::revision::RpcError;
+
+use super::key_error;
+use super::key_record::{KeyRecord, KeyState};
+use super::key_store::{KeyWrite, OutcomeChange, StoredKey};
+use super::key_table::{KeyGuard, KeyTable};
+use super::keyed_call::KeyedCall;
+use super::outcome::Outcome;
+use super::settings::REFRESH_INTERVAL;
+use crate::error::Chain;
+use crate::lock::lock;
+use crate::server::handler::HandlerFuture;
+use crate::server::layer::{self, LayerRequest};
+use crate::server::limits::{CallerKey, LimitPermit, Resource};
+use crate::server::response_writer::RpcResult;
+use crate::shared::log;
+
+/// Marks a request whose key was looked up, and records whether its handler has begun.
+#[derive(Clone, Default)]
+pub(crate) struct KeyedRun(Arc<AtomicBool>);
+
+impl KeyedRun {
+    /// A handler that records its first poll.
+    pub(crate) fn observe<O: 'static>(&self, handler: HandlerFuture<O>) -> HandlerFuture<O> {
+        let begun = self.0.clone();
+        Box::pin(async move {
+            begun.store(true, Ordering::Release);
+            handler.await
+        })
+    }
+
+    fn has_begun(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// How a run ended.
+pub(super) enum RunEnd {
+    /// Another process was faster.
+    Conflict,
+    /// The response; `None` if the call was cancelled, or another process answers it.
+    Ended(Option<RpcResult>),
+}
+
+/// Runs a call, and returns its outcome when that is stored. Dropping the future does not stop the run, unless too many run
+/// like this already.
+pub(super) async fn spawn(
+    table: Arc<KeyTable>,
+    call: Arc<KeyedCall>,
+    request: Arc<LayerRequest>,
+    stored: Option<StoredKey>,
+    guard: KeyGuard,
+) -> RunEnd {
+    let (done, ended) = oneshot::channel();
+    let detached = Arc::new(Mutex::new(None));
+    let mut waiting = Waiting { request: request.clone(), detached: detached.clone(), is_done: false };
+    tokio::spawn(async move {
+        let run = Run { table, call, request };
+        let end = run.run(stored).await;
+        drop(guard);
+        drop(lock(&detached).take());
+        // The client may be gone.
+        drop(done.send(end));
+    });
+    let end = ended.await;
+    waiting.is_done = true;
+    end.unwrap_or(RunEnd::Ended(Some(Err(RpcError::Internal))))
+}
+
+/// The request that waits for a run. If it is dropped without a cancellation, because its connection was lost, the run goes
+/// on without it.
+struct Waiting {
+    request: Arc<LayerRequest>,
+    detached: Arc<Mutex<Option<LimitPermit>>>,
+    is_done: bool,
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let parts = &self.request.parts;
+        if self.is_done || parts.cancellation.is_cancelled() {
+            return;
+        }
+        let caller = CallerKey::of_caller(&parts.caller);
+        match parts.connection.limits.acquire(caller, Some(Resource::DetachedRequest), 0) {
+            Ok(permit) => {
+                *lock(&self.detached) = Some(permit);
+                // Nothing reads the messages of a single request any more.
+                if !Arc::ptr_eq(&parts.outbox, parts.connection.outbox()) {
+                    parts.outbox.close();
+                }
+            }
+            Err(_) => parts.cancellation.cancel(),
+        }
+    }
+}
+
+struct Run {
+    table: Arc<KeyTable>,
+    call: Arc<KeyedCall>,
+    request: Arc<LayerRequest>,
+}
+
+impl Run {
+    async fn run(&self, previous: Option<StoredKey>) -> RunEnd {
+        let (table, call) = (&*self.table, &*self.call);
+        if previous.is_none()
+            && let Err(limit) = table.count(call)
+        {
+            return RunEnd::Ended(Some(Err(key_error::limit(limit))));
+        }
+        let known = previous.as_ref().map(|stored| &stored.record);
+        let record = KeyRecord::running(call, known, table.store.process());
+        let write = KeyWrite {
+            record: &record,
+            outcome: OutcomeChange::Keep,
+            replaces: previous.as_ref().map(|stored| stored.version),
+            ttl: table.settings.running_ttl(),
+        };
+        let version = match table.store.write(&call.name, write).await {
+            Ok(Ok(version)) => version,
+            Ok(Err(_)) => {
+                self.uncount(&previous);
+                return RunEnd::Conflict;
+            }
+            Err(error) => {
+                // It may be stored now or later.
+                table.mark_not_run(&call.name);
+                self.uncount(&previous);
+                return RunEnd::Ended(Some(Err(key_error::unavailable(&*error))));
+            }
+        };
+        let begun = KeyedRun::default();
+        let response = self.call_handler(&begun).await;
+        let outcome = response.as_ref().and_then(|response| Outcome::from_response(response, call.revision));
+        match (response, outcome) {
+            // A task begins to run after its creation was answered, so a result without a handler is a task.
+            (response @ (None | Some(Err(_))), _) if !begun.has_begun() => {
+                self.release(version, previous).await;
+                RunEnd::Ended(response)
+            }
+            (Some(response), None) => {
+                self.release(version, previous).await;
+                RunEnd::Ended(Some(response))
+            }
+            (Some(response), Some(outcome)) => {
+                table.mark_run(&call.name);
+                let stored = self.store_outcome(record, version, &outcome).await;
+                RunEnd::Ended(Some(stored.map_or_else(Err, |()| response)))
+            }
+            (None, _) if self.request.parts.cancellation.is_cancelled() => {
+                table.mark_run(&call.name);
+                self.store_stopped(record, version).await;
+                RunEnd::Ended(None)
+            }
+            // Another process has taken the call over, with its record.
+            (None, _) => RunEnd::Ended(None),
+        }
+    }
+
+    /// Routes the request, with its response captured. `None` if there is no response: the call was cancelled, or another
+    /// process has it.
+    async fn call_handler(&self, begun: &KeyedRun) -> Option<RpcResult> {
+        let cancellation = &self.request.parts.cancellation;
+        if cancellation.is_cancelled() {
+            return None;
+        }
+        let (captured, work) = layer::route_captured(&self.request, Some(begun));
+        if let Some(work) = work {
+            tokio::select! {
+                biased;
+                () = work.future => {}
+                () = cancellation.cancelled() => {}
+                () = self.refresh() => {}
+            }
+        }
+        captured.take_captured()
+    }
+
+    /// Keeps the record while the handler runs, however long that takes.
+    async fn refresh(&self) {
+        let (table, name) = (&self.table, &self.call.name);
+        loop {
+            tokio::time::sleep(REFRESH_INTERVAL).await;
+            if let Err(error) = table.store.touch(name, table.settings.running_ttl()).await
+                && log::is_first("once", &error.to_string())
+            {
+                log::warn!(error = %Chain(&*error), "the record of a call that runs was not refreshed");
+            }
+        }
+    }
+
+    /// Stores the outcome, and tries again while the store fails. In an error the outcome must not be sent.
+    async fn store_outcome(
+        &self,
+        record: KeyRecord,
+        version: u64,
+        outcome: &Outcome,
+    ) -> Result<(), RpcError> {
+        let (table, name) = (&self.table, &self.call.name);
+        let ended = KeyRecord { state: outcome.state.clone(), ..record };
+        let kept = table.count_outcome(name, outcome.json.len());
+        if let Err(limit) = kept {
+            let (setting, limit, tool) = (limit.setting, limit.value, &self.call.tool);
+            log::warn!(tool, setting, limit, "the result of a call with a key is too large to be remembered");
+        }
+        for attempt in 0..STORE_ATTEMPTS {
+            let change = match kept {
+                Ok(()) => OutcomeChange::Set(&outcome.json),
+                Err(_) => OutcomeChange::Remove,
+            };
+            let ttl = table.settings.retention;
+            let write = KeyWrite { record: &ended, outcome: change, replaces: Some(version), ttl };
+            match table.store.write(name, write).await {
+                Ok(Ok(_)) => return Ok(()),
+                // An attempt that failed before was stored after all.
+                Ok(Err(conflict)) if conflict.0.as_ref() == Some(&ended) => return Ok(()),
+                Ok(Err(_)) => {
+                    log::warn!(
+                        tool = self.call.tool,
+                        "another process has the record of a call that ran here"
+                    );
+                    return Ok(());
+                }
+                Err(error) => {
+                    log::error!(error = %Chain(&*error), "the result of a call with a key was not stored")
+                }
+            }
+            tokio::time::sleep(FIRST_RETRY * (1 << attempt)).await;
+        }
+        Err(key_error::not_stored())
+    }
+
+    /// Stores that the handler was stopped.
+    async fn store_stopped(&self, record: KeyRecord, version: u64) {
+        let record = KeyRecord { state: KeyState::Stopped, ..record };
+        let ttl = self.table.settings.retention;
+        let write = KeyWrite { record: &record, outcome: OutcomeChange::Keep, replaces: Some(version), ttl };
+        // Otherwise it is stored as running here, which is as good: it does not run here any more.
+        if let Err(error) = self.table.store.write(&self.call.name, write).await {
+            log::warn!(error = %Chain(&*error), "the record of a stopped call was not stored");
+        }
+    }
+
+    /// Restores the record as it was before, because nothing ran, or because the client has to call again.
+    async fn release(&self, version: u64, previous: Option<StoredKey>) {
+        let (table, name) = (&self.table, &self.call.name);
+        self.uncount(&previous);
+        let released = match previous {
+            None => table.store.remove(name, version).await,
+            Some(StoredKey { record, .. }) => {
+                let ttl = table.settings.retention;
+                let write =
+                    KeyWrite { record: &record, outcome: OutcomeChange::Keep, replaces: Some(version), ttl };
+                table.store.write(name, write).await.map(drop)
+            }
+        };
+        match released {
+            Ok(()) => table.mark_run(name),
+            Err(error) => {
+                log::warn!(error = %Chain(&*error), "the record of a call that did not run was not removed");
+                table.mark_not_run(name);
+            }
+        }
+    }
+
+    fn uncount(&self, previous: &Option<StoredKey>) {
+        if previous.is_none() {
+            self.table.uncount(&self.call.name);
+        }
+    }
+}
+
+const STORE_ATTEMPTS: u32 = 6;
+const FIRST_RETRY: Duration = Duration::from_millis(50);
