@@ -14,6 +14,7 @@
 mod attacks;
 mod elicitation;
 mod features;
+mod idempotency;
 mod lifecycle;
 mod logging;
 mod notification_limit;

@@ -1,0 +1,208 @@
+//! Stores that fail, and servers that share one or use it after each other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::json;
+use tsugite::prelude::*;
+use tsugite::server::{SealKey, SealKeys};
+use tsugite::store::{
+    Committed, Conflict, Field, LogRead, MemoryStore, Position, Received, SpendLimit, Store, StoreFuture,
+    StoreResult, StoreScope, Write,
+};
+
+use super::{FIRST, Stage, call, connect, fault, text};
+
+const UNAVAILABLE: i64 = -32803;
+/// More writes than a server makes.
+const MANY: usize = 1_000;
+
+/// A store that counts what reaches it, and fails as often as a test says.
+#[derive(Clone)]
+struct FaultyStore {
+    store: Arc<MemoryStore>,
+    operations: Arc<AtomicUsize>,
+    /// Writes that are done before some fail.
+    good_writes: Arc<AtomicUsize>,
+    failing_writes: Arc<AtomicUsize>,
+    /// Whether a write that fails is done nevertheless.
+    writes_anyway: bool,
+}
+
+impl FaultyStore {
+    fn new(store: MemoryStore) -> Self {
+        let (good_writes, failing_writes) = (Arc::new(AtomicUsize::new(MANY)), Arc::default());
+        Self {
+            store: Arc::new(store),
+            operations: Arc::default(),
+            good_writes,
+            failing_writes,
+            writes_anyway: false,
+        }
+    }
+
+    /// After `good` more writes, `failing` writes fail.
+    fn fail_after(&self, good: usize, failing: usize) {
+        self.failing_writes.store(failing, Ordering::SeqCst);
+        self.good_writes.store(good, Ordering::SeqCst);
+    }
+}
+
+fn take_one(counter: &AtomicUsize) -> bool {
+    counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
+}
+
+impl Store for FaultyStore {
+    fn scope(&self) -> StoreScope {
+        self.store.scope()
+    }
+
+    fn read(&self, key: &str, fields: &[&str]) -> StoreResult<Option<Vec<Option<Field>>>> {
+        self.operations.fetch_add(1, Ordering::SeqCst);
+        self.store.read(key, fields)
+    }
+
+    fn list(&self, key: &str, after: &str, max: usize) -> StoreResult<Vec<(String, Field)>> {
+        self.store.list(key, after, max)
+    }
+
+    fn commit(&self, writes: &[Write<'_>]) -> StoreResult<Result<Committed, Conflict>> {
+        self.operations.fetch_add(1, Ordering::SeqCst);
+        let is_ours = |write: &Write<'_>| match write {
+            Write::Set { key, .. } | Write::Remove { key, .. } => key.starts_with("once/"),
+            _ => false,
+        };
+        let fails =
+            writes.iter().any(is_ours) && !take_one(&self.good_writes) && take_one(&self.failing_writes);
+        if fails && !self.writes_anyway {
+            return StoreFuture::Ready(Err("the store is down".into()));
+        }
+        let committed = self.store.commit(writes);
+        match fails {
+            true => StoreFuture::pending(async move {
+                drop(committed.await);
+                Err("the store went down".into())
+            }),
+            false => committed,
+        }
+    }
+
+    fn take(&self, key: &str) -> StoreResult<Option<Vec<(String, Bytes)>>> {
+        self.store.take(key)
+    }
+
+    fn spend(&self, key: &str, cost: u32, limit: SpendLimit) -> StoreResult<Result<(), Duration>> {
+        self.store.spend(key, cost, limit)
+    }
+
+    fn read_log(&self, log: &str, after: u64) -> StoreResult<Option<LogRead>> {
+        self.store.read_log(log, after)
+    }
+
+    fn receive(&self, replica: &str, position: &Position) -> StoreResult<Received> {
+        self.store.receive(replica, position)
+    }
+
+    fn inbox(&self, replica: &str) -> StoreResult<Vec<Bytes>> {
+        self.store.inbox(replica)
+    }
+
+    fn renew_lease(&self, replica: &str, ttl: Duration, handled: &Position) -> StoreResult<()> {
+        self.store.renew_lease(replica, ttl, handled)
+    }
+
+    fn has_lease(&self, replica: &str) -> StoreResult<bool> {
+        self.store.has_lease(replica)
+    }
+
+    fn end_lease(&self, replica: &str) -> StoreResult<()> {
+        self.store.end_lease(replica)
+    }
+}
+
+fn faulty() -> FaultyStore {
+    FaultyStore::new(MemoryStore::new())
+}
+
+/// A server whose store outlives it.
+fn replica(stage: &Stage, store: impl Store) -> Server {
+    stage
+        .server()
+        .store(store)
+        .seal_keys(SealKeys::new(SealKey::new([7; 32])))
+        .replica_lease(Duration::from_millis(200))
+}
+
+#[tokio::test]
+async fn call_without_a_key_does_not_touch_the_store() {
+    let (stage, store) = (Stage::new(), faulty());
+    let mut client = connect(&stage.server().store(store.clone())).await;
+    client.call("pay", json!({})).await;
+    client.request_once("tools/list", json!({})).await;
+    assert_eq!(store.operations.load(Ordering::SeqCst), 0);
+    call(&mut client, "pay", FIRST).await;
+    // It reads the record, stores that the call begins, and its outcome.
+    assert_eq!(store.operations.load(Ordering::SeqCst), 3);
+    call(&mut client, "pay", FIRST).await;
+    assert_eq!(store.operations.load(Ordering::SeqCst), 4);
+}
+
+#[tokio::test]
+async fn call_does_not_run_if_its_beginning_is_not_stored() {
+    for writes_anyway in [false, true] {
+        let (stage, store) = (Stage::new(), FaultyStore { writes_anyway, ..faulty() });
+        let mut client = connect(&stage.server().store(store.clone())).await;
+        store.fail_after(0, 1);
+        assert_eq!(call(&mut client, "pay", FIRST).await["error"]["code"], UNAVAILABLE);
+        assert_eq!(stage.runs(), 0);
+        store.fail_after(MANY, 0);
+        assert_eq!(text(&call(&mut client, "pay", FIRST).await), "run 1 with {}", "{writes_anyway}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn outcome_is_stored_again_until_the_store_takes_it() {
+    for writes_anyway in [false, true] {
+        let (stage, store) = (Stage::new(), FaultyStore { writes_anyway, ..faulty() });
+        let mut client = connect(&stage.server().store(store.clone())).await;
+        store.fail_after(1, 3);
+        assert_eq!(text(&call(&mut client, "pay", FIRST).await), "run 1 with {}");
+        assert_eq!(text(&call(&mut client, "pay", FIRST).await), "run 1 with {}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn outcome_that_is_not_stored_is_not_sent() {
+    let (stage, store) = (Stage::new(), faulty());
+    let mut client = connect(&stage.server().store(store.clone())).await;
+    store.fail_after(1, MANY);
+    assert_eq!(fault(&call(&mut client, "pay", FIRST).await), "may_have_run");
+    store.fail_after(MANY, 0);
+    assert_eq!(fault(&call(&mut client, "pay", FIRST).await), "may_have_run");
+    assert_eq!(stage.runs(), 1);
+}
+
+#[tokio::test]
+async fn outcome_is_found_by_another_replica() {
+    let (stage, store) = (Stage::new(), Arc::new(MemoryStore::new().shared()));
+    let mut one = connect(&replica(&stage, store.clone())).await;
+    let mut other = connect(&replica(&stage, store)).await;
+    assert_eq!(text(&call(&mut one, "pay", FIRST).await), "run 1 with {}");
+    assert_eq!(text(&call(&mut other, "pay", FIRST).await), "run 1 with {}");
+}
+
+#[tokio::test]
+async fn call_at_another_replica_is_waited_for() {
+    let (stage, store) = (Stage::new(), Arc::new(MemoryStore::new().shared()));
+    let mut one = connect(&replica(&stage, store.clone())).await;
+    let mut other = connect(&replica(&stage, store)).await;
+    let first = one.send_request("tools/call", super::params("slow", FIRST));
+    stage.started().await;
+    let second = other.send_request("tools/call", super::params("slow", FIRST));
+    stage.go.add_permits(2);
+    assert_eq!(text(&one.wait_for_response(first).await), "run 1");
+    assert_eq!(text(&other.wait_for_response(second).await), "run 1");
+    assert_eq!(stage.runs(), 1);
+}
