@@ -194,6 +194,17 @@ impl ClientBuilder {
         self
     }
 
+    /// Sets whether a call whose outcome is unknown is sent again if the server recognizes it by its key; false by default.
+    ///
+    /// Tools that say so in their definition run once for each key, and the client adds one to each of their calls. A call is
+    /// sent again only within the time for which the server remembers it, and only if the server says that it does so also
+    /// after a restart. The list of tools must have been read.
+    #[doc(alias("idempotency", "idempotencyKey", "retry"))]
+    pub fn repeat_keyed_calls(mut self, enabled: bool) -> Self {
+        self.settings.repeat_keyed_calls = enabled;
+        self
+    }
+
     /// Sets whether a response with HTTP status 400 and an error that mentions a session, without the id of the request,
     /// means that the server has forgotten the session; false by default. Some servers send it where the specification
     /// requires 404. Tool calls are not sent again after it.

@@ -314,6 +314,10 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
     let rounds = client.inner.shared.settings.max_rounds;
     let total = options.timeouts(&client.inner.shared.settings).total_timeout;
     let (mut params, mut options) = (params, options);
+    if let Some(call) = M::tool_call(&params) {
+        // All rounds and all attempts of the call have the same key.
+        client.add_call_key(call, &mut options);
+    }
     let mut pages_opened = false;
     let mut spent = Duration::ZERO;
     for round in 0..=rounds {

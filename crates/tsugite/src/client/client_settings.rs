@@ -38,6 +38,8 @@ pub(super) struct ClientSettings {
     pub(super) repeatable_tools: Vec<String>,
     /// Whether tools that the server declares idempotent or read-only may run twice.
     pub(super) trust_tool_hints: bool,
+    /// Whether a lost call is sent again while the server recognizes it by its key.
+    pub(super) repeat_keyed_calls: bool,
     /// Whether a 400 that mentions a session means that the session has expired.
     pub(super) session_expired_on_400: bool,
     /// Whether the standalone stream is opened over HTTP, up to 2025-11-25.
@@ -84,6 +86,7 @@ impl Default for ClientSettings {
             max_request_state_bytes: 1 << 20,
             repeatable_tools: Vec::new(),
             trust_tool_hints: false,
+            repeat_keyed_calls: false,
             session_expired_on_400: false,
             standalone_stream: true,
             ping_interval: None,

@@ -44,6 +44,7 @@ mod builder;
 mod cache;
 mod call;
 mod call_error;
+mod call_key;
 mod challenge;
 mod change_filter;
 mod client_error;

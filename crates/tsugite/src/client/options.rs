@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tsugite_core::protocol::Meta;
 use tsugite_core::session::call_timer::Timeouts;
 
@@ -28,6 +29,8 @@ pub(super) struct Options {
     pub(super) caching: Caching,
     /// Whether the caller declared that running the call twice is safe.
     pub(super) idempotent: bool,
+    /// Until when the server recognizes the call by its key, so that running it twice does no harm.
+    pub(super) keyed_until: Option<Instant>,
     /// Whether the request only checks that the server responds. It does not wait while all connections are in use.
     pub(super) checks_liveness: bool,
     /// Counts the bytes of results, of the server or from the cache.

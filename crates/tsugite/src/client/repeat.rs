@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tokio::time::Instant;
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::{Method, tasks, tools};
 use tsugite_core::revision::{Revision, code};
@@ -113,9 +114,11 @@ pub(super) fn cursor_has_expired(options: &Options, connection: &Arc<ClientConne
 
 impl ClientConnection {
     /// Whether running a request twice does no harm: every method of the specification but those with an effect of their
-    /// own, and the tools that the application names. The server's hints count only if the application trusts them.
+    /// own, the tools that the application names, and a call with a key that the server still knows, if the application
+    /// enabled that. The server's hints count only if the application trusts them.
     pub(super) fn is_harmless(&self, request: &dyn OutboundRequest, options: &Options) -> bool {
-        if options.idempotent {
+        let is_recognized = || options.keyed_until.is_some_and(|end| Instant::now() < end);
+        if options.idempotent || is_recognized() {
             return true;
         }
         match request.method() {

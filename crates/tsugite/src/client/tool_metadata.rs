@@ -1,11 +1,12 @@
-//! Metadata of a server's tools: the arguments that headers repeat, whether a call is idempotent, and output schemas.
+//! Metadata of a server's tools: the arguments that headers repeat, whether a call is idempotent, whether it can have a key,
+//! and output schemas.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
 
 use serde_json::Value;
-use tsugite_core::protocol::Schema;
 use tsugite_core::protocol::tools::Tool;
+use tsugite_core::protocol::{Idempotency, Schema};
 use tsugite_core::session::header::{self, HeaderParams};
 
 use crate::lock::lock;
@@ -20,6 +21,8 @@ pub(super) struct ToolMetadataCache {
 struct ToolMetadata {
     header_params: HeaderParams,
     idempotent: bool,
+    /// Set if calls can have a key.
+    idempotency: Option<Idempotency>,
     output_schema: Option<Schema>,
 }
 
@@ -46,7 +49,12 @@ impl ToolMetadataCache {
             if known.len() < MAX_TOOLS || known.contains_key(&tool.name) {
                 known.insert(
                     tool.name.clone(),
-                    ToolMetadata { header_params, idempotent, output_schema: tool.output_schema.clone() },
+                    ToolMetadata {
+                        header_params,
+                        idempotent,
+                        idempotency: tool.meta.as_ref().and_then(|meta| meta.idempotency()),
+                        output_schema: tool.output_schema.clone(),
+                    },
                 );
             }
             true
@@ -58,6 +66,10 @@ impl ToolMetadataCache {
         // Header marks stay until the next list: the server refuses a wrong header, and then the list is read again.
         for known in lock(&self.tools).values_mut() {
             known.idempotent = false;
+            // A key does no harm where the server no longer looks at it, but a second call would.
+            if let Some(idempotency) = &mut known.idempotency {
+                idempotency.durable = false;
+            }
         }
     }
 
@@ -69,6 +81,11 @@ impl ToolMetadataCache {
     /// Whether the server says that calling this tool twice is safe.
     pub(super) fn is_idempotent(&self, name: &str) -> bool {
         lock(&self.tools).get(name).is_some_and(|known| known.idempotent)
+    }
+
+    /// How long the server remembers calls of this tool by their key, if it does.
+    pub(super) fn idempotency(&self, name: &str) -> Option<Idempotency> {
+        lock(&self.tools).get(name)?.idempotency
     }
 
     /// The output schema of the tool.
@@ -101,3 +118,20 @@ impl ToolMetadataCache {
 
 /// Tools whose metadata is kept.
 const MAX_TOOLS: usize = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changed_list_keeps_keys_and_ends_repeats() {
+        let tool = r#"{"name": "t", "inputSchema": {"type": "object"},
+            "_meta": {"dev.tsugite/idempotency": {"retentionMs": 60000, "durable": true}}}"#;
+        let tools = ToolMetadataCache::default();
+        tools.update(&mut vec![serde_json::from_str(tool).unwrap()], false);
+        assert_eq!(tools.idempotency("t"), Some(Idempotency::new(60_000, true)));
+        tools.invalidate();
+        assert_eq!(tools.idempotency("t"), Some(Idempotency::new(60_000, false)));
+        assert_eq!(tools.idempotency("other"), None);
+    }
+}

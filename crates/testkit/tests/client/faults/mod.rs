@@ -11,6 +11,7 @@ mod cancellation;
 #[cfg(unix)]
 mod child_exit;
 mod endpoints;
+mod keyed_calls;
 #[cfg(unix)]
 mod limits;
 #[cfg(unix)]

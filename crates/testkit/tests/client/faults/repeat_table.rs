@@ -286,7 +286,9 @@ fn server(case: &Case) -> Raw {
     let mail = Mutex::new(Vec::<(String, Value)>::new());
     let discovered = json!({"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}, "resources": {}},
         "resultType": "complete", "ttlMs": 0, "cacheScope": "private"});
-    let tool = json!({"name": "t", "inputSchema": {"type": "object"}});
+    // Only a client whose application allows it repeats calls with a key.
+    let idempotency = json!({"dev.tsugite/idempotency": {"retentionMs": 3_600_000, "durable": true}});
+    let tool = json!({"name": "t", "inputSchema": {"type": "object"}, "_meta": idempotency});
     let listed = json!({"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"});
     Raw::start(move |request, writer| {
         let stream = request.path.strip_prefix("/messages?").map(str::to_owned);
@@ -399,6 +401,13 @@ async fn client_repeats_what_the_table_says() {
             let marked = within(marked).await;
             let expected = if case.call.outcome == Done { &case.call } else { &case.harmless };
             assert_eq!(&found(attempts(&raw), &marked), expected, "{name}, idempotent: {marked:?}");
+
+            // The server knows the call by its key.
+            let raw = server(&case);
+            let client = within(builder(&raw, *over).repeat_keyed_calls(true)).await.unwrap();
+            within(client.list_tools()).await.unwrap();
+            let keyed = within(client.call::<String>("t", json!({})).timeout(case.timeout)).await;
+            assert_eq!(&found(attempts(&raw), &keyed), expected, "{name}, keyed: {keyed:?}");
         }
     }
 }

@@ -1,0 +1,146 @@
+//! Calls of tools that run once for each idempotency key: which calls have a key, and which of them are sent again.
+
+use serde_json::{Value, json};
+use tsugite::client::{Client, ClientBuilder, FormResponse};
+
+use super::raw::{AfterResponse, Raw, ReceivedRequest, answer_handshake};
+use super::within;
+
+const KEY: &str = "dev.tsugite/idempotency-key";
+const EXTENSION: &str = "dev.tsugite/idempotency";
+
+/// A server that loses the first call, and answers the others.
+fn server(tool_meta: Value) -> Raw {
+    let lost = std::sync::atomic::AtomicBool::new(false);
+    Raw::start(move |request, writer| {
+        let answer = match request.method() {
+            "tools/call" if !lost.swap(true, std::sync::atomic::Ordering::SeqCst) => {
+                return AfterResponse::Close;
+            }
+            "tools/call" => request.answer("done"),
+            "tools/list" => {
+                let tool = json!({"name": "t", "inputSchema": {"type": "object"}, "_meta": tool_meta});
+                request.result(
+                    json!({"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}),
+                )
+            }
+            _ => return answer_handshake(request, writer).unwrap_or(AfterResponse::Keep),
+        };
+        writer.json(&answer);
+        AfterResponse::Keep
+    })
+}
+
+fn durable(retention_ms: u64) -> Value {
+    json!({EXTENSION: {"retentionMs": retention_ms, "durable": true}})
+}
+
+fn enabled(raw: &Raw) -> ClientBuilder {
+    raw.stateless_client().repeat_keyed_calls(true)
+}
+
+fn keys(raw: &Raw) -> Vec<Value> {
+    let calls = raw.requests().into_iter().filter(ReceivedRequest::is_call);
+    calls.map(|call| call.body["params"]["_meta"][KEY].clone()).collect()
+}
+
+async fn call(client: &Client) -> bool {
+    let called = within(client.call::<String>("t", json!({}))).await;
+    if let Err(error) = &called {
+        assert!(error.is_connection_lost() && error.may_have_run(), "{error}");
+    }
+    called.is_ok()
+}
+
+#[tokio::test]
+async fn lost_call_is_sent_again_with_its_key() {
+    for builder in [enabled, |raw: &Raw| raw.client().repeat_keyed_calls(true)] {
+        let raw = server(durable(3_600_000));
+        let client = within(builder(&raw)).await.unwrap();
+        within(client.list_tools()).await.unwrap();
+        assert!(call(&client).await && call(&client).await);
+        let keys = keys(&raw);
+        let [first, again, other] = &keys[..] else { panic!("{keys:?}") };
+        assert_eq!(first, again);
+        assert_ne!(first, other);
+        assert_eq!(first.as_str().unwrap().len(), 32, "128 random bits");
+    }
+}
+
+#[tokio::test]
+async fn rounds_of_a_call_have_one_key() {
+    let raw = Raw::start(|request, writer| {
+        let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}});
+        let params = json!({"mode": "form", "message": "Who?", "requestedSchema": schema});
+        let question = json!({"name": {"method": "elicitation/create", "params": params}});
+        let answer = match request.method() {
+            "tools/call" if request.body["params"]["requestState"] == "one" => request.answer("done"),
+            "tools/call" => request.result(
+                json!({"resultType": "input_required", "inputRequests": question, "requestState": "one"}),
+            ),
+            "tools/list" => {
+                let tool = json!({"name": "t", "inputSchema": {"type": "object"}, "_meta": durable(1)});
+                request.result(
+                    json!({"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}),
+                )
+            }
+            _ => return answer_handshake(request, writer).unwrap_or(AfterResponse::Keep),
+        };
+        writer.json(&answer);
+        AfterResponse::Keep
+    });
+    let answering =
+        raw.stateless_client().on_elicit_form(async |_| FormResponse::accept(json!({"name": "Ada"})));
+    let client = within(answering).await.unwrap();
+    within(client.list_tools()).await.unwrap();
+    assert!(call(&client).await);
+    let keys = keys(&raw);
+    assert!(keys.len() == 2 && keys[0].is_string() && keys[0] == keys[1], "{keys:?}");
+}
+
+#[tokio::test]
+async fn lost_call_is_not_sent_again_unless_enabled() {
+    let raw = server(durable(3_600_000));
+    let client = within(raw.stateless_client()).await.unwrap();
+    within(client.list_tools()).await.unwrap();
+    assert!(!call(&client).await);
+    let keys = keys(&raw);
+    assert!(keys.len() == 1 && keys[0].is_string(), "{keys:?}");
+}
+
+#[tokio::test]
+async fn only_calls_that_the_server_remembers_are_sent_again() {
+    for (meta, has_key) in [
+        // The server forgets when it restarts, which is one way to lose a call.
+        (json!({EXTENSION: {"retentionMs": 3_600_000}}), true),
+        // It has forgotten already.
+        (durable(0), true),
+        (json!({}), false),
+        (json!({EXTENSION: true}), false),
+        (json!({EXTENSION: {"retentionMs": -1, "durable": true}}), false),
+    ] {
+        let raw = server(meta.clone());
+        let client = within(enabled(&raw)).await.unwrap();
+        within(client.list_tools()).await.unwrap();
+        assert!(!call(&client).await, "{meta}");
+        assert_eq!(keys(&raw).iter().map(Value::is_string).collect::<Vec<_>>(), [has_key], "{meta}");
+    }
+}
+
+#[tokio::test]
+async fn tool_that_was_not_listed_gets_no_key() {
+    let raw = server(durable(3_600_000));
+    let client = within(enabled(&raw)).await.unwrap();
+    assert!(!call(&client).await);
+    assert_eq!(keys(&raw), [Value::Null]);
+}
+
+#[tokio::test]
+async fn key_of_the_application_is_kept() {
+    let raw = server(durable(3_600_000));
+    let client = within(enabled(&raw)).await.unwrap();
+    within(client.list_tools()).await.unwrap();
+    let called = client.call::<String>("t", json!({})).meta(KEY, "the-key-of-an-application");
+    assert_eq!(within(called).await.unwrap(), "done");
+    assert_eq!(keys(&raw), ["the-key-of-an-application", "the-key-of-an-application"]);
+}
