@@ -1,4 +1,4 @@
-//! Kills the server of a task at each write of its life, and checks how the task ends.
+//! Kills the server of a task, or of a call with an idempotency key, at each write of its life, and checks how it ends.
 
 #![allow(
     clippy::panic,
@@ -76,6 +76,40 @@ pub async fn kill_at_every_write(
     report
 }
 
+/// How calls with a key ended, in the order of the places where their server was killed: whether the result was returned, and
+/// how often the handler ran.
+pub type KeyedEnds = Vec<(bool, usize)>;
+
+/// Makes a call with a key for each place before and after its two writes, kills its server there, and makes it again until it
+/// is answered. Panics if a call ends in a way that is not defined.
+pub async fn kill_keyed_calls(
+    program: &str,
+    folder: &Path,
+    tool: &str,
+    store: impl Fn(usize) -> [String; 2],
+) -> KeyedEnds {
+    let mut ends = Vec::new();
+    for point in 0..4 {
+        let effects = folder.join(format!("effects-{tool}-{point}"));
+        let args: Vec<_> = [effects.display().to_string()].into_iter().chain(store(point)).collect();
+        let stop = ["--stop".to_owned(), point.to_string()];
+        let mut server = TaskServer::start(program, &[&args[..], &stop].concat());
+        let key = json!({"dev.tsugite/idempotency-key": format!("key-of-the-call-{point}")});
+        let params = json!({"name": tool, "arguments": {}, "_meta": key});
+        assert_eq!(server.respond("tools/call", params.clone()).await, None, "{tool} at {point}: not killed");
+        let mut server = TaskServer::start(program, &args);
+        let response = server.respond("tools/call", params.clone()).await.unwrap();
+        let again = server.respond("tools/call", params).await.unwrap();
+        assert_eq!(response, again, "{tool} at {point}");
+        let is_done = response["result"]["content"][0]["text"] == "paid";
+        let fault = &response["error"]["data"]["dev.tsugite/idempotency"];
+        assert!(is_done || fault == "may_have_run", "{tool} at {point}: {response}");
+        let runs = std::fs::read_to_string(&effects).unwrap_or_default().lines().count();
+        ends.push((is_done, runs));
+    }
+    ends
+}
+
 /// One task, whose server is started again when it is killed.
 struct KillRun<'a> {
     program: &'a str,
@@ -143,12 +177,17 @@ impl TaskServer {
     }
 
     /// Sends a request and returns its result. If the server stops first, kills it and returns `None`.
-    async fn request(&mut self, method: &str, mut params: Value) -> Option<Value> {
-        params["_meta"] = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {
-                "elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}},
-            },
+    async fn request(&mut self, method: &str, params: Value) -> Option<Value> {
+        let response = self.respond(method, params).await?;
+        Some(response.get("result").unwrap_or_else(|| panic!("{method}: {response}")).clone())
+    }
+
+    /// Sends a request and returns the whole response. If the server stops first, kills it and returns `None`.
+    async fn respond(&mut self, method: &str, mut params: Value) -> Option<Value> {
+        let meta = &mut params["_meta"];
+        meta["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+        meta["io.modelcontextprotocol/clientCapabilities"] = json!({
+            "elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}},
         });
         let line = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         self.stdin.write_all(format!("{line}\n").as_bytes()).await.ok()?;
@@ -158,8 +197,7 @@ impl TaskServer {
                     let line = line.ok().flatten().unwrap_or_else(|| panic!("the server has ended"));
                     let response: Value = serde_json::from_str(&line).unwrap_or_default();
                     if response["id"] == 1 {
-                        let error = || panic!("{method}: {response}");
-                        return Some(response.get("result").unwrap_or_else(error).clone());
+                        return Some(response);
                     }
                 }
                 line = self.stderr.next_line() => {

@@ -1,8 +1,8 @@
-//! A server on stdio whose tasks survive it: `task-server EFFECTS --file PATH` or `task-server EFFECTS --redis URL|PREFIX`.
+//! A server on stdio whose tasks, and calls with an idempotency key, survive it: `task-server EFFECTS --file PATH` or `task-server EFFECTS --redis URL|PREFIX`.
 //!
 //! Its tools append a line to the file EFFECTS for each step they do. With a last argument `--stop N` the process prints
-//! `stopped` on stderr and does nothing more at one of the writes of a task, so that a test kills it there: before the
-//! write N / 2 if N is even, and after it if N is odd.
+//! `stopped` on stderr and does nothing more at one of the writes of a task or of a key, so that a test kills it there: before
+//! the write N / 2 if N is even, and after it if N is odd.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write as _};
@@ -52,7 +52,9 @@ async fn serve(args: &[String]) -> Result<(), String> {
         .replica_lease(Duration::from_millis(200))
         .state(Effects(PathBuf::from(effects)))
         .tool(restarts)
-        .tool(stays);
+        .tool(stays)
+        .tool(pays)
+        .tool(pays_again);
     server.serve_stdio().await.map_err(|error| error.to_string())
 }
 
@@ -77,6 +79,20 @@ async fn stays(cx: Context, State(effects): State<Effects>) -> Result<String, Ha
     work(cx, &effects.0).await
 }
 
+/// Does a step that must not happen twice.
+#[tool(once)]
+async fn pays(State(effects): State<Effects>) -> Result<&'static str, HandlerError> {
+    append(&effects.0, "pay")?;
+    Ok("paid")
+}
+
+/// Does a step that may happen twice.
+#[tool(once, restartable)]
+async fn pays_again(State(effects): State<Effects>) -> Result<&'static str, HandlerError> {
+    append(&effects.0, "pay")?;
+    Ok("paid")
+}
+
 async fn work(cx: Context, effects: &Path) -> Result<String, HandlerError> {
     cx.once("first", async { append(effects, "first") }).await?;
     let Name { name } = cx.ask("Who?").key("name").await?;
@@ -91,7 +107,7 @@ fn append(path: &Path, step: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// A store that stops the process at one write of a task.
+/// A store that stops the process at one write of a task or a key.
 struct StoppingStore {
     store: Arc<dyn Store>,
     stop: Option<usize>,
@@ -120,8 +136,8 @@ impl Store for StoppingStore {
     }
 
     fn commit(&self, writes: &[Write<'_>]) -> StoreResult<Result<Committed, Conflict>> {
-        let is_task = |write: &Write<'_>| matches!(write, Write::Set { key, .. } if key.starts_with("task/"));
-        if !writes.iter().any(is_task) {
+        let is_counted = |write: &Write<'_>| matches!(write, Write::Set { key, .. } if key.starts_with("task/") || key.starts_with("once/"));
+        if !writes.iter().any(is_counted) {
             return self.store.commit(writes);
         }
         let number = self.writes.fetch_add(1, Ordering::SeqCst) * 2;

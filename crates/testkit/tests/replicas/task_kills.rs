@@ -1,7 +1,7 @@
-//! A task whose process is killed, with the store in Redis.
+//! A task, and a call with an idempotency key, whose process is killed, with the store in Redis.
 
 use tsugite_testkit::replicas::{RedisServer, TempDir};
-use tsugite_testkit::task_kills::kill_at_every_write;
+use tsugite_testkit::task_kills::{kill_at_every_write, kill_keyed_calls};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_task-server");
 
@@ -20,4 +20,17 @@ async fn killed_task_in_redis_ends_as_defined() {
         kill_at_every_write(PROGRAM, folder.path(), "stays", POINTS, |point| url("stays", point)).await;
     println!("{report:?}");
     assert!(report.kills >= 16 && report.completed >= 5 && report.not_restartable >= 5, "{report:?}");
+}
+
+#[tokio::test]
+async fn killed_call_with_a_key_in_redis_ends_as_defined() {
+    let (redis, folder) = (RedisServer::start().unwrap(), TempDir::create("key-kills").unwrap());
+    let url = |tool: &str, point: usize| ["--redis".to_owned(), format!("{}|{tool}{point}", redis.url())];
+    for (tool, ends) in [
+        ("pays", [(true, 1), (false, 0), (false, 1), (true, 1)]),
+        ("pays_again", [(true, 1), (true, 1), (true, 2), (true, 1)]),
+    ] {
+        let found = kill_keyed_calls(PROGRAM, folder.path(), tool, |point| url(tool, point)).await;
+        assert_eq!(found, ends, "{tool}");
+    }
 }

@@ -3,6 +3,7 @@
 mod basics;
 mod costs;
 mod http_sse;
+mod keys;
 mod outages;
 mod push;
 mod questions;
@@ -120,9 +121,9 @@ impl Cluster {
                 }
             })
         };
-        let silent = {
+        let silent = |name: &str| {
             let stage = stage.clone();
-            Tool::new("silent").handler(move || {
+            Tool::new(name).handler(move || {
                 let stage = stage.clone();
                 async move {
                     stage.wait().await;
@@ -130,6 +131,8 @@ impl Cluster {
                 }
             })
         };
+        let silent =
+            [silent("silent"), silent("charge").once(true), silent("recharge").once(true).restartable(true)];
         let login = Tool::new("login").handler(move |cx: Context| {
             let stage = stage.clone();
             async move {
@@ -138,21 +141,25 @@ impl Cluster {
                 Err::<(), _>(visit.required_error())
             }
         });
-        let greet = Tool::new("greet").handler(|cx: Context| async move {
-            let name = cx.ask::<Name>("Who are you?").await?.name;
-            Ok::<_, AskError>(format!("Hello, {name}!"))
-        });
+        let greet = |name: &str| {
+            Tool::new(name).handler(|cx: Context| async move {
+                let name = cx.ask::<Name>("Who are you?").await?.name;
+                Ok::<_, AskError>(format!("Hello, {name}!"))
+            })
+        };
         let echo = Tool::new("echo").handler(|| async { "echo" });
         let log = Tool::new("log").handler(|cx: Context| async move {
             cx.log(Level::Debug, "details").await;
             "logged"
         });
         let page = |uri: &str| Resource::new(uri).handler(|| async { "text" });
-        let server = Server::new("s", "1")
+        let server = silent
+            .into_iter()
+            .fold(Server::new("s", "1"), Server::tool)
             .tool(slow)
-            .tool(silent)
             .tool(login)
-            .tool(greet)
+            .tool(greet("greet"))
+            .tool(greet("greet_once").once(true))
             .tool(echo)
             .tool(log)
             .resource(page("test://secret-page"))

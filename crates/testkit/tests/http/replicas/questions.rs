@@ -61,7 +61,7 @@ async fn answer_that_cannot_be_stored_is_not_accepted() {
 
 impl Cluster {
     /// Waits until another replica has claimed the calls of this one.
-    async fn wait_for_claim_of(&self, replica: &str) {
+    pub(super) async fn wait_for_claim_of(&self, replica: &str) {
         let key = format!("waiting/{replica}");
         while !self.store.list(&key, "", 1).await.unwrap().is_empty() {
             tokio::task::yield_now().await;

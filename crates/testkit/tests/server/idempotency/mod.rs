@@ -2,6 +2,7 @@
 //! that fails, or calls at the same time.
 
 mod attacks;
+mod kills;
 mod limits;
 mod stores;
 
