@@ -46,6 +46,7 @@ use item::ItemKind;
 /// | `scopes = ["notes:write"]` | the scopes that a caller needs; a call without them gets 403 over HTTP |
 /// | `task = "optional"` | whether a call can be a task: `"forbidden"` (default), `"optional"`, `"required"` |
 /// | `restartable` | a task of the tool is run again from the start if its process ends |
+/// | `once` | a call with an idempotency key runs once: a second call with the key gets the outcome of the first |
 /// | `validated` | validates arguments against the schema, for rules that no type expresses, such as a `pattern` |
 ///
 /// On a parameter, `#[arg(…)]` accepts `name`, `description`, `default` (of the type), `default = …` and

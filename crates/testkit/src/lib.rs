@@ -44,6 +44,10 @@ pub struct Authorization;
 pub struct Tasks;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../../docs/idempotency.md")]
+pub struct Idempotency;
+
+#[cfg(doctest)]
 #[doc = include_str!("../../../docs/asking.md")]
 pub struct Asking;
 

@@ -5,6 +5,7 @@
 //! | write a server | [`tools`], [`resources`], [`prompts_and_completion`], [`errors`] |
 //! | ask the user, the model or the client | [`asking`] |
 //! | work for longer than a request | [`tasks`] |
+//! | let a repeated call run once | [`idempotency`] |
 //! | serve it | [`stdio`], [`http`], [`hosts`], [`logging`], [`settings`] |
 //! | run it in production | [`deploying`], [`scaling`] |
 //! | change, combine and protect it | [`changing`], [`composing`], [`security`] |
@@ -64,6 +65,9 @@ pub mod hosts {}
 
 #[doc = tsugite_macros::guide!("http")]
 pub mod http {}
+
+#[doc = tsugite_macros::guide!("idempotency")]
+pub mod idempotency {}
 
 #[doc = tsugite_macros::guide!("logging")]
 pub mod logging {}

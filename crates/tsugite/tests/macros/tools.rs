@@ -94,6 +94,7 @@ const LIMIT: Duration = Duration::from_secs(5);
     tags = ["all", "some"],
     task = "optional",
     restartable,
+    once,
 )]
 async fn all_settings() -> &'static str {
     "done"
@@ -139,6 +140,7 @@ async fn every_setting_has_a_builder() {
         .tag("some")
         .task(TaskSupport::Optional)
         .restartable(true)
+        .once(true)
         .handler(|| async { "done" });
     let expressions_by_hand = Tool::new("expressions")
         .timeout(LIMIT)

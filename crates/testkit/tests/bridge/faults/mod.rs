@@ -11,6 +11,7 @@ mod first_use;
 mod hanging_servers;
 #[cfg(unix)]
 mod isolation;
+mod keys;
 mod odd_clients;
 mod pauses;
 mod prefixes;

@@ -137,3 +137,44 @@ fn record_key(name: &str) -> String {
 const STATE: &str = "state";
 const OUTCOME: &str = "outcome";
 const CANNOT_OPEN: &str = "a record cannot be opened: do all replicas have the same keys?";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::idempotency::key_record::KeyState;
+    use crate::store::MemoryStore;
+
+    const RECORD: &str = r#"{"tool":"pay","payload":"p","revision":"2026-07-28","first_round":"r","round":"r",
+        "state":"done","version":1,"later":{"a":1}}"#;
+
+    async fn store_with(state: &str) -> KeyStore {
+        let (store, ttl) = (Arc::new(MemoryStore::new()), Duration::from_secs(60));
+        let (key, value) = (record_key("name"), Bytes::copy_from_slice(state.as_bytes()));
+        let write = Write::Set { key: &key, field: STATE, value, precondition: Precondition::None, ttl };
+        store.commit(&[write]).await.unwrap().unwrap();
+        KeyStore::new(store, None)
+    }
+
+    #[tokio::test]
+    async fn members_of_a_later_version_survive() {
+        let keys = store_with(RECORD).await;
+        let StoredKey { record, version, .. } = keys.read("name").await.unwrap().unwrap();
+        let record = KeyRecord { state: KeyState::Stopped, ..record };
+        let (ttl, outcome) = (Duration::from_secs(60), OutcomeChange::Set(b"1"));
+        let write = KeyWrite { record: &record, outcome, replaces: Some(version), ttl };
+        keys.write("name", write).await.unwrap().unwrap();
+        let stored = keys.store.read(&record_key("name"), &[STATE]).await.unwrap().unwrap();
+        let text = String::from_utf8(stored[0].as_ref().unwrap().value.to_vec()).unwrap();
+        assert!(text.contains(r#""later":{"a":1}"#) && text.contains("stopped"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn record_that_cannot_be_read_is_an_error() {
+        let newer = RECORD.replace(r#""version":1"#, r#""version":2"#);
+        let other_state = RECORD.replace("done", "unknown");
+        for text in [newer.as_str(), other_state.as_str(), "{}", "", "no json"] {
+            let keys = store_with(text).await;
+            assert!(keys.read("name").await.is_err(), "{text}");
+        }
+    }
+}
