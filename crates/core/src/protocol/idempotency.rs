@@ -16,7 +16,7 @@ pub const EXTENSION: &str = "dev.tsugite/idempotency";
 /// The key of an [`IdempotencyKey`] in the `_meta` of a call.
 pub const KEY: &str = "dev.tsugite/idempotency-key";
 
-/// What a server says about the keys of a tool, in the `_meta` of its definition.
+/// The declaration of a server about the keys of a tool, in the `_meta` of its definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -55,7 +55,7 @@ impl IdempotencyKey {
     }
 }
 
-/// Does not show the key: whoever knows it can get the result of the call.
+/// Does not show the key, which gives access to the result of the call.
 impl fmt::Debug for IdempotencyKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("IdempotencyKey(…)")
@@ -78,7 +78,7 @@ impl fmt::Display for InvalidKeyError {
 impl std::error::Error for InvalidKeyError {}
 
 impl Meta {
-    /// What the server says about the keys of a tool. `None` also if it is malformed.
+    /// The declaration about the keys of a tool. `None` also if it is malformed.
     pub fn idempotency(&self) -> Option<Idempotency> {
         self.get(EXTENSION)?.read().ok()
     }

@@ -10,7 +10,7 @@ use tsugite_core::protocol::caching::CacheScope;
 use tsugite_core::protocol::{Implementation, Object};
 use tsugite_core::revision::{Revisions, ServerInfoMeta};
 
-use super::idempotency::OnceSettings;
+use super::key_state::OnceSettings;
 use super::layer_service::{DynService, NotificationHandler};
 use super::notification_limit::NotificationLimit;
 use super::poll_timer::PollClock;

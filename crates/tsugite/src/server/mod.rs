@@ -23,7 +23,7 @@
 // - `lifecycle`, `lists`, `tools`, `resources`, `prompts`, `completion`, `subscriptions`: one file per group of methods.
 // - `tasks`: the methods of tasks; `task_run`: runs a call as a task; `task_state`: the records and the running tasks;
 //   `task_offer`: whether a call becomes a task; `task_context`: the methods of `Context` for it.
-// - `idempotency`: calls with a key, which run once; `record_limits` counts their records and those of tasks.
+// - `idempotency`: calls with a key, which run once; `key_state`: their records. `record_limits` counts these, and tasks.
 // - `ask`: requests of a handler to the client. `handler`: converts functions into handlers; `macro_support`: the code that
 //   macros generate calls it.
 // - `registry`, `lookup`, `scopes`, `change_feed`: the registered items, finding them, what callers need for them, and
@@ -52,13 +52,14 @@ mod files;
 mod handler;
 mod handler_error;
 mod handler_method;
-pub(crate) mod idempotency;
+mod idempotency;
 pub(crate) mod in_flight;
 #[cfg(feature = "client")]
 mod in_process;
 pub(crate) mod incoming_request;
 pub mod into_item;
 pub(crate) mod kept_call;
+mod key_state;
 pub mod layer;
 pub(crate) mod layer_service;
 mod lazy_context;
@@ -139,7 +140,7 @@ pub use visibility::ItemInfo;
 pub(crate) use config::Config;
 
 use change_feed::ChangeFeed;
-use idempotency::KeyTable;
+use key_state::KeyTable;
 use lists::PageCache;
 use registry::Registry;
 use task_state::TaskTable;

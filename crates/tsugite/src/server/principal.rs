@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tsugite_core::session::http::OptionalHeader;
 
-use super::idempotency::KeyedRun;
 use super::kept_call::KeptRequest;
+use super::key_state::KeyedRun;
 use super::task_state::RunningTask;
 pub use crate::shared::principal::Principal;
 

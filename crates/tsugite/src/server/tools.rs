@@ -88,7 +88,7 @@ pub(crate) fn call(
     let parts = CallParts { arguments: Arguments::Json(arguments), context, states };
     let answer = call_handler(&entry, arguments, &parts);
     let answer = match &request.caller.keyed_run {
-        Some(run) => run.observe(answer),
+        Some(run) => idempotency::observe_begin(run, answer),
         None => answer,
     };
     let (answer, idle_timeout) = match entry.tool.timeout {

@@ -103,7 +103,7 @@ async fn store_that_fails_lets_no_keyed_call_run() {
 }
 
 #[tokio::test]
-async fn call_that_waits_for_an_answer_keeps_its_key_at_another_replica() {
+async fn waiting_call_keeps_its_key_at_another_replica() {
     let cluster = Cluster::new();
     let (first, second) = (cluster.start().await, cluster.start().await);
     let session = open_session(&first.at, "2025-11-25", json!({"elicitation": {}})).await;

@@ -51,7 +51,7 @@ async fn call_that_did_not_run_does_not_count() {
 }
 
 #[tokio::test]
-async fn result_that_is_too_large_is_sent_once_and_not_run_again() {
+async fn too_large_result_is_sent_once_and_not_run_again() {
     let large = || Tool::new("large").once(true).handler(|| async { "x".repeat(10_000) });
     for server in [
         Server::new("once", "1").tool(large()).max_once_result_bytes(9_999),

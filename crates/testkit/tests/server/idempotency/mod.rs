@@ -135,7 +135,7 @@ async fn outcome_is_forgotten_after_the_retention() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn call_that_runs_longer_than_the_retention_does_not_run_twice() {
+async fn call_longer_than_the_retention_does_not_run_twice() {
     let stage = Stage::new();
     let server = stage.server().once_retention(std::time::Duration::from_millis(1));
     let server = server.call_timeout(None).once_wait(std::time::Duration::from_secs(1));

@@ -1,10 +1,10 @@
-//! What follows from the record of a key. Pure; one row per case, with a test below.
+//! Decides about a call by the record of its key. Pure; one row per case, with a test below.
 
 use super::key_error::Refusal;
-use super::key_record::{KeyRecord, KeyState};
 use super::keyed_call::KeyedCall;
+use crate::server::key_state::{KeyRecord, KeyState};
 
-/// What to do with a call.
+/// The decision about a call.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     /// Its handler runs now.
@@ -21,9 +21,6 @@ pub(super) fn decide(call: &KeyedCall, record: Option<&KeyRecord>) -> Decision {
     let Some(record) = record else { return Decision::Run };
     if record.tool != call.tool || record.payload != call.payload {
         return Decision::Refuse(Refusal::OtherCall);
-    }
-    if record.revision != call.revision.as_str() {
-        return Decision::Refuse(Refusal::OtherRevision);
     }
     let is_same_round = match &call.state {
         Some(_) => record.round == call.round,
@@ -66,7 +63,7 @@ mod tests {
     }
 
     fn record(round: &str, state: KeyState) -> KeyRecord {
-        KeyRecord { round: round.to_owned(), state, ..KeyRecord::running(&call(), None, "here") }
+        KeyRecord { round: round.to_owned(), state, ..call().record(None, "here") }
     }
 
     fn decided(call: &KeyedCall, round: &str, state: KeyState) -> Decision {
@@ -85,7 +82,6 @@ mod tests {
         for (other, refusal) in [
             (KeyedCall { tool: "refund".to_owned(), ..call() }, Refusal::OtherCall),
             (KeyedCall { payload: "eleven".to_owned(), ..call() }, Refusal::OtherCall),
-            (KeyedCall { revision: Revision::V2025_11_25, ..call() }, Refusal::OtherRevision),
             (KeyedCall { round: "other answers".to_owned(), ..call() }, Refusal::OtherRound),
             (second_round(), Refusal::OtherRound),
         ] {
@@ -94,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn outcome_is_returned_to_the_same_round_and_to_the_call_from_its_start() {
+    fn outcome_answers_its_round_and_the_first_one() {
         for state in [KeyState::Done, KeyState::Failed, KeyState::InputRequired { next: "x".to_owned() }] {
             assert_eq!(decided(&call(), "one", state.clone()), Decision::Answer);
             assert_eq!(decided(&call(), "two", state.clone()), Decision::Answer);

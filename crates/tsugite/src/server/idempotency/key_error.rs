@@ -5,6 +5,7 @@ use std::time::Duration;
 use tsugite_core::jsonrpc::{ErrorObject, code};
 use tsugite_core::protocol::KeyFault;
 use tsugite_core::protocol::idempotency::KEY;
+use tsugite_core::protocol::mrtr::REQUEST_STATE;
 use tsugite_core::revision::RpcError;
 
 use crate::error::Chain;
@@ -14,9 +15,8 @@ use crate::shared::log;
 /// Why a call is refused although its key is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// The tool or the arguments differ.
+    /// The tool, the arguments or the revision differ.
     OtherCall,
-    OtherRevision,
     /// The call answers other questions than the ones that are open, or answers them differently.
     OtherRound,
     /// The handler was stopped.
@@ -26,12 +26,14 @@ pub(super) enum Refusal {
 impl Refusal {
     pub(super) fn to_rpc_error(self) -> RpcError {
         let reason = match self {
-            Refusal::OtherCall => "with another tool or other arguments; a new call needs a new key",
-            Refusal::OtherRevision => "on another revision of the protocol; a new call needs a new key",
-            Refusal::OtherRound => {
-                "in another round or with other answers; send `requestState` and the answers as they were, or call \
-                 from the start"
+            Refusal::OtherCall => {
+                "with another tool, other arguments or another revision; a new call needs a new key"
+                    .to_owned()
             }
+            Refusal::OtherRound => format!(
+                "in another round or with other answers; send `{REQUEST_STATE}` and the answers as they were, or call from \
+                 the start"
+            ),
             Refusal::MayHaveRun => return may_have_run(),
         };
         let text = format!("Invalid params: the key in `_meta` (`{KEY}`) was used {reason}");

@@ -8,6 +8,7 @@ use tsugite_core::session::ClientMetaPresence;
 
 use crate::replica::digest;
 use crate::server::incoming_request::IncomingRequest;
+use crate::server::key_state::{KeyRecord, KeyState};
 use crate::server::principal::Principal;
 use crate::server::task_offer;
 use crate::server::tool::Tool;
@@ -20,7 +21,7 @@ pub(crate) struct KeyedCall {
     pub(super) name: String,
     pub(super) caller: Option<CallerIdentity>,
     pub(super) tool: String,
-    /// A digest of the arguments, and of whether the call may become a task.
+    /// A digest of the arguments, the revision, and whether the call may become a task.
     pub(super) payload: String,
     pub(super) revision: Revision,
     /// A digest of the `requestState`, if the call continues an earlier round.
@@ -62,13 +63,29 @@ impl KeyedCall {
             name: record_name(caller.as_ref(), &key),
             caller,
             tool: name.to_owned(),
-            payload: digest_of(&[&json_digest(arguments), &[u8::from(supports_tasks)]]),
+            payload: digest_of(&[
+                &json_digest(arguments),
+                request.revision.as_str().as_bytes(),
+                &[u8::from(supports_tasks)],
+            ]),
             revision: request.revision,
             round: digest_of(&[state.unwrap_or_default().as_bytes(), &responses]),
             state: state.map(|state| digest(state.as_bytes())),
             is_restartable: tool.restartable,
             is_taken_over: request.caller.kept.as_ref().is_some_and(|kept| kept.resumed.is_some()),
         }))
+    }
+
+    /// The record of the call when `process` is about to run it.
+    pub(super) fn record(&self, previous: Option<&KeyRecord>, process: &str) -> KeyRecord {
+        KeyRecord {
+            tool: self.tool.clone(),
+            payload: self.payload.clone(),
+            first_round: previous.map_or_else(|| self.round.clone(), |record| record.first_round.clone()),
+            round: self.round.clone(),
+            state: KeyState::Running { process: process.to_owned() },
+            other: previous.map(|record| record.other.clone()).unwrap_or_default(),
+        }
     }
 }
 

@@ -7,28 +7,23 @@
 
 mod decide;
 mod key_error;
-mod key_record;
-mod key_store;
-mod key_table;
 mod keyed_call;
 mod outcome;
 mod run;
-mod settings;
 
 use std::sync::Arc;
 
 use tokio::time::{Instant, timeout_at};
 
-pub(crate) use key_table::KeyTable;
 pub(crate) use keyed_call::KeyedCall;
-pub(crate) use run::KeyedRun;
-pub(crate) use settings::OnceSettings;
+pub(crate) use run::observe_begin;
 
 use decide::{Decision, decide};
 use run::RunEnd;
 
 use super::connection::ServerConnection;
 use super::incoming_request::IncomingRequest;
+use super::key_state::KeyTable;
 use super::layer::LayerRequest;
 use super::pending::PendingRequest;
 use super::response_writer::RpcResult;

@@ -5,9 +5,8 @@ use tsugite_core::protocol::tools::{Call, CallOutput};
 use tsugite_core::revision::{Revision, RpcError, read_result};
 
 use super::key_error;
-use super::key_record::KeyState;
-use super::key_store::StoredKey;
 use crate::replica::digest;
+use crate::server::key_state::{KeyState, StoredKey};
 use crate::server::response_writer::RpcResult;
 
 /// An outcome as it is stored.

@@ -3,7 +3,6 @@
 //! The run is a task of its own: a client that loses its connection and calls again finds the run or its outcome. Only
 //! a cancellation stops it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,37 +10,26 @@ use tokio::sync::oneshot;
 use tsugite_core::revision::RpcError;
 
 use super::key_error;
-use super::key_record::{KeyRecord, KeyState};
-use super::key_store::{KeyWrite, OutcomeChange, StoredKey};
-use super::key_table::{KeyGuard, KeyTable};
 use super::keyed_call::KeyedCall;
 use super::outcome::Outcome;
-use super::settings::REFRESH_INTERVAL;
 use crate::error::Chain;
 use crate::lock::lock;
 use crate::server::handler::HandlerFuture;
+use crate::server::key_state::{
+    KeyGuard, KeyRecord, KeyState, KeyTable, KeyWrite, KeyedRun, OutcomeChange, REFRESH_INTERVAL, StoredKey,
+};
 use crate::server::layer::{self, LayerRequest};
 use crate::server::limits::{CallerKey, LimitPermit, Resource};
 use crate::server::response_writer::RpcResult;
 use crate::shared::log;
 
-/// Marks a request whose key was looked up, and records whether its handler has begun.
-#[derive(Clone, Default)]
-pub(crate) struct KeyedRun(Arc<AtomicBool>);
-
-impl KeyedRun {
-    /// A handler that records its first poll.
-    pub(crate) fn observe<O: 'static>(&self, handler: HandlerFuture<O>) -> HandlerFuture<O> {
-        let begun = self.0.clone();
-        Box::pin(async move {
-            begun.store(true, Ordering::Release);
-            handler.await
-        })
-    }
-
-    fn has_begun(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
+/// A handler that records its first poll.
+pub(crate) fn observe_begin<O: 'static>(run: &KeyedRun, handler: HandlerFuture<O>) -> HandlerFuture<O> {
+    let run = run.clone();
+    Box::pin(async move {
+        run.mark_begun();
+        handler.await
+    })
 }
 
 /// How a run ended.
@@ -115,12 +103,12 @@ impl Run {
     async fn run(&self, previous: Option<StoredKey>) -> RunEnd {
         let (table, call) = (&*self.table, &*self.call);
         if previous.is_none()
-            && let Err(limit) = table.count(call)
+            && let Err(limit) = table.count(&call.name, call.caller.clone())
         {
             return RunEnd::Ended(Some(Err(key_error::limit(limit))));
         }
         let known = previous.as_ref().map(|stored| &stored.record);
-        let record = KeyRecord::running(call, known, table.store.process());
+        let record = call.record(known, table.store.process());
         let write = KeyWrite {
             record: &record,
             outcome: OutcomeChange::Keep,

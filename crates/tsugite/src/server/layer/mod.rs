@@ -37,8 +37,8 @@ pub use limits::{ConcurrencyLimit, ConcurrencyLimited, RateLimit, RateLimited, T
 use super::Server;
 use super::cancellation::CancellationToken;
 use super::connection::ServerConnection;
-use super::idempotency::KeyedRun;
 use super::incoming_request::{IncomingRequest, Tracking};
+use super::key_state::KeyedRun;
 use super::pending::PendingRequest;
 use super::principal::Caller;
 use super::response_writer::ResponseWriter;

@@ -6,16 +6,15 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 
 use super::key_store::KeyStore;
-use super::keyed_call::KeyedCall;
 use super::settings::OnceSettings;
 use crate::lock::lock;
 use crate::replica::Replica;
-use crate::server::record_limits::{RecordCounts, RecordLimit};
+use crate::server::record_limits::{CallerName, RecordCounts, RecordLimit};
 use crate::store::{Store, StoreError};
 
 /// The keys of one server.
 pub(crate) struct KeyTable {
-    pub(super) store: KeyStore,
+    pub(crate) store: KeyStore,
     pub(crate) settings: OnceSettings,
     counts: Mutex<RecordCounts>,
     /// The keys whose calls are handled here, and the ends of that.
@@ -25,7 +24,7 @@ pub(crate) struct KeyTable {
 }
 
 /// The right to handle the calls with one key in this process. Dropping it wakes the others.
-pub(super) struct KeyGuard {
+pub(crate) struct KeyGuard {
     table: Arc<KeyTable>,
     name: String,
     _end: watch::Sender<()>,
@@ -53,7 +52,7 @@ impl KeyTable {
     }
 
     /// Begins to handle a call with this key. While another call has it, returns what changes at the end of that.
-    pub(super) fn enter(self: &Arc<Self>, name: &str) -> Result<KeyGuard, watch::Receiver<()>> {
+    pub(crate) fn enter(self: &Arc<Self>, name: &str) -> Result<KeyGuard, watch::Receiver<()>> {
         let mut busy = lock(&self.busy);
         if let Some(end) = busy.get(name) {
             return Err(end.clone());
@@ -64,7 +63,7 @@ impl KeyTable {
     }
 
     /// Whether a call that was stored as running in `process` runs no longer. The caller has the guard of its key.
-    pub(super) async fn has_ended(&self, process: &str) -> Result<bool, StoreError> {
+    pub(crate) async fn has_ended(&self, process: &str) -> Result<bool, StoreError> {
         match &self.store.replica {
             // A call that runs here has the guard.
             _ if process == self.store.process() => Ok(true),
@@ -74,12 +73,12 @@ impl KeyTable {
     }
 
     /// Whether a call that is stored as running in `process` is known not to have begun.
-    pub(super) fn never_ran(&self, name: &str, process: &str) -> bool {
+    pub(crate) fn never_ran(&self, name: &str, process: &str) -> bool {
         process == self.store.process() && lock(&self.not_run).contains(name)
     }
 
     /// Remembers that no call with this key ran, whatever the store says.
-    pub(super) fn mark_not_run(&self, name: &str) {
+    pub(crate) fn mark_not_run(&self, name: &str) {
         let mut not_run = lock(&self.not_run);
         // Beyond the limit a call is taken for one that may have run.
         if not_run.len() < MAX_NOT_RUN {
@@ -87,19 +86,19 @@ impl KeyTable {
         }
     }
 
-    pub(super) fn mark_run(&self, name: &str) {
+    pub(crate) fn mark_run(&self, name: &str) {
         lock(&self.not_run).remove(name);
     }
 
     /// Counts a new record, or fails with the limit that is reached.
-    pub(super) fn count(&self, call: &KeyedCall) -> Result<(), RecordLimit> {
+    pub(crate) fn count(&self, name: &str, caller: CallerName) -> Result<(), RecordLimit> {
         let limits = self.settings.limits();
         let ttl = self.settings.running_ttl();
-        lock(&self.counts).add(&call.name, call.caller.clone(), RECORD_BYTES, ttl, &limits)
+        lock(&self.counts).add(name, caller, RECORD_BYTES, ttl, &limits)
     }
 
     /// Counts the bytes of an outcome, or fails with the limit that is reached.
-    pub(super) fn count_outcome(&self, name: &str, bytes: usize) -> Result<(), RecordLimit> {
+    pub(crate) fn count_outcome(&self, name: &str, bytes: usize) -> Result<(), RecordLimit> {
         let mut counts = lock(&self.counts);
         counts.set_ttl(name, self.settings.retention);
         let too_large = bytes > self.settings.max_result_bytes;
@@ -107,7 +106,7 @@ impl KeyTable {
         if too_large { Err(limit) } else { counts.grow(name, bytes, &self.settings.limits()) }
     }
 
-    pub(super) fn uncount(&self, name: &str) {
+    pub(crate) fn uncount(&self, name: &str) {
         lock(&self.counts).remove(name);
     }
 }

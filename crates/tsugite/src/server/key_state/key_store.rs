@@ -13,20 +13,20 @@ use crate::store::{Field, Precondition, Store, StoreError, Write};
 pub(crate) struct KeyStore {
     store: Arc<dyn Store>,
     /// This process among others; `None` if the store ends with the process.
-    pub(super) replica: Option<Arc<Replica>>,
+    pub(crate) replica: Option<Arc<Replica>>,
 }
 
 /// A record as it was read.
 #[derive(Debug)]
-pub(super) struct StoredKey {
-    pub(super) record: KeyRecord,
-    pub(super) version: u64,
+pub(crate) struct StoredKey {
+    pub(crate) record: KeyRecord,
+    pub(crate) version: u64,
     /// The result or the error as JSON; `None` if there is none, or if it was too large.
-    pub(super) outcome: Option<Vec<u8>>,
+    pub(crate) outcome: Option<Vec<u8>>,
 }
 
-/// What becomes of the outcome in the store.
-pub(super) enum OutcomeChange<'a> {
+/// A change of the outcome in the store.
+pub(crate) enum OutcomeChange<'a> {
     /// It stays.
     Keep,
     Set(&'a [u8]),
@@ -35,31 +35,31 @@ pub(super) enum OutcomeChange<'a> {
 }
 
 /// A record that is to be written.
-pub(super) struct KeyWrite<'a> {
-    pub(super) record: &'a KeyRecord,
-    pub(super) outcome: OutcomeChange<'a>,
+pub(crate) struct KeyWrite<'a> {
+    pub(crate) record: &'a KeyRecord,
+    pub(crate) outcome: OutcomeChange<'a>,
     /// The version that it replaces; `None` for a new record.
-    pub(super) replaces: Option<u64>,
-    pub(super) ttl: Duration,
+    pub(crate) replaces: Option<u64>,
+    pub(crate) ttl: Duration,
 }
 
 /// Another writer was faster. The record that it left, if it can be read.
 #[derive(Debug)]
-pub(super) struct KeyConflict(pub(super) Option<KeyRecord>);
+pub(crate) struct KeyConflict(pub(crate) Option<KeyRecord>);
 
 impl KeyStore {
-    pub(super) fn new(store: Arc<dyn Store>, replica: Option<Arc<Replica>>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, replica: Option<Arc<Replica>>) -> Self {
         Self { store, replica }
     }
 
     /// The name of this process in the records.
-    pub(super) fn process(&self) -> &str {
+    pub(crate) fn process(&self) -> &str {
         self.replica.as_ref().map_or("", |replica| replica.name())
     }
 
     /// Reads the record of a key. `None` if there is none. One that cannot be read is an error, so that its call is not taken
     /// for a new one.
-    pub(super) async fn read(&self, name: &str) -> Result<Option<StoredKey>, StoreError> {
+    pub(crate) async fn read(&self, name: &str) -> Result<Option<StoredKey>, StoreError> {
         let key = record_key(name);
         let Some(fields) = self.store.read(&key, &[STATE, OUTCOME]).await? else { return Ok(None) };
         let [Some(state), outcome] = &fields[..] else { return Ok(None) };
@@ -69,7 +69,7 @@ impl KeyStore {
     }
 
     /// Writes a record, and returns its version.
-    pub(super) async fn write(
+    pub(crate) async fn write(
         &self,
         name: &str,
         write: KeyWrite<'_>,
@@ -97,14 +97,14 @@ impl KeyStore {
     }
 
     /// Removes a record that has this version.
-    pub(super) async fn remove(&self, name: &str, version: u64) -> Result<(), StoreError> {
+    pub(crate) async fn remove(&self, name: &str, version: u64) -> Result<(), StoreError> {
         let (key, precondition) = (record_key(name), Precondition::FieldVersion(version));
         drop(self.store.commit(&[Write::Remove { key: &key, field: STATE, precondition }]).await?);
         Ok(())
     }
 
     /// Keeps a record for so long from now on.
-    pub(super) async fn touch(&self, name: &str, ttl: Duration) -> Result<(), StoreError> {
+    pub(crate) async fn touch(&self, name: &str, ttl: Duration) -> Result<(), StoreError> {
         drop(self.store.commit(&[Write::Touch { key: &record_key(name), ttl }]).await?);
         Ok(())
     }
@@ -140,11 +140,11 @@ const CANNOT_OPEN: &str = "a record cannot be opened: do all replicas have the s
 
 #[cfg(test)]
 mod tests {
+    use super::super::key_record::KeyState;
     use super::*;
-    use crate::server::idempotency::key_record::KeyState;
     use crate::store::MemoryStore;
 
-    const RECORD: &str = r#"{"tool":"pay","payload":"p","revision":"2026-07-28","first_round":"r","round":"r",
+    const RECORD: &str = r#"{"tool":"pay","payload":"p","first_round":"r","round":"r",
         "state":"done","version":1,"later":{"a":1}}"#;
 
     async fn store_with(state: &str) -> KeyStore {

@@ -11,13 +11,13 @@ use crate::store::{MAX_VALUE_BYTES, StoreScope};
 /// The settings of tools that are `once`.
 #[derive(Debug, Clone)]
 pub(crate) struct OnceSettings {
-    pub(super) retention: Duration,
-    pub(super) wait: Duration,
+    pub(crate) retention: Duration,
+    pub(crate) wait: Duration,
     max_keys: usize,
     max_keys_per_caller: usize,
     max_bytes: usize,
     max_bytes_per_caller: usize,
-    pub(super) max_result_bytes: usize,
+    pub(crate) max_result_bytes: usize,
 }
 
 impl Default for OnceSettings {
@@ -35,7 +35,7 @@ impl Default for OnceSettings {
 }
 
 impl OnceSettings {
-    pub(super) fn limits(&self) -> RecordLimits {
+    pub(crate) fn limits(&self) -> RecordLimits {
         RecordLimits {
             records: RecordLimit::new("max_once_keys", self.max_keys),
             records_per_caller: RecordLimit::new("max_once_keys_per_caller", self.max_keys_per_caller),
@@ -45,11 +45,11 @@ impl OnceSettings {
     }
 
     /// How long a call that runs is kept without being refreshed.
-    pub(super) fn running_ttl(&self) -> Duration {
+    pub(crate) fn running_ttl(&self) -> Duration {
         self.retention.saturating_add(2 * REFRESH_INTERVAL)
     }
 
-    /// What a tool says about its keys.
+    /// The declaration of a tool about its keys.
     pub(crate) fn definition(&self, scope: StoreScope) -> Idempotency {
         let retention = u64::try_from(self.retention.as_millis()).unwrap_or(u64::MAX);
         Idempotency::new(retention, scope != StoreScope::Process)
@@ -109,6 +109,6 @@ impl Server {
 }
 
 /// How often the record of a call that runs is refreshed.
-pub(super) const REFRESH_INTERVAL: Duration = Duration::from_secs(5 * 60);
+pub(crate) const REFRESH_INTERVAL: Duration = Duration::from_secs(5 * 60);
 /// Longer times overflow the clocks of some stores.
 const MAX_RETENTION: Duration = Duration::from_secs(365 * 24 * 60 * 60);

@@ -1,0 +1,16 @@
+//! Idempotency keys as they are stored and as this process knows them: records, their store, and the calls that are handled
+//! now.
+//!
+//! `idempotency` handles the calls, and is not used here.
+
+mod key_record;
+mod key_store;
+mod key_table;
+mod keyed_run;
+mod settings;
+
+pub(crate) use key_record::{KeyRecord, KeyState};
+pub(crate) use key_store::{KeyWrite, OutcomeChange, StoredKey};
+pub(crate) use key_table::{KeyGuard, KeyTable};
+pub(crate) use keyed_run::KeyedRun;
+pub(crate) use settings::{OnceSettings, REFRESH_INTERVAL};
