@@ -87,6 +87,11 @@ impl Meta {
         self.insert(RELATED_TASK, &TaskParams::new(task_id));
     }
 
+    /// The id of the task that a message belongs to (2025-11-25).
+    pub fn related_task(&self) -> Option<String> {
+        Some(self.get(RELATED_TASK)?.read::<TaskParams>().ok()?.task_id)
+    }
+
     /// The server's name and version in a result, if given and well-formed.
     pub fn server_info(&self) -> Option<Implementation> {
         self.get(SERVER_INFO)?.read().ok()

@@ -37,6 +37,7 @@ pub mod pagination;
 pub mod ping;
 pub mod progress;
 pub mod prompts;
+pub mod raw_tasks;
 pub mod resources;
 pub mod result;
 pub mod roots;

@@ -214,6 +214,8 @@ impl RpcError {
             RpcError::UnsupportedVersion { .. } if to.is_stateless() => code::UNSUPPORTED_VERSION,
             RpcError::MissingCapability { .. } if to.is_stateless() => code::MISSING_CLIENT_CAPABILITY,
             RpcError::HeaderMismatch(_) if to.is_stateless() => code::HEADER_MISMATCH,
+            // Older revisions refuse a call that must be a task with this code.
+            RpcError::MissingCapability { required } if required.has_task_extension() => METHOD_NOT_FOUND,
             RpcError::UnsupportedVersion { .. } | RpcError::MissingCapability { .. } => INVALID_PARAMS,
             RpcError::HeaderMismatch(_) => INVALID_REQUEST,
             // Where the code does not exist, the missing capability is URL elicitation.

@@ -31,6 +31,8 @@ pub fn translate_raw_error(error: ErrorObject, method: &str, from: Revision, to:
     let rpc_error = RpcError::from_error_object(error.clone(), method, from);
     let data = match rpc_error {
         RpcError::UrlElicitationRequired { .. } => merge_data(error.data, rpc_error.to_error_object(to).data),
+        // The tool runs only as a task, which the older revision has as no extension.
+        RpcError::MissingCapability { .. } if rpc_error.code(to) == METHOD_NOT_FOUND => None,
         _ => error.data,
     };
     ErrorObject { code: rpc_error.code(to), message: error.message, data }
