@@ -85,6 +85,12 @@ pub(super) fn public_reason(error: &ClientError) -> String {
     reason
 }
 
+/// The error for a server whose answer about a task cannot be read.
+pub(super) fn malformed_task_error(target: &Target) -> RpcError {
+    let name = target.display_name();
+    RpcError::internal_with_message(format!("{name} does not describe the task in a way that can be read"))
+}
+
 /// The error for a server whose description of itself cannot be read.
 pub(super) fn malformed_result_error(target: &Target) -> RpcError {
     RpcError::internal_with_message(format!(

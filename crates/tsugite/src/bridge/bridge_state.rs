@@ -7,6 +7,7 @@ use tsugite_core::revision::RpcError;
 
 use super::bridge_errors::limit_error;
 use super::bridge_session::{Announced, BridgeSession};
+use super::bridged_tasks::BridgedTasks;
 use super::client_identity::ClientIdentity;
 use super::describe_lock::DescribeLocks;
 use super::description::CapabilitySet;
@@ -28,6 +29,8 @@ pub(super) struct BridgeState {
     pub(super) settings: BridgeSettings,
     pools: Vec<Arc<UpstreamPool>>,
     pub(super) suspended: Arc<SuspendedCalls>,
+    /// The tasks that cross between the two forms.
+    pub(super) tasks: Arc<BridgedTasks>,
     /// The sessions of connected clients, each until its connection is dropped.
     sessions: Mutex<HashMap<ConnectionId, SessionEntry>>,
     /// Every open connection; `None` when the bridge is closed.
@@ -61,6 +64,7 @@ impl BridgeState {
             settings,
             pools,
             suspended,
+            tasks: Arc::default(),
             sessions: Mutex::default(),
             upstreams: Mutex::new(Some(Vec::new())),
             start_rate,
@@ -164,6 +168,7 @@ impl BridgeState {
     pub(super) async fn close(&self) {
         let open = lock(&self.upstreams).take();
         self.suspended.clear();
+        self.tasks.clear();
         let open = open.into_iter().flatten().filter_map(|open| open.upstream.upgrade());
         let closing: Vec<_> =
             open.map(|upstream| tokio::spawn(async move { upstream.close().await })).collect();

@@ -126,7 +126,7 @@ async fn forward_in_session(
     }
     let (index, params) = name_mapping::route(&bridge.targets, method, &job.params, job.revision)?;
     let upstream = session.upstreams.get(index).ok_or(RpcError::Internal)?;
-    let request = SessionRequest { session: &session, upstream, method, params, job };
+    let request = SessionRequest { session: &session, tasks: &bridge.tasks, upstream, method, params, job };
     pairing::forward_in_session(request).await
 }
 
@@ -183,8 +183,8 @@ async fn forward_stateless(
     if method == Call::NAME && job.caller.headers.is_present() {
         Box::pin(check_param_headers(&lease.upstream, &params, job)).await?;
     }
-    let suspended = &bridge.suspended;
-    let request = LeasedRequest { suspended, lease, method, params, job, reply_target, foreign_state };
+    let (suspended, tasks) = (&bridge.suspended, &bridge.tasks);
+    let request = LeasedRequest { suspended, tasks, lease, method, params, job, reply_target, foreign_state };
     pairing::forward_leased(request).await
 }
 

@@ -71,13 +71,13 @@ pub(super) struct InFlightCall {
     pub(super) suspendable: Option<Arc<SuspendableCall>>,
     /// Whether it timed out before there was a response.
     pub(super) timed_out: AtomicBool,
-    /// Whether it is a subscription, which stays open beside other requests.
+    /// Whether it is a subscription, or waits for a task: it stays open beside other requests.
     is_subscription: bool,
 }
 
 impl InFlightCall {
     pub(super) fn new(revision: Revision, reply_target: ReplyTarget) -> Arc<Self> {
-        Self::build(revision, reply_target, None, false)
+        Self::build(revision, Some(reply_target), None, false)
     }
 
     /// A call during which the server may send requests.
@@ -86,23 +86,28 @@ impl InFlightCall {
         reply_target: ReplyTarget,
         suspendable: Option<Arc<SuspendableCall>>,
     ) -> Arc<Self> {
-        Self::build(revision, reply_target, suspendable, false)
+        Self::build(revision, Some(reply_target), suspendable, false)
     }
 
     /// A subscription.
     pub(super) fn subscription(revision: Revision, reply_target: ReplyTarget) -> Arc<Self> {
-        Self::build(revision, reply_target, None, true)
+        Self::build(revision, Some(reply_target), None, true)
+    }
+
+    /// A request of the bridge itself about a task, whose questions go to `questions`. It runs beside other requests.
+    pub(super) fn of_task(revision: Revision, questions: Option<Arc<SuspendableCall>>) -> Arc<Self> {
+        Self::build(revision, None, questions, true)
     }
 
     fn build(
         revision: Revision,
-        reply_target: ReplyTarget,
+        reply_target: Option<ReplyTarget>,
         suspendable: Option<Arc<SuspendableCall>>,
         is_subscription: bool,
     ) -> Arc<Self> {
         Arc::new(Self {
             revision,
-            reply_target: Mutex::new(Some(reply_target)),
+            reply_target: Mutex::new(reply_target),
             missed_progress: Mutex::default(),
             suspendable,
             timed_out: AtomicBool::new(false),

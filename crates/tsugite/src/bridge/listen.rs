@@ -9,6 +9,7 @@ use tsugite_core::protocol::{Meta, Method};
 use tsugite_core::revision::{Revision, RpcError, read_params, write_notification};
 
 use super::bridge_state::BridgeState;
+use super::bridged_tasks::BridgedTask;
 use super::client_request::ReplyTarget;
 use super::join_all::join_all;
 use super::kept_subscription::{Begin, keep_listening};
@@ -39,6 +40,13 @@ pub(super) async fn listen(
         let limit = job.connection.config.max_subscriptions;
         return Err(RpcError::InvalidRequest("Too many subscriptions".into()).with("limit", limit));
     };
+    let tasks = wish.task_ids.as_deref().unwrap_or_default();
+    if tasks.len() > job.connection.config.max_subscriptions {
+        let error = RpcError::InvalidParams("Invalid params: too many `taskIds`".into());
+        return Err(error
+            .with("path", "notifications.taskIds")
+            .with("limit", job.connection.config.max_subscriptions));
+    }
     let lent = bridge.acquire_all(job).await?;
     if let [UpstreamLease { upstream: only, .. }] = lent.as_slice()
         && only.target.prefix.is_none()
@@ -87,17 +95,25 @@ pub(super) async fn listen(
     if let Some(uris) = &wish.resource_subscriptions {
         granted.resource_subscriptions.get_or_insert_default().retain(|uri| uris.contains(uri));
     }
+    let tasks = subscribed_tasks(bridge, &lent, &wish, job)?;
+    if wish.task_ids.is_some() {
+        granted.task_ids = Some(tasks.iter().map(|task| task.id.clone()).collect());
+    }
     let mut meta = Meta::new();
     meta.set_subscription_id(&place.id);
     let params = AcknowledgedParams::new(granted.clone()).meta(meta.clone());
     place.outbox.push(|out| drop(write_notification::<Acknowledged>(out, params, job.revision)));
     // Only now, so that nothing comes before the acknowledgement.
-    let listener = Arc::new(UpstreamListener::new(place, job.revision, granted));
+    let listener = Arc::new(UpstreamListener::new(place.clone(), job.revision, granted));
     let listening = join_all(kept.into_iter().map(|(upstream, subscription)| {
         listen_to(bridge, &upstream, subscription, ListenerEntry::new(&listener), &wish)
     }));
+    let pushing = join_all(tasks.into_iter().filter_map(|task| {
+        let upstream = lent.first().map(|lent| Arc::clone(&lent.upstream))?;
+        Some(pairing::push_changes(task, upstream, &place, job.revision, bridge.suspended.ttl()))
+    }));
     let lasting = async {
-        listening.await;
+        tokio::join!(listening, pushing);
         std::future::pending::<()>().await;
     };
     tokio::select! {
@@ -106,6 +122,19 @@ pub(super) async fn listen(
         () = lasting => {}
     }
     listen_result(job, meta)
+}
+
+/// The tasks that a client wants to hear of, if one server has them.
+fn subscribed_tasks(
+    bridge: &BridgeState,
+    lent: &[UpstreamLease],
+    wish: &SubscriptionFilter,
+    job: &RequestParts,
+) -> Result<Vec<Arc<BridgedTask>>, RpcError> {
+    match (&wish.task_ids, lent.first()) {
+        (Some(ids), Some(lent)) => pairing::subscribed_tasks(&bridge.tasks, &lent.upstream, ids, job),
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// Registers a listener at a server, and keeps the subscription of the bridge open that reports its changes.

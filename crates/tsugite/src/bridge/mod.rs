@@ -26,14 +26,17 @@
 // - `pause`, `gate`: keep the servers disconnected while they are replaced.
 // - `bridge_session`, `session_state`: clients with a session. `upstream_pool`, `suspended_calls`, `suspendable_call`,
 //   `suspension_slots`: clients without.
+// - `bridged_tasks`, `core_task`, `task_questions`, `task_poll`: tasks that cross between 2025-11-25 and 2026-07-28.
 // - `target`, `name_mapping`, `merged_list`, `join_all`: several servers behind one bridge. `bridge_errors`: errors.
 
 mod backoff;
 mod bridge_errors;
 mod bridge_session;
 mod bridge_state;
+mod bridged_tasks;
 mod client_identity;
 mod client_request;
+mod core_task;
 mod describe_lock;
 mod description;
 mod forward;
@@ -55,6 +58,8 @@ mod suspendable_call;
 mod suspended_calls;
 mod suspension_slots;
 mod target;
+mod task_poll;
+mod task_questions;
 mod upstream;
 mod upstream_events;
 mod upstream_listener;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use tsugite_core::jsonrpc::{Raw, RawJson};
+use tsugite_core::protocol::raw_tasks::withdraw_tasks;
 use tsugite_core::protocol::{Method, NotificationMethod, OrderedMap, completion, prompts, resources, tools};
 use tsugite_core::revision::{Revision, RpcError};
 
@@ -64,6 +65,10 @@ pub(super) fn route<'a>(
         }
         other => return Err(RpcError::MethodNotFound { method: other.to_owned() }),
     };
+    if kind == ListKind::Tool {
+        // The methods of tasks have no name with a prefix.
+        withdraw_tasks(&mut members).map_err(unfit)?;
+    }
     let name = string_member(&members, member)?;
     let (index, inner) =
         find_target(targets, kind, &name).ok_or_else(|| unknown_name_error(kind, name, revision))?;

@@ -3,12 +3,12 @@
 use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::elicitation::Create;
 use tsugite_core::protocol::mrtr::{InputResponses, RawInputRequest, RawInputRequired};
 use tsugite_core::protocol::sampling::CreateMessage;
-use tsugite_core::protocol::{ClientCapabilities, Method, roots};
+use tsugite_core::protocol::{ClientCapabilities, Method, OrderedMap, roots};
 use tsugite_core::revision::{Revision, RpcError, translate_raw_input_response, translate_raw_params};
 
 use super::bridge_errors::unsupported_error;
@@ -22,6 +22,8 @@ pub(super) struct SuspendableCall {
     client_capabilities: ClientCapabilities,
     /// The revision of the client.
     revision: Revision,
+    /// Wakes those who wait for a question of a task.
+    changed: Notify,
 }
 
 #[derive(Default)]
@@ -52,7 +54,7 @@ impl PendingInputRequest {
 
 impl SuspendableCall {
     pub(super) fn new(client_capabilities: ClientCapabilities, revision: Revision) -> Self {
-        Self { state: Mutex::default(), client_capabilities, revision }
+        Self { state: Mutex::default(), client_capabilities, revision, changed: Notify::new() }
     }
 
     /// Takes a request of the server. The answer arrives when the client has returned.
@@ -95,6 +97,7 @@ impl SuspendableCall {
                 waker.wake();
             }
         }
+        self.wake();
         answered.await.unwrap_or_else(|_| {
             Err(RpcError::internal_with_message("the call was dropped before the client answered")
                 .to_error_object(from))
@@ -155,6 +158,23 @@ impl SuspendableCall {
         }
         state.waker = Some(cx.waker().clone());
         Poll::Pending
+    }
+
+    /// The requests that have no answer yet.
+    pub(super) fn open_requests(&self) -> OrderedMap<RawInputRequest> {
+        let mut state = lock(&self.state);
+        state.input_requests.retain(|question| !question.response.is_closed());
+        state.input_requests.iter().map(PendingInputRequest::to_raw).collect()
+    }
+
+    /// Waits for the next question or [`SuspendableCall::wake`].
+    pub(super) async fn changed(&self) {
+        self.changed.notified().await;
+    }
+
+    /// Wakes all that wait for a change.
+    pub(super) fn wake(&self) {
+        self.changed.notify_waiters();
     }
 
     /// Hands the client's answers to the server.

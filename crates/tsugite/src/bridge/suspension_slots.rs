@@ -28,6 +28,7 @@ impl SuspensionSlots {
 }
 
 /// The right of a call to hold its connection while it is suspended, if there is a slot.
+#[derive(Clone)]
 pub(super) struct SuspensionClaim {
     pub(super) slots: Arc<SuspensionSlots>,
     pub(super) caller: Option<CallerKey>,

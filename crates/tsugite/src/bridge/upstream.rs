@@ -13,6 +13,7 @@ use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::Method;
 use tsugite_core::protocol::logging::Level;
 use tsugite_core::protocol::subscriptions::Listen;
+use tsugite_core::protocol::tasks::Payload;
 use tsugite_core::revision::{Revision, RpcError, translate_raw_error};
 
 use super::bridge_errors::{unreachable_error, unsupported_error, upstream_error};
@@ -20,6 +21,7 @@ use super::description::CapabilitySet;
 use super::in_flight::{InFlightCall, InFlightCalls};
 use super::session_state::UpstreamSessionState;
 use super::target::Target;
+use super::task_questions::TaskQuestions;
 use super::upstream_listener::ListenerEntry;
 use crate::client::forwarded_request::{ConnectHold, ForwardedRequest};
 use crate::client::request_id_observer::RequestIdObserver;
@@ -38,6 +40,8 @@ pub(super) struct Upstream {
     pub(super) client: OnceLock<Client>,
     pub(super) state: watch::Sender<UpstreamState>,
     pub(super) in_flight: InFlightCalls,
+    /// The tasks that clients without core tasks have at the server.
+    pub(super) task_questions: TaskQuestions,
     /// Clients without a session that want to hear of changes.
     pub(super) listeners: Mutex<Vec<Weak<ListenerEntry>>>,
     /// The state to set again after a reconnect, for a client with a session.
@@ -88,6 +92,7 @@ impl Upstream {
             client: OnceLock::new(),
             state: watch::Sender::new(UpstreamState::Connecting),
             in_flight: InFlightCalls::default(),
+            task_questions: TaskQuestions::default(),
             listeners: Mutex::default(),
             session_state: Arc::default(),
             queued_notifications: Mutex::default(),
@@ -181,6 +186,11 @@ impl Upstream {
         unreachable_error(&self.target, why)
     }
 
+    /// Whether the connection is for clients without a session.
+    pub(super) fn is_stateless_downstream(&self) -> bool {
+        matches!(self.downstream, Downstream::Stateless)
+    }
+
     /// The revision the server speaks; `None` before it was first reached.
     pub(super) fn revision(&self) -> Option<Revision> {
         self.client.get().map(Client::revision)
@@ -204,11 +214,14 @@ impl Upstream {
     ) -> Result<(RawJson, Revision), RpcError> {
         let client = self.connected_client().await?;
         let guard = InFlightGuard::new(Arc::clone(self), Arc::clone(flight));
-        let shared = matches!(self.downstream, Downstream::Stateless);
+        let shared = self.is_stateless_downstream();
         let method = request.method;
         let request = request.shared_connection(shared);
-        // A listen stream has no timeout: it lasts until one side ends it.
-        let patience = if method == Listen::NAME { Duration::MAX } else { self.call_timeout };
+        // A listen stream has no timeout: it lasts until one side ends it. A task may take as long as it wants.
+        let patience = match method {
+            Listen::NAME | Payload::NAME => Duration::MAX,
+            _ => self.call_timeout,
+        };
         let outcome = client.forward(&request, patience, guard).await;
         outcome.map_err(|error| {
             if matches!(error.kind(), ErrorKind::TimedOut { .. }) {

@@ -6,6 +6,8 @@ use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::cancellation::Cancelled;
 use tsugite_core::protocol::logging::{Level, Log};
 use tsugite_core::protocol::progress::Progress;
+use tsugite_core::protocol::raw_tasks::related_task;
+use tsugite_core::protocol::tasks::{StatusChanged, StatusParams};
 use tsugite_core::protocol::{NotificationMethod, prompts, resources, tools};
 use tsugite_core::revision::Revision;
 
@@ -36,6 +38,7 @@ impl UpstreamObserver for UpstreamEvents {
             Log::NAME => heard.forward_log(call),
             // The client of this crate handles it: the question is cancelled by dropping its future.
             Cancelled::NAME => {}
+            StatusChanged::NAME if upstream.is_stateless_downstream() => heard.wake_task(),
             _ => heard.forward(call),
         }
     }
@@ -130,7 +133,8 @@ impl UpstreamNotification<'_> {
             },
             // A request without a session says which log level it wants.
             Downstream::Stateless => {
-                let Some(flight) = flight else { return };
+                // Clients of this era get no messages of tasks.
+                let Some(flight) = flight.filter(|_| related_task(self.params).is_none()) else { return };
                 let Some(ReplyTarget { outbox, log_level: Some(least), .. }) = flight.reply_target() else {
                     return;
                 };
@@ -138,6 +142,15 @@ impl UpstreamNotification<'_> {
                     self.push(&outbox, flight.revision, self.params);
                 }
             }
+        }
+    }
+
+    /// Wakes those who wait for a change of a task. The client has another form of this notification.
+    fn wake_task(&self) {
+        let changed = self.params.read::<StatusParams>().ok();
+        let questions = changed.and_then(|changed| self.upstream.task_questions.get(&changed.task.task_id));
+        if let Some(questions) = questions {
+            questions.wake();
         }
     }
 

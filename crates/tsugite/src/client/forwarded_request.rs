@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tsugite_core::jsonrpc::{Id, Raw, RawJson, write};
 use tsugite_core::protocol::logging::Level;
-use tsugite_core::protocol::{Meta, Method, OrderedMap, tools};
+use tsugite_core::protocol::{Meta, Method, OrderedMap, TaskSupport, tools};
 use tsugite_core::revision::{Revision, RpcError, translate_raw_notification, translate_raw_params};
 use tsugite_core::session::http::OptionalHeader;
 use tsugite_core::session::{ClientMetaPresence, RequestMeta};
@@ -250,6 +250,13 @@ impl Client {
         let arguments: serde_json::Value =
             arguments.read().map_err(|error| RpcError::invalid_params(&error))?;
         params.check(&arguments, lookup)
+    }
+
+    /// Whether the server runs a tool as a task (2025-11-25). Reads the list of tools if it is not known yet.
+    pub(crate) async fn task_support(&self, name: &str) -> TaskSupport {
+        // Without a list the tool is called as any other, and the server says if that is wrong.
+        let _ = self.ensure_tool_listed(name).await;
+        self.inner.shared.tools.task_support(name).unwrap_or(TaskSupport::Forbidden)
     }
 
     fn update_tool_metadata(&self, result: &RawJson, revision: Revision) {

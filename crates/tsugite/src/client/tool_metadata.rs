@@ -6,7 +6,7 @@ use std::sync::Mutex;
 
 use serde_json::Value;
 use tsugite_core::protocol::tools::Tool;
-use tsugite_core::protocol::{Idempotency, Schema};
+use tsugite_core::protocol::{Idempotency, Schema, TaskSupport};
 use tsugite_core::session::header::{self, HeaderParams};
 
 use crate::lock::lock;
@@ -23,6 +23,7 @@ struct ToolMetadata {
     idempotent: bool,
     /// Set if calls can have a key.
     idempotency: Option<Idempotency>,
+    task_support: TaskSupport,
     output_schema: Option<Schema>,
 }
 
@@ -47,12 +48,14 @@ impl ToolMetadataCache {
             });
             // The size is limited, whatever the server lists.
             if known.len() < MAX_TOOLS || known.contains_key(&tool.name) {
+                let task_support = tool.execution.and_then(|execution| execution.task_support);
                 known.insert(
                     tool.name.clone(),
                     ToolMetadata {
                         header_params,
                         idempotent,
                         idempotency: tool.meta.as_ref().and_then(|meta| meta.idempotency()),
+                        task_support: task_support.unwrap_or(TaskSupport::Forbidden),
                         output_schema: tool.output_schema.clone(),
                     },
                 );
@@ -86,6 +89,11 @@ impl ToolMetadataCache {
     /// How long the server remembers calls of this tool by their key, if it does.
     pub(super) fn idempotency(&self, name: &str) -> Option<Idempotency> {
         lock(&self.tools).get(name)?.idempotency
+    }
+
+    /// Whether the tool runs as a task (2025-11-25); `None` if it was not listed.
+    pub(super) fn task_support(&self, name: &str) -> Option<TaskSupport> {
+        lock(&self.tools).get(name).map(|known| known.task_support)
     }
 
     /// The output schema of the tool.

@@ -101,7 +101,7 @@ mod subject;
 mod subscription_permit;
 pub(crate) mod subscriptions;
 mod task_context;
-mod task_offer;
+pub(crate) mod task_offer;
 mod task_run;
 mod task_slot;
 pub(crate) mod task_state;

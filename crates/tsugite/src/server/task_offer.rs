@@ -66,7 +66,7 @@ pub(super) fn supports_extension(request: IncomingRequest<'_>) -> bool {
 }
 
 /// The error for a request about tasks of a client that did not declare the extension.
-pub(super) fn missing_extension() -> RpcError {
+pub(crate) fn missing_extension() -> RpcError {
     let extensions = Object::from_iter([(EXTENSION.to_owned(), Object::new().into())]);
     RpcError::MissingCapability { required: Box::new(ClientCapabilities::new().extensions(extensions)) }
 }

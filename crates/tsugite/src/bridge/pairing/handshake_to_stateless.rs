@@ -6,6 +6,7 @@
 //!   and the call is sent again with the answer.
 //! - A notification of the server arrives on listen streams, which the bridge opens for the session, and is forwarded as if
 //!   it were pushed. One of the client is forwarded if the server's revision has it.
+//! - Tasks are in `handshake_tasks`.
 //! - A cancellation of the client becomes one to the server, or over HTTP the end of the response stream.
 
 use std::sync::Arc;
@@ -47,13 +48,21 @@ pub(super) async fn forward(request: SessionRequest<'_>) -> Result<RawJson, RpcE
         _ => {}
     }
     let call = InFlightCall::new(job.revision, reply_target(job)?);
-    let forwarded = request.to_forwarded().log_level(session.log_level());
-    let (result, from) = upstream.send(forwarded, &call).await?;
-    let (result, from) = match RawInputRequired::from_result(&result) {
-        None => (result, from),
-        Some(asked) => Box::pin(continue_rounds(&request, &call, asked, from)).await?,
-    };
+    let (result, from) = send_rounds(&request, &call).await?;
     translate_result(upstream, method, &result, from, job.revision)
+}
+
+/// Sends a request, and answers what the server asks. Returns the result in the server's revision.
+pub(super) async fn send_rounds(
+    request: &SessionRequest<'_>,
+    call: &Arc<InFlightCall>,
+) -> Result<(RawJson, Revision), RpcError> {
+    let forwarded = request.to_forwarded().log_level(request.session.log_level());
+    let (result, from) = request.upstream.send(forwarded, call).await?;
+    match RawInputRequired::from_result(&result) {
+        None => Ok((result, from)),
+        Some(asked) => Box::pin(continue_rounds(request, call, asked, from)).await,
+    }
 }
 
 /// Puts the server's questions to the client and sends the request again, until there is a complete result.
@@ -122,7 +131,7 @@ async fn check_request_state(upstream: &Upstream, state: Option<&RawJson>) -> Re
 }
 
 /// Sends one question to the client, on the stream of its call, and returns the answer in the server's revision.
-async fn request_input(
+pub(super) async fn request_input(
     job: &RequestParts,
     call: &InFlightCall,
     question: &RawInputRequest,
@@ -169,7 +178,11 @@ pub(super) fn initialize_result(
     let found: DiscoverResult = description.result.read().map_err(|_| malformed_result_error(target))?;
     let server = found.meta.as_ref().and_then(|meta| meta.server_info());
     let server = server.unwrap_or_else(|| Implementation::new("unknown", "0"));
-    let mut result = InitializeResult::new(to.as_str(), found.capabilities, server);
+    let mut capabilities = found.capabilities;
+    if to.has_core_tasks() && capabilities.has_task_extension() {
+        capabilities = capabilities.with_task_calls();
+    }
+    let mut result = InitializeResult::new(to.as_str(), capabilities, server);
     result.instructions = found.instructions;
     encode_result::<Initialize>(result, to, &job.connection.config.stamp)
         .map_err(|error| unsupported_error(&error, Initialize::NAME))?

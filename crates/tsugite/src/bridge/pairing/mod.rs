@@ -1,11 +1,13 @@
 //! The four pairs of eras that a bridge connects: the era of the client in front of it, then that of the server behind it.
 //!
 //! Each pair has a file, which says what becomes of a request, a question of the server, a notification and a
-//! cancellation. This file chooses between them. Where several servers answer together, or the eras make no difference, the
+//! cancellation. Tasks between the two eras have a file for each direction. This file chooses between them. Where several servers answer together, or the eras make no difference, the
 //! code is in the parent folder.
 
+mod handshake_tasks;
 mod handshake_to_handshake;
 mod handshake_to_stateless;
+mod stateless_tasks;
 mod stateless_to_handshake;
 mod stateless_to_stateless;
 
@@ -19,6 +21,7 @@ use tsugite_core::revision::{Revision, RpcError, ServerInfoMeta, translate_raw_r
 
 use super::bridge_errors::unsupported_error;
 use super::bridge_session::BridgeSession;
+use super::bridged_tasks::BridgedTasks;
 use super::client_request::ReplyTarget;
 use super::description::ServerDescription;
 use super::in_flight::InFlightCall;
@@ -34,12 +37,14 @@ use crate::era::Era;
 use crate::server::encode_result;
 use crate::server::layer::RequestParts;
 
+pub(super) use stateless_tasks::{push_changes, subscribed_tasks};
 pub(super) use stateless_to_handshake::{Continuation, resume, wait_or_suspend};
 pub(super) use stateless_to_stateless::forward_listen;
 
 /// A request of a client with a session, addressed to one server.
 pub(super) struct SessionRequest<'a> {
     pub(super) session: &'a BridgeSession,
+    pub(super) tasks: &'a BridgedTasks,
     pub(super) upstream: &'a Arc<Upstream>,
     pub(super) method: &'a str,
     /// The params with the server's own names.
@@ -70,6 +75,7 @@ impl SessionRequest<'_> {
 /// A request of a client without a session, on a connection that it leases.
 pub(super) struct LeasedRequest<'a> {
     pub(super) suspended: &'a Arc<SuspendedCalls>,
+    pub(super) tasks: &'a Arc<BridgedTasks>,
     pub(super) lease: UpstreamLease,
     pub(super) method: &'a str,
     /// The params with the server's own names.
@@ -84,6 +90,9 @@ pub(super) struct LeasedRequest<'a> {
 pub(super) async fn forward_in_session(request: SessionRequest<'_>) -> Result<RawJson, RpcError> {
     match request.upstream.connected_era().await? {
         Era::Handshake => handshake_to_handshake::forward(request).await,
+        Era::Stateless if handshake_tasks::is_about_a_task(&request) => {
+            Box::pin(handshake_tasks::forward(request)).await
+        }
         Era::Stateless => handshake_to_stateless::forward(request).await,
     }
 }
@@ -91,6 +100,9 @@ pub(super) async fn forward_in_session(request: SessionRequest<'_>) -> Result<Ra
 /// Forwards a request of a client without a session, and returns the result in the client's revision.
 pub(super) async fn forward_leased(request: LeasedRequest<'_>) -> Result<RawJson, RpcError> {
     match request.lease.upstream.connected_era().await? {
+        Era::Handshake if stateless_tasks::is_about_a_task(request.method) => {
+            Box::pin(stateless_tasks::forward(request)).await
+        }
         Era::Handshake => stateless_to_handshake::forward(request).await,
         Era::Stateless => stateless_to_stateless::forward(request).await,
     }

@@ -7,6 +7,7 @@
 //!   two calls that may be asked share a connection, because the server need not say for which call it asks.
 //! - A change notification of the server goes to every listen stream that wants it, any other to the request it belongs
 //!   to. The log level of a request is set before it.
+//! - Tasks are in `stateless_tasks`.
 //! - A cancellation of the client becomes `notifications/cancelled`; so does the end of a suspended call whose client does
 //!   not return.
 
@@ -14,20 +15,24 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tsugite_core::jsonrpc::{JsonError, RawJson};
+use tsugite_core::jsonrpc::{JsonError, Raw, RawJson};
 use tsugite_core::protocol::discover::DiscoverResult;
 use tsugite_core::protocol::logging::{Level, SetLevel};
 use tsugite_core::protocol::mrtr::{self, REQUEST_STATE};
-use tsugite_core::protocol::{Implementation, Method};
+use tsugite_core::protocol::raw_tasks::{related_task, set_related_task};
+use tsugite_core::protocol::tools::Call;
+use tsugite_core::protocol::{ClientCapabilities, Implementation, Method};
 use tsugite_core::revision::{Revision, RpcError, ServerInfoMeta};
 use tsugite_core::session::RequestMeta;
 
-use super::{LeasedRequest, ServerRequest, encode_discover_result, translate_result};
+use super::{LeasedRequest, ServerRequest, encode_discover_result, stateless_tasks, translate_result};
+use crate::bridge::bridged_tasks::BridgedTasks;
 use crate::bridge::client_request::{parse_request_meta, reply_target};
 use crate::bridge::description::ServerDescription;
 use crate::bridge::in_flight::InFlightCall;
 use crate::bridge::suspendable_call::SuspendableCall;
 use crate::bridge::suspended_calls::{SuspendedCall, SuspendedCalls};
+use crate::bridge::suspension_slots::SuspensionClaim;
 use crate::bridge::upstream::Upstream;
 use crate::bridge::upstream_pool;
 use crate::client::forwarded_request::ForwardedRequest;
@@ -35,6 +40,7 @@ use crate::client::upstream_observer::RequestResult;
 use crate::lock::lock;
 use crate::server::ask::{StateBinding, seal_state, unseal_state};
 use crate::server::layer::RequestParts;
+use crate::server::limits::CallerKey;
 
 /// Forwards a request, and returns its result or the questions of the server.
 pub(super) async fn forward(request: LeasedRequest<'_>) -> Result<RawJson, RpcError> {
@@ -48,41 +54,102 @@ pub(super) async fn forward(request: LeasedRequest<'_>) -> Result<RawJson, RpcEr
 
 /// Starts a call in a task of its own.
 fn start(request: LeasedRequest<'_>) -> Result<SuspendedCall, RpcError> {
-    let LeasedRequest { lease, method, params, job, reply_target, .. } = request;
+    let LeasedRequest { lease, tasks, method, params, job, reply_target, .. } = request;
     let capabilities = parse_request_meta(&job.params)?.declared_client()?.capabilities;
     let to = job.revision;
-    let suspendable = Arc::new(SuspendableCall::new(capabilities, to));
+    let suspendable = Arc::new(SuspendableCall::new(capabilities.clone(), to));
     let log_level = reply_target.log_level;
     let claim = lease.suspension_claim();
     let asked_here = lease.is_exclusive().then(|| Arc::clone(&suspendable));
     let call = InFlightCall::suspendable(to, reply_target, asked_here);
     let task = tokio::spawn({
-        let (suspendable, call) = (Arc::clone(&suspendable), Arc::clone(&call));
-        let (method, params) = (method.to_owned(), params.into_owned());
+        let suspendable = Arc::clone(&suspendable);
+        let outbound = OutboundCall {
+            upstream: Arc::clone(&lease.upstream),
+            method: method.to_owned(),
+            params: params.into_owned(),
+            revision: to,
+            capabilities,
+            in_flight: Arc::clone(&call),
+            tasks: Arc::clone(tasks),
+            caller: CallerKey::of_caller(&job.caller),
+            claim: lease.suspension_claim(),
+        };
         async move {
             let mut lease = lease;
-            let upstream = Arc::clone(&lease.upstream);
             if let Some(level) = log_level {
-                set_log_level(&upstream, level).await;
+                set_log_level(&outbound.upstream, level).await;
             }
-            let mut outcome = upstream.send(ForwardedRequest::new(&method, &params, to), &call).await;
+            let mut outcome = outbound.send().await;
             if let Err(error) = &outcome
                 && suspendable.elicit_required_urls(error).await
             {
-                outcome = upstream.send(ForwardedRequest::new(&method, &params, to), &call).await;
+                outcome = outbound.send().await;
             }
-            let outcome =
-                outcome.and_then(|(result, from)| translate_result(&upstream, &method, &result, from, to));
-            if !call.timed_out.load(Ordering::Acquire) {
+            if !outbound.in_flight.timed_out.load(Ordering::Acquire) {
                 lease.mark_completed();
             }
-            drop(upstream);
+            drop(outbound);
             // The connection is free before the client can call again.
             drop(lease);
             suspendable.complete(outcome);
         }
     });
     Ok(SuspendedCall { call: suspendable, in_flight: call, task: task.abort_handle(), claim })
+}
+
+/// A request on its way to a server.
+struct OutboundCall {
+    upstream: Arc<Upstream>,
+    method: String,
+    params: RawJson,
+    /// The revision of the client.
+    revision: Revision,
+    /// The capabilities of the client.
+    capabilities: ClientCapabilities,
+    in_flight: Arc<InFlightCall>,
+    tasks: Arc<BridgedTasks>,
+    caller: Option<CallerKey>,
+    claim: Option<SuspensionClaim>,
+}
+
+impl OutboundCall {
+    /// Sends the request, and returns its result in the client's revision. A call of a tool may become a task.
+    async fn send(&self) -> Result<RawJson, RpcError> {
+        if self.method == Call::NAME
+            && let Some((params, from)) = self.task_request().await?
+        {
+            self.tasks.check_room(self.caller.as_ref())?;
+            let result = self.forward(&params, from).await?;
+            stateless_tasks::CreatedTask {
+                tasks: &self.tasks,
+                caller: self.caller.clone(),
+                upstream: &self.upstream,
+                capabilities: self.capabilities.clone(),
+                revision: self.revision,
+                claim: self.claim.clone(),
+            }
+            .register(&result);
+            return Ok(result);
+        }
+        match self.forward(&self.params, self.revision).await {
+            Err(error) if self.method == Call::NAME => {
+                Err(stateless_tasks::explain_error(&self.upstream, &self.params, &self.capabilities, error)
+                    .await)
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn task_request(&self) -> Result<Option<(RawJson, Revision)>, RpcError> {
+        stateless_tasks::request_task(&self.upstream, &self.params, &self.capabilities, self.revision).await
+    }
+
+    async fn forward(&self, params: &RawJson, written_in: Revision) -> Result<RawJson, RpcError> {
+        let request = ForwardedRequest::new(&self.method, params, written_in);
+        let (result, from) = self.upstream.send(request, &self.in_flight).await?;
+        translate_result(&self.upstream, &self.method, &result, from, self.revision)
+    }
 }
 
 /// Sets the log level of the connection, unless it is set already.
@@ -175,6 +242,14 @@ pub(super) async fn forward_server_request(
     from: Revision,
 ) -> RequestResult {
     let ServerRequest { method, params, source } = request;
+    // The question of a task may arrive on any stream.
+    if let Some(id) = related_task(Raw::from(params))
+        && let Some(questions) = upstream.task_questions.find(&id).await
+    {
+        drop(upstream);
+        let params = set_related_task(params, None).unwrap_or_else(|_| params.clone());
+        return questions.request_input(method, &params, from).await;
+    }
     let named = upstream.in_flight.get(source.call);
     let call = named.or_else(|| upstream.in_flight.only(|call| call.suspendable.is_some()));
     drop(upstream);
@@ -191,7 +266,11 @@ pub(super) fn discover_result(
     served: Vec<String>,
     job: &RequestParts,
 ) -> Result<RawJson, RpcError> {
-    let mut result = DiscoverResult::new(served, description.capabilities.clone().unwrap_or_default());
+    let mut capabilities = description.capabilities.clone().unwrap_or_default();
+    if capabilities.has_task_calls() {
+        capabilities = capabilities.with_task_extension();
+    }
+    let mut result = DiscoverResult::new(served, capabilities);
     result.instructions = description.instructions.clone();
     let server = description.info.clone().unwrap_or_else(|| Implementation::new("unknown", "0"));
     encode_discover_result(result, job.revision, &ServerInfoMeta::new(server))

@@ -10,7 +10,7 @@ mod task_hub;
 mod task_store;
 mod task_table;
 mod task_watch;
-mod timestamp;
+pub(crate) mod timestamp;
 
 pub(crate) use record::{OnceStep, StoredCaller, StoredTask, TaskCall, TaskOutcome, TaskQuestion, TaskState};
 pub(crate) use running_task::{OnceStart, RunningTask, TaskLost};

@@ -9,7 +9,7 @@ pub(crate) fn now_millis() -> u64 {
 }
 
 /// A time in UTC as ISO 8601 writes it, with milliseconds.
-pub(super) fn iso_8601(millis: u64) -> String {
+pub(crate) fn iso_8601(millis: u64) -> String {
     let (seconds, fraction) = (millis / 1_000, millis % 1_000);
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = civil_date(days);

@@ -201,7 +201,7 @@ impl TaskAccess {
 }
 
 /// The same for a task that never existed, has expired, or belongs to another caller.
-fn unknown_task() -> RpcError {
+pub(crate) fn unknown_task() -> RpcError {
     RpcError::InvalidParams("Invalid params: there is no task with this id; it may have expired".into())
         .with("path", "taskId")
 }

@@ -1,0 +1,190 @@
+//! Tasks that cross between the two forms: of 2025-11-25, and of the extension of 2026-07-28.
+//!
+//! A task keeps the id that the server gave it. An entry here says which caller got the id: to all others the task does
+//! not exist, since the server cannot tell the clients of the bridge apart. Entries are limited in number and age.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tsugite_core::jsonrpc::RawJson;
+use tsugite_core::protocol::Task;
+use tsugite_core::revision::RpcError;
+
+use super::bridge_errors::limit_error;
+use super::core_task::CoreTask;
+use crate::lock::lock;
+use crate::server::limits::CallerKey;
+use crate::server::tasks::unknown_task;
+
+/// A task that crosses from one form to the other.
+pub(super) struct BridgedTask {
+    pub(super) id: String,
+    pub(super) form: TaskForm,
+    expires_at: Instant,
+}
+
+/// The form that a task has behind the bridge.
+pub(super) enum TaskForm {
+    /// At a server of 2025-11-25.
+    Core(CoreTask),
+    /// At a server of 2026-07-28.
+    Extension(ExtensionTask),
+    /// The result of a call that the server did not make a task, for a client that asked for one.
+    Kept { task: Task, result: RawJson },
+}
+
+/// A task at a server of 2026-07-28.
+#[derive(Default)]
+pub(super) struct ExtensionTask {
+    cancelled: AtomicBool,
+}
+
+impl ExtensionTask {
+    /// Marks it as cancelled by its client, which must not see another status from then on.
+    pub(super) fn mark_cancelled(&self) {
+        self.cancelled.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Acquire)
+    }
+}
+
+impl BridgedTask {
+    /// A task that the server keeps for `ttl`; `None` is forever.
+    pub(super) fn new(id: String, form: TaskForm, ttl: Option<Duration>) -> Self {
+        let ttl = ttl.unwrap_or(MAX_TTL).min(MAX_TTL);
+        Self { id, form, expires_at: Instant::now() + ttl }
+    }
+
+    fn kept_bytes(&self) -> usize {
+        match &self.form {
+            TaskForm::Kept { result, .. } => result.text().len(),
+            TaskForm::Core(_) | TaskForm::Extension(_) => 0,
+        }
+    }
+}
+
+/// The tasks of all clients.
+#[derive(Default)]
+pub(super) struct BridgedTasks(Mutex<HashMap<TaskKey, Arc<BridgedTask>>>);
+
+/// The caller of a task, and its id. Servers of two callers may give the same id.
+type TaskKey = (Option<CallerKey>, String);
+
+impl BridgedTasks {
+    /// Fails if the caller cannot have a further task.
+    pub(super) fn check_room(&self, caller: Option<&CallerKey>) -> Result<(), RpcError> {
+        let mut tasks = lock(&self.0);
+        remove_expired(&mut tasks);
+        let own = tasks.keys().filter(|(owner, _)| caller.is_some() && owner.as_ref() == caller).count();
+        for (count, limit) in [(tasks.len(), MAX_TASKS), (own, MAX_TASKS_PER_CALLER)] {
+            if count >= limit {
+                let text = format!("too many tasks cross the bridge ({count}); wait until some have expired");
+                return Err(limit_error(text, limit));
+            }
+        }
+        Ok(())
+    }
+
+    /// Registers a task. If too many results are kept, those that expire first are removed.
+    pub(super) fn insert(&self, caller: Option<CallerKey>, task: BridgedTask) -> Arc<BridgedTask> {
+        let task = Arc::new(task);
+        let key = (caller, task.id.clone());
+        let mut tasks = lock(&self.0);
+        remove_expired(&mut tasks);
+        tasks.insert(key.clone(), Arc::clone(&task));
+        while tasks.values().map(|task| task.kept_bytes()).sum::<usize>() > MAX_KEPT_BYTES {
+            let kept = tasks.iter().filter(|(other, task)| **other != key && task.kept_bytes() > 0);
+            let Some(first) = kept.min_by_key(|(_, task)| task.expires_at).map(|(key, _)| key.clone()) else {
+                break;
+            };
+            tasks.remove(&first);
+        }
+        task
+    }
+
+    /// The task of a caller.
+    pub(super) fn find(&self, caller: Option<&CallerKey>, id: &str) -> Result<Arc<BridgedTask>, RpcError> {
+        let key = (caller.cloned(), id.to_owned());
+        let found = lock(&self.0).get(&key).filter(|task| task.expires_at > Instant::now()).cloned();
+        found.ok_or_else(unknown_task)
+    }
+
+    /// Removes all of them, and ends what the bridge does for them.
+    pub(super) fn clear(&self) {
+        let ended = std::mem::take(&mut *lock(&self.0));
+        drop(ended);
+    }
+}
+
+fn remove_expired(tasks: &mut HashMap<TaskKey, Arc<BridgedTask>>) {
+    let now = Instant::now();
+    tasks.retain(|_, task| task.expires_at > now);
+}
+
+/// How long a task is known, whatever its server says.
+const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_TASKS: usize = 10_000;
+const MAX_TASKS_PER_CALLER: usize = 1_000;
+/// Bytes of results that the bridge keeps.
+const MAX_KEPT_BYTES: usize = 64 << 20;
+
+#[cfg(test)]
+mod tests {
+    use tsugite_core::protocol::TaskStatus;
+
+    use super::*;
+    use crate::server::Principal;
+
+    fn caller(name: &str) -> Option<CallerKey> {
+        CallerKey::new(Some(&Principal::new(name)), None)
+    }
+
+    fn task(id: &str, ttl: Option<Duration>) -> BridgedTask {
+        BridgedTask::new(id.to_owned(), TaskForm::Extension(ExtensionTask::default()), ttl)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn task_is_known_to_its_caller_until_it_expires() {
+        let tasks = BridgedTasks::default();
+        tasks.insert(caller("ann"), task("1", Some(Duration::from_secs(60))));
+        tasks.insert(caller("ann"), task("2", None));
+        assert!(tasks.find(caller("ann").as_ref(), "1").is_ok());
+        assert!(tasks.find(caller("ben").as_ref(), "1").is_err() && tasks.find(None, "1").is_err());
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert!(tasks.find(caller("ann").as_ref(), "1").is_err());
+        assert!(tasks.find(caller("ann").as_ref(), "2").is_ok());
+        tokio::time::advance(MAX_TTL).await;
+        assert!(tasks.find(caller("ann").as_ref(), "2").is_err());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tasks_of_one_caller_are_limited() {
+        let tasks = BridgedTasks::default();
+        for id in 0..MAX_TASKS_PER_CALLER {
+            tasks.check_room(caller("ann").as_ref()).unwrap();
+            tasks.insert(caller("ann"), task(&id.to_string(), None));
+        }
+        assert!(tasks.check_room(caller("ann").as_ref()).is_err());
+        tasks.check_room(caller("ben").as_ref()).unwrap();
+        tokio::time::advance(MAX_TTL).await;
+        tasks.check_room(caller("ann").as_ref()).unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn oldest_kept_result_gives_way() {
+        let tasks = BridgedTasks::default();
+        let large = RawJson::from_value(&"x".repeat(MAX_KEPT_BYTES / 2)).unwrap();
+        for id in ["1", "2", "3"] {
+            let kept = Task::new(id, TaskStatus::Completed, "", "");
+            let form = TaskForm::Kept { task: kept, result: large.clone() };
+            tasks.insert(None, BridgedTask::new(id.to_owned(), form, None));
+            tokio::time::advance(Duration::from_secs(1)).await;
+        }
+        assert!(tasks.find(None, "1").is_err() && tasks.find(None, "3").is_ok());
+    }
+}

@@ -1,0 +1,117 @@
+//! A task at a server of 2025-11-25 for a client of 2026-07-28: its connection, and its open questions.
+//!
+//! Such a server sends the questions of a task while `tasks/result` waits. So the bridge keeps that request open as long as
+//! the task needs input and its client polls.
+
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use tsugite_core::jsonrpc::RawJson;
+use tsugite_core::protocol::Method;
+use tsugite_core::protocol::tasks::Payload;
+use tsugite_core::revision::{Revision, RpcError};
+
+use super::in_flight::InFlightCall;
+use super::suspendable_call::SuspendableCall;
+use super::suspension_slots::SuspensionClaim;
+use super::upstream::Upstream;
+use crate::client::forwarded_request::ForwardedRequest;
+use crate::lock::lock;
+
+/// A task at a server of 2025-11-25.
+pub(super) struct CoreTask {
+    /// The connection that created it. A server may know the task on no other.
+    upstream: Mutex<Weak<Upstream>>,
+    /// Its questions.
+    pub(super) questions: Arc<SuspendableCall>,
+    /// The right to keep `tasks/result` open.
+    claim: Option<SuspensionClaim>,
+    open_result: Mutex<Option<OpenResult>>,
+    /// When the client has polled last.
+    last_poll: Arc<Mutex<Instant>>,
+}
+
+/// The request `tasks/result` of the bridge.
+struct OpenResult(AbortHandle);
+
+impl Drop for OpenResult {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl CoreTask {
+    /// A task that was created on this connection.
+    pub(super) fn new(
+        id: &str,
+        upstream: &Arc<Upstream>,
+        questions: Arc<SuspendableCall>,
+        claim: Option<SuspensionClaim>,
+    ) -> Self {
+        upstream.task_questions.register(id, &questions);
+        Self {
+            upstream: Mutex::new(Arc::downgrade(upstream)),
+            questions,
+            claim,
+            open_result: Mutex::default(),
+            last_poll: Arc::new(Mutex::new(Instant::now())),
+        }
+    }
+
+    /// The connection that the task was created on. If it was closed, `leased` takes its place.
+    pub(super) fn upstream(&self, id: &str, leased: &Arc<Upstream>) -> Arc<Upstream> {
+        *lock(&self.last_poll) = Instant::now();
+        let mut upstream = lock(&self.upstream);
+        if let Some(known) = upstream.upgrade() {
+            return known;
+        }
+        *upstream = Arc::downgrade(leased);
+        leased.task_questions.register(id, &self.questions);
+        Arc::clone(leased)
+    }
+
+    /// Keeps `tasks/result` open, so that the server sends its questions. Ends when the client has not polled for `ttl`.
+    pub(super) fn request_questions(
+        &self,
+        upstream: &Arc<Upstream>,
+        params: RawJson,
+        from: Revision,
+        ttl: Duration,
+    ) -> Result<(), RpcError> {
+        let mut open = lock(&self.open_result);
+        if open.as_ref().is_some_and(|open| !open.0.is_finished()) {
+            return Ok(());
+        }
+        let permit = self.claim.as_ref().map(SuspensionClaim::acquire).transpose()?;
+        let (upstream, questions) = (Arc::clone(upstream), Arc::clone(&self.questions));
+        let last_poll = Arc::clone(&self.last_poll);
+        let task = tokio::spawn(async move {
+            let _permit = permit;
+            let call = InFlightCall::of_task(from, Some(Arc::clone(&questions)));
+            let request = ForwardedRequest::new(Payload::NAME, &params, from);
+            tokio::select! {
+                // The result is fetched again when the client asks for it.
+                ended = upstream.send(request, &call) => drop(ended),
+                () = wait_until_unused(&last_poll, ttl) => {
+                    tracing::debug!("the questions of a task are no longer waited for: its client does not poll");
+                }
+            }
+            questions.wake();
+        });
+        *open = Some(OpenResult(task.abort_handle()));
+        Ok(())
+    }
+}
+
+/// Waits until the client has not polled for `ttl`.
+async fn wait_until_unused(last_poll: &Mutex<Instant>, ttl: Duration) {
+    loop {
+        let until = *lock(last_poll) + ttl;
+        if until <= Instant::now() {
+            return;
+        }
+        tokio::time::sleep_until(until).await;
+    }
+}

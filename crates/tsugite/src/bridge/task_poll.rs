@@ -1,0 +1,16 @@
+//! How often the bridge polls a task.
+
+use std::time::Duration;
+
+use tsugite_core::protocol::raw_tasks::RawTaskDetails;
+
+/// The interval that the server wishes, within limits.
+pub(super) fn poll_interval(details: &RawTaskDetails) -> Duration {
+    let interval = details.poll_interval_ms.map_or(DEFAULT_INTERVAL, Duration::from_millis);
+    interval.clamp(MIN_INTERVAL, MAX_INTERVAL)
+}
+
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
+/// A server cannot make the bridge poll all the time, or forget the task.
+const MIN_INTERVAL: Duration = Duration::from_millis(50);
+const MAX_INTERVAL: Duration = Duration::from_secs(300);
