@@ -6,7 +6,8 @@
 //! over: memory stdio               (only where it means something else elsewhere; default: http and sse too)
 //! server: curious                  (a server of `fixture`; default: `basic`)
 //! client: {"elicitation":{}}       (the capabilities the client declares; default: none)
-//! bridge: same                     (across a bridge it holds only between equal revisions; `no`: not at all)
+//! bridge: same                     (across a bridge it holds only between equal revisions; `tasks`: to those that have
+//!                                  tasks; `no`: not at all)
 //! replicas: no                     (not with replicas: it uses items that a handler has added or removed in one of them)
 //! raw                              (no handshake is made beforehand and nothing is added to a line)
 //! > {"id":1,"method":"tools/call","params":{"name":"add"}}
@@ -66,6 +67,8 @@ enum AcrossBridge {
     Always,
     /// If both sides speak the same revision: the upstream one lacks something otherwise.
     SameRevision,
+    /// To upstream revisions that have tasks, in either form.
+    TaskRevisions,
     /// Not at all: it shows something that the bridge decides itself.
     Never,
 }
@@ -159,8 +162,9 @@ impl Transcript {
         } else if let Some(held) = line.strip_prefix("bridge:") {
             self.across_bridge = match held.trim() {
                 "same" => AcrossBridge::SameRevision,
+                "tasks" => AcrossBridge::TaskRevisions,
                 "no" => AcrossBridge::Never,
-                other => return Err(format!("`bridge:` is `same` or `no`, not {other:?}")),
+                other => return Err(format!("`bridge:` is `same`, `tasks` or `no`, not {other:?}")),
             };
         } else if let Some(held) = line.strip_prefix("replicas:") {
             self.with_replicas = match held.trim() {
@@ -196,6 +200,7 @@ impl Transcript {
         match self.across_bridge {
             AcrossBridge::Always => true,
             AcrossBridge::SameRevision => config.1 == upstream,
+            AcrossBridge::TaskRevisions => upstream.has_core_tasks() || upstream.has_task_extension(),
             AcrossBridge::Never => false,
         }
     }

@@ -10,4 +10,5 @@
 )]
 
 mod faults;
+mod tasks;
 mod transcripts;

@@ -1,0 +1,73 @@
+//! Tasks between 2025-11-25, which has them in its core, and the extension of 2026-07-28.
+//!
+//! What holds with and without a bridge is in the transcripts of the server.
+
+mod to_core;
+mod to_extension;
+
+use std::future::{Future, IntoFuture};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tsugite::bridge::Bridge;
+use tsugite::prelude::*;
+use tsugite_testkit::fixture;
+use tsugite_testkit::raw_client::RawClient;
+
+const CORE: Revision = Revision::V2025_11_25;
+const EXTENSION: Revision = Revision::V2026_07_28;
+
+/// Fails the test instead of hanging. The clock is paused.
+async fn within<F: IntoFuture>(work: F) -> F::Output {
+    tokio::time::timeout(Duration::from_secs(600), work.into_future()).await.expect("the test hangs")
+}
+
+/// The server whose tools run as tasks.
+fn server() -> Server {
+    fixture::by_name("tasks").unwrap()
+}
+
+/// A bridge to a server that speaks one revision.
+fn bridge_to(server: &Server, revision: Revision) -> Bridge {
+    Bridge::to(Client::in_process(server).revision(revision))
+}
+
+/// The capabilities of a client that can be asked, and has the extension.
+fn declared() -> Value {
+    json!({"elicitation": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}})
+}
+
+/// Calls a tool as a task and returns its id.
+async fn start(client: &mut RawClient, tool: &str) -> String {
+    let params = json!({"name": tool, "arguments": {}, "task": {}});
+    let response = within(client.request_once("tools/call", params)).await;
+    let result = &response["result"];
+    let id = result["taskId"].as_str().or(result["task"]["taskId"].as_str());
+    id.unwrap_or_else(|| panic!("no task: {response}")).to_owned()
+}
+
+async fn request_task(client: &mut RawClient, method: &str, id: &str) -> Value {
+    within(client.request_once(method, json!({"taskId": id}))).await
+}
+
+/// Polls a task until it has this status.
+async fn poll_until(client: &mut RawClient, id: &str, status: &str) -> Value {
+    within(poll(client, id, status)).await
+}
+
+fn poll<'a>(client: &'a mut RawClient, id: &'a str, status: &'a str) -> impl Future<Output = Value> + 'a {
+    async move {
+        loop {
+            let response = client.request_once("tasks/get", json!({"taskId": id})).await;
+            if response["result"]["status"] == status {
+                return response["result"].clone();
+            }
+            assert!(response["error"].is_null(), "{response}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+fn answer(name: &str) -> Value {
+    json!({"action": "accept", "content": {"name": name}})
+}
