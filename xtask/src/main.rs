@@ -63,6 +63,7 @@ fn main() -> ExitCode {
             Err(mistake) => usage_error(&mistake),
         },
         ["replicas"] => exit_code(test::replicas(&mut Count::default())),
+        ["peers", "tasks"] => exit_code(peers::tasks::run(&mut Count::default())),
         ["peers", "servers"] => exit_code(peers::servers::run(None, &mut Count::default())),
         ["peers", "servers", "--driver", program] => {
             exit_code(peers::servers::run(Some(program), &mut Count::default()))
@@ -107,6 +108,7 @@ cargo xtask <command>
   peers                          test clients and servers of other projects with ours: all of the following
   peers clients [--url URL | --replicas]
                                  test their clients with our server, with the server at URL, or with replicas of our server
+  peers tasks                    test the tasks of our server with a client of another project, in both forms
   peers servers [--driver PROGRAM]
                                  test their servers with our client, or with PROGRAM as the driver
   peers binary                   test both with the binary `tsugite`: its demo server, its verbs, its bridge

@@ -1,12 +1,13 @@
 //! `cargo xtask peers`: tests clients and servers of other projects with ours, over real sockets and pipes.
 //!
-//! `clients.rs` runs their clients against our server, `servers.rs` our client against their servers, and `cli/` both
-//! with the binary `tsugite`. Each fills a table whose cells are all expected in advance.
+//! `clients.rs` runs their clients against our server, `tasks.rs` a client that follows tasks, `servers.rs` our client
+//! against their servers, and `cli/` both with the binary `tsugite`. Each fills a table whose cells are all expected in advance.
 
 pub(crate) mod cli;
 pub(crate) mod clients;
 pub(crate) mod servers;
 mod table;
+pub(crate) mod tasks;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,6 +23,7 @@ use table::Table;
 pub(crate) fn run(count: &mut Count) -> Result<(), String> {
     combine_results([
         clients::run(clients::Target::OurServer, count),
+        tasks::run(count),
         servers::run(None, count),
         cli::run(count),
     ])
@@ -118,7 +120,7 @@ mod tests {
 
     #[test]
     fn version_of_each_peer_is_pinned() {
-        let rows = clients::rows().into_iter().chain(servers::rows());
+        let rows = clients::rows().into_iter().chain(tasks::rows()).chain(servers::rows());
         let rows = rows.chain(cli::serve::rows()).chain(cli::verbs::rows());
         let rows = rows.chain(cli::bridge::rows());
         let packages = rows.flat_map(|row| [Some(row.package), row.bridged_to.map(|behind| behind.package)]);
