@@ -10,4 +10,5 @@
 
 mod round_trips;
 mod task_kills;
+mod tasks;
 mod transcripts;
