@@ -80,7 +80,7 @@ async fn task_of_the_extension_is_visible_only_to_its_caller() {
 
 #[tokio::test]
 async fn tasks_are_listed_in_pages() {
-    // TASK-027, TASK-028, PAGE-002
+    // TASK-027, TASK-028, TASK-032, PAGE-002
     let server = server().page_size(2);
     let mut client = RawClient::connect_as(&server, Principal::new("ann"), CORE, json!({})).await;
     let mut created = Vec::new();
@@ -104,8 +104,25 @@ async fn tasks_are_listed_in_pages() {
 }
 
 #[tokio::test]
+async fn list_of_tasks_is_declared_to_known_callers() {
+    // TASK-001, TASK-036
+    let server = server();
+    let offer = json!({
+        "protocolVersion": CORE.as_str(), "capabilities": {}, "clientInfo": {"name": "c", "version": "1"},
+    });
+    let mut ann = RawClient::connect_as(&server, Principal::new("ann"), CORE, json!({})).await;
+    let mut anonymous = RawClient::connect(&server, CORE, json!({})).await;
+    let calls = json!({"tools": {"call": {}}});
+    let declared = |answer: Value| answer["result"]["capabilities"]["tasks"].clone();
+    let to_ann = declared(ann.request("initialize", offer.clone()).await);
+    assert_eq!(to_ann, json!({"list": {}, "cancel": {}, "requests": calls}));
+    let to_anonymous = declared(anonymous.request("initialize", offer).await);
+    assert_eq!(to_anonymous, json!({"cancel": {}, "requests": calls}));
+}
+
+#[tokio::test]
 async fn task_ids_are_long_and_random() {
-    // TASK-013, TASK-035
+    // TASK-013, TASK-035, TASK-069
     let server = server();
     let mut client = RawClient::connect(&server, CORE, json!({})).await;
     let mut ids = Vec::new();
@@ -136,8 +153,8 @@ async fn tasks_beyond_a_limit_are_rejected() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn task_ends_with_its_time_to_live() {
+/// A server with a tool that never ends, and whether its handler was dropped.
+fn endless() -> (Server, Arc<AtomicBool>) {
     struct Dropped(Arc<AtomicBool>);
     impl Drop for Dropped {
         fn drop(&mut self) {
@@ -153,7 +170,29 @@ async fn task_ends_with_its_time_to_live() {
             drop(dropped);
         }
     });
-    let server = Server::new("s", "1").task_ttl(Duration::from_secs(60)).tool(waits);
+    (Server::new("s", "1").tool(waits), is_dropped)
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_task_drops_its_handler() {
+    // TASK-031
+    for revision in [CORE, EXTENSION] {
+        let (server, is_dropped) = endless();
+        let mut client = RawClient::connect(&server, revision, declared()).await;
+        let id = start(&mut client, "waits").await;
+        assert!(!is_dropped.load(Ordering::SeqCst));
+        let cancelled = client.request_once("tasks/cancel", json!({"taskId": id})).await;
+        assert!(cancelled["error"].is_null(), "{cancelled}");
+        // Only a moment: the clock moves on when the server has nothing left to do.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        assert!(is_dropped.load(Ordering::SeqCst), "{revision}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn task_ends_with_its_time_to_live() {
+    let (server, is_dropped) = endless();
+    let server = server.task_ttl(Duration::from_secs(60));
     let mut client = RawClient::connect(&server, EXTENSION, declared()).await;
     let id = start(&mut client, "waits").await;
     tokio::time::sleep(Duration::from_secs(59)).await;
