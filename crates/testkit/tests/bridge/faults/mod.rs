@@ -18,7 +18,7 @@ mod prefixes;
 #[cfg(unix)]
 mod request_state;
 #[cfg(unix)]
-mod shell;
+pub(crate) mod shell;
 #[cfg(unix)]
 mod subscriptions;
 

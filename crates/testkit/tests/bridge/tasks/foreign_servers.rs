@@ -1,0 +1,78 @@
+//! Servers whose tasks behave otherwise than those of this library, as the specification allows.
+
+use serde_json::json;
+use tsugite::bridge::Bridge;
+use tsugite_testkit::raw_client::RawClient;
+
+use super::super::faults::shell::spawn;
+use super::{CORE, EXTENSION, answer, declared, poll_until, request_task, start, within};
+
+/// Functions for the scripts. `id` sets `$id` to the id of the request in `$line`.
+const TASK_WORDS: &str = r#"
+id() { id=${line#*'"id":'}; id=${id%%[,\}]*}; }
+result() { send_line '{"jsonrpc":"2.0","id":'$id',"result":'"$1"'}'; }
+fields() { echo '"taskId":"1","status":"'$1'","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z"'; }
+"#;
+
+/// A server of 2025-11-25 that sends the question of a task at once, does not wait for `tasks/result`, and does not say that
+/// the task needs input.
+const EAGER: &str = r#"
+status=working
+task() { echo '{'$(fields $1)',"ttl":null,"pollInterval":50}'; }
+while read_line; do
+    id
+    case "$line" in
+        *'"initialize"'*) result '{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"s","version":"1"}}';;
+        *tools/list*) result '{"tools":[{"name":"t","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}';;
+        *tools/call*)
+            result '{"task":'"$(task working)"'}'
+            send_line '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}},"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"1"}}}}';;
+        *'"id":"q"'*) status=completed;;
+        *tasks/get*) result "$(task $status)";;
+        *tasks/result*) result '{"content":[{"type":"text","text":"answered"}]}';;
+    esac
+done
+"#;
+
+/// A server of 2026-07-28 that acknowledges a cancellation and completes the task nevertheless.
+const STUBBORN: &str = r#"
+status=working
+while read_line; do
+    id
+    case "$line" in
+        *server/discover*) result '{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private"}';;
+        *tools/call*) result '{"resultType":"task",'$(fields working)',"ttlMs":null,"pollIntervalMs":50}';;
+        *tasks/get*) result '{"resultType":"complete",'$(fields $status)',"ttlMs":null,"result":{"resultType":"complete","content":[]}}';;
+        *tasks/cancel*) status=completed; result '{"resultType":"complete"}';;
+    esac
+done
+"#;
+
+#[tokio::test]
+async fn early_question_of_a_core_task_is_kept() {
+    let bridge = Bridge::to(spawn(&format!("{TASK_WORDS}{EAGER}")));
+    let mut client = RawClient::connect(&bridge.server(), EXTENSION, declared()).await;
+    let id = start(&mut client, "t").await;
+    let asked = poll_until(&mut client, &id, "input_required").await;
+    assert!(asked["ttlMs"].is_null(), "{asked}");
+    let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    let update = json!({"taskId": id, "inputResponses": {key: answer("Ada")}});
+    within(client.request_once("tasks/update", update)).await;
+    let ended = poll_until(&mut client, &id, "completed").await;
+    assert_eq!(ended["result"]["content"][0]["text"], "answered", "{ended}");
+    bridge.close().await;
+}
+
+#[tokio::test]
+async fn cancelled_task_stays_cancelled_for_its_client() {
+    let bridge = Bridge::to(spawn(&format!("{TASK_WORDS}{STUBBORN}")).revision(EXTENSION));
+    let mut client = RawClient::connect(&bridge.server(), CORE, json!({})).await;
+    let id = start(&mut client, "t").await;
+    let cancelled = request_task(&mut client, "tasks/cancel", &id).await;
+    assert_eq!(cancelled["result"]["status"], "cancelled", "{cancelled}");
+    let seen = request_task(&mut client, "tasks/get", &id).await;
+    assert_eq!(seen["result"]["status"], "cancelled", "{seen}");
+    assert!(seen["result"]["result"].is_null(), "{seen}");
+    assert_eq!(request_task(&mut client, "tasks/result", &id).await["error"]["code"], -32600);
+    bridge.close().await;
+}
