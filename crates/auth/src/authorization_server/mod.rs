@@ -19,7 +19,7 @@
 // - `service`: the paths, and which function answers. `http_message`: requests and responses.
 // - `metadata`, `keys`: the documents of the issuer, and the keys that sign.
 // - `clients`: which clients there are, and how they prove that they are it.
-// - `authorize`: `/authorize`, with login and consent. `users`, `openid`: who can log in.
+// - `authorize`: `/authorize`, with login and consent. `users`, `openid`, `id_token`: who can log in.
 // - `token`: `/token`, one file for each grant. `revoke`: `/revoke`. `verifier`: verifies tokens without network.
 // - `settings`, `auth_file`: the builder, and the same in a file.
 // - `records`, `limits`, `clock`: the state in the store, rate limits, and the time.
@@ -29,6 +29,7 @@ mod authorize;
 mod clients;
 mod clock;
 mod http_message;
+mod id_token;
 mod keys;
 mod limits;
 mod metadata;

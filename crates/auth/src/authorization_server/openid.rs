@@ -13,7 +13,7 @@ use crate::net::{Trust, Url};
 use crate::registration::ClientCredentials;
 use crate::resource::{Issuer, IssuerKeys, KeySource};
 use crate::secret::Secret;
-use crate::token_endpoint::OAuthClient;
+use crate::token_endpoint::{Nonce, OAuthClient, TokenEndpoint, TokenError, TokenResponse};
 
 /// An OpenID provider that users log in at, and the users who may.
 ///
@@ -156,7 +156,7 @@ impl OpenIdProvider {
 /// A provider, and what is known about its endpoints.
 pub(super) struct ProviderConnection {
     pub(super) provider: OpenIdProvider,
-    pub(super) issuer: Issuer,
+    issuer: Issuer,
     pub(super) keys: Arc<IssuerKeys>,
     metadata: Mutex<Option<(Arc<ServerMetadata>, Instant)>>,
 }
@@ -182,8 +182,18 @@ impl ProviderConnection {
         Ok(metadata)
     }
 
+    /// Requests a token of the provider with a grant.
+    pub(super) async fn request_token(&self, grant: &[(&str, &str)]) -> Result<TokenResponse, TokenError> {
+        let metadata = self.metadata().await?;
+        let url = metadata.token_endpoint()?;
+        let (http, client, nonce) = (self.issuer.http_for(&url), self.client(&metadata), Nonce::default());
+        let issuer = self.provider.issuer.as_str();
+        let endpoint = TokenEndpoint { http: &http, url, issuer, client: &client, dpop: None, nonce: &nonce };
+        endpoint.request(grant).await
+    }
+
     /// This server as a client of the provider.
-    pub(super) fn client(&self, metadata: &ServerMetadata) -> OAuthClient {
+    fn client(&self, metadata: &ServerMetadata) -> OAuthClient {
         let credentials =
             ClientCredentials::secret(self.provider.client_id.clone(), self.provider.client_secret.clone());
         credentials.client(metadata.token_endpoint_auth_methods_supported.as_deref())

@@ -17,9 +17,9 @@ impl AuthorizationState {
         let form = request.form().ok_or_else(malformed)?;
         let client = self.authenticate_client(request, &form).await?;
         let token = form.get("token").ok_or_else(malformed)?;
-        if let Some((family, owner)) = self.family_client(token).await? {
-            if owner == client.client_id {
-                self.revoke_family(&family).await?;
+        if let Some((name, family)) = self.find_family(token).await? {
+            if family.client_id == client.client_id {
+                self.revoke_family(&name).await?;
             }
         } else if let Some(claims) = self.verify_signature(token).await?
             && claims.get("client_id").and_then(Value::as_str) == Some(&client.client_id)

@@ -162,7 +162,8 @@ impl AuthorizationServerBuilder {
         self
     }
 
-    /// Sets for how long a browser stays logged in; 12 hours by default.
+    /// Sets for how long a browser stays logged in, and for how long tokens are refreshed after a login at an OpenID provider
+    /// that issued no refresh token; 12 hours by default.
     pub fn session_ttl(mut self, ttl: Duration) -> Self {
         self.settings.session_ttl = ttl.max(Duration::from_secs(1));
         self

@@ -30,11 +30,14 @@ pub(super) struct LoggedIn {
     pub(super) display_name: String,
     /// When, in seconds since 1970.
     pub(super) at: u64,
+    /// The name of the login at the provider, for a user of the provider.
+    #[serde(default)]
+    pub(super) provider_grant: Option<String>,
 }
 
 impl LoggedIn {
     pub(super) fn new(user: User, at: u64) -> Self {
-        Self { subject: user.subject, display_name: user.display_name, at }
+        Self { subject: user.subject, display_name: user.display_name, at, provider_grant: None }
     }
 }
 
@@ -54,7 +57,7 @@ impl AuthorizationState {
         };
         let session = self.records.read::<LoggedIn>(&self.records.key("session", id), FIELD).await?;
         let user = match session.map(|session| session.value) {
-            Some(user) if self.is_active(&user.subject).await? => Some(user),
+            Some(user) if self.is_active(&user.subject, user.provider_grant.as_deref()).await? => Some(user),
             _ => None,
         };
         Ok(Browser { id: id.to_owned(), is_new: false, user })

@@ -198,6 +198,7 @@ impl AuthorizationState {
             dpop_jkt: request.dpop_jkt.clone(),
             subject: user.subject.clone(),
             authenticated_at: user.at,
+            provider_grant: user.provider_grant.clone(),
             family: random_text()?,
             expires_at: self.clock.seconds() + CODE_SECONDS,
         };

@@ -4,11 +4,13 @@
 //! - `flow`: the steps. Between two of them the page carries the request, sealed and bound to the browser and the step, so
 //!   that no step can be left out and no other site can submit a form.
 //! - `consents`: what a user has allowed before. `provider_login`: the way by an OpenID provider.
+//!   `provider_grants`: whether the provider still vouches for a user.
 //! - `pages`: the pages.
 
 mod browser;
 mod consents;
 mod flow;
 mod pages;
+mod provider_grants;
 mod provider_login;
 mod request;

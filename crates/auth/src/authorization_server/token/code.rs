@@ -22,6 +22,9 @@ pub(in crate::authorization_server) struct CodeRecord {
     pub(in crate::authorization_server) dpop_jkt: Option<String>,
     pub(in crate::authorization_server) subject: String,
     pub(in crate::authorization_server) authenticated_at: u64,
+    /// The name of the login at the provider, for a user of the provider.
+    #[serde(default)]
+    pub(in crate::authorization_server) provider_grant: Option<String>,
     /// The name of the family of all tokens that come of the code.
     pub(in crate::authorization_server) family: String,
     pub(in crate::authorization_server) expires_at: u64,

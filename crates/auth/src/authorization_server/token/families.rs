@@ -15,14 +15,17 @@ use crate::secret::{Secret, stored};
 
 /// A family. Its record is named by its own random name, which is the first half of its refresh tokens.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Family {
-    pub(super) client_id: String,
+pub(in crate::authorization_server) struct Family {
+    pub(in crate::authorization_server) client_id: String,
     pub(super) subject: String,
     pub(super) scopes: Vec<String>,
     pub(super) resource: String,
     /// The thumbprint of the key that the tokens are bound to.
     pub(super) key: Option<String>,
     pub(super) authenticated_at: u64,
+    /// The name of the login at the provider, for a user of the provider.
+    #[serde(default)]
+    pub(super) provider_grant: Option<String>,
     /// The digest of the valid refresh token.
     current: String,
     previous: Option<ReplacedToken>,
@@ -62,6 +65,7 @@ impl AuthorizationState {
             resource: code.resource.clone(),
             key: call.key.clone(),
             authenticated_at: code.authenticated_at,
+            provider_grant: code.provider_grant.clone(),
             current: hex_digest(token.expose()),
             previous: None,
         };
@@ -70,14 +74,14 @@ impl AuthorizationState {
         Ok(token.expose().to_owned())
     }
 
-    /// The family that a refresh token belongs to, whether or not the token is still valid.
-    pub(in crate::authorization_server) async fn family_client(
+    /// The family that a refresh token belongs to and its name, whether or not the token is still valid.
+    pub(in crate::authorization_server) async fn find_family(
         &self,
         token: &str,
-    ) -> Result<Option<(String, String)>, StoreError> {
+    ) -> Result<Option<(String, Family)>, StoreError> {
         let Some(name) = family_name(token) else { return Ok(None) };
         let family = self.records.read::<Family>(&self.records.key("family", name), FIELD).await?;
-        Ok(family.map(|family| (name.to_owned(), family.value.client_id)))
+        Ok(family.map(|family| (name.to_owned(), family.value)))
     }
 
     /// Replaces a refresh token, if `check` accepts the family.

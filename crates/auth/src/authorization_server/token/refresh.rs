@@ -12,19 +12,21 @@ impl AuthorizationState {
         call.check_grant("refresh_token")?;
         let token = call.form.get("refresh_token").unwrap_or_default();
         let wanted = call.form.get("scope").map(scopes::parse);
+        let unknown = || invalid_grant("the refresh token is unknown, used, revoked or expired");
+        let (name, family) = self.find_family(token).await?.ok_or_else(unknown)?;
+        self.check_family(call, &family, wanted.as_deref())?;
+        // Before the token is replaced: if the provider cannot be asked now, the client may repeat its request.
+        if !self.may_refresh(&family).await? {
+            self.revoke_family(&name).await?;
+            return Err(invalid_grant("the user may not log in any more").into());
+        }
         let rotated = self.rotate(token, |family| self.check_family(call, family, wanted.as_deref())).await?;
         let (successor, family) = match rotated {
             Rotation::Rotated(successor, family) => (successor, family),
             Rotation::Reused | Rotation::Unknown => {
-                return Err(invalid_grant("the refresh token is unknown, used, revoked or expired").into());
+                return Err(unknown().into());
             }
         };
-        if !self.is_active(&family.subject).await? {
-            if let Some((name, _)) = token.split_once('.') {
-                self.revoke_family(name).await?;
-            }
-            return Err(invalid_grant("the user may not log in any more").into());
-        }
         self.keep_client(call.client).await?;
         let grant = TokenGrant {
             client_id: family.client_id,
@@ -32,10 +34,18 @@ impl AuthorizationState {
             scopes: wanted.unwrap_or(family.scopes),
             resource: family.resource,
             key: family.key,
-            family: token.split_once('.').map(|(name, _)| hex_digest(name)),
+            family: Some(hex_digest(&name)),
             authenticated_at: Some(family.authenticated_at),
         };
         self.token_response(&grant, Some(successor.expose())).await
+    }
+
+    /// Whether the user of a family may get further tokens. For a user of the provider, the provider is asked.
+    async fn may_refresh(&self, family: &Family) -> Result<bool, EndpointError> {
+        match &family.provider_grant {
+            Some(grant) => self.confirm_provider_grant(grant).await,
+            None => Ok(self.is_active(&family.subject, None).await?),
+        }
     }
 
     /// Checks a request before its token is replaced.

@@ -10,8 +10,9 @@ pub(super) use file::MAX_PASSWORD_BYTES;
 use std::future::Future;
 use std::pin::Pin;
 
-use super::AuthorizationState;
+use tsugite::store::StoreError;
 
+use super::AuthorizationState;
 use crate::error::Result;
 use crate::secret::Secret;
 
@@ -63,13 +64,19 @@ impl User {
 }
 
 impl AuthorizationState {
-    /// Whether a user who logged in before may get further tokens. Users of other issuers are not known here.
-    pub(super) async fn is_active(&self, subject: &str) -> Result<bool> {
-        match &self.settings.users {
-            Some(users) if is_local_subject(subject) => users.is_active(subject.to_owned()).await,
-            // Their server has no local users any more.
-            None if is_local_subject(subject) => Ok(false),
-            _ => Ok(true),
+    /// Whether a user who logged in before is still known: a local one to the users, one of the provider by that login.
+    pub(super) async fn is_active(
+        &self,
+        subject: &str,
+        provider_grant: Option<&str>,
+    ) -> Result<bool, StoreError> {
+        match (&self.settings.users, provider_grant) {
+            (Some(users), None) if is_local_subject(subject) => {
+                Ok(users.is_active(subject.to_owned()).await?)
+            }
+            (_, Some(grant)) => self.has_provider_grant(grant).await,
+            // Their server has no such users any more.
+            _ => Ok(false),
         }
     }
 }

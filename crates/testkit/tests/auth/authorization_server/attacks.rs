@@ -75,7 +75,7 @@ async fn pkce_cannot_be_left_out_or_weakened() {
 
 #[tokio::test]
 async fn browser_is_not_sent_to_unregistered_addresses() {
-    // AAS-018, P-06
+    // AAS-018, ARS-032, P-06
     let mut browser = Visitor::new(&server());
     let client = browser.public_client().await;
     for trick in [

@@ -5,8 +5,10 @@ mod consent_attacks;
 mod documents;
 mod flows;
 mod machines;
+mod openid_provider;
 mod our_client;
 mod provider;
+mod provider_sessions;
 mod refresh_tokens;
 mod shared_state;
 

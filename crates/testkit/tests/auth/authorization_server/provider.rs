@@ -1,101 +1,10 @@
 //! Login at an OpenID provider, and the confused deputy: our server is one client there, for all its own clients.
 
-use std::sync::{Arc, Mutex};
-
-use axum::Router;
-use axum::body::{Body, to_bytes};
-use axum::extract::Request;
-use axum::response::Response;
-use serde_json::{Value, json};
-use tokio::net::TcpListener;
+use serde_json::json;
 use tsugite_auth::authorization_server::{AuthorizationServer, OpenIdProvider};
 
+use super::openid_provider::Provider;
 use super::{ISSUER, RESOURCE, Visitor, decode_token};
-use crate::verifiers::issuer::TestKey;
-use crate::world::decode;
-
-/// A provider whose users are always logged in and have consented: it answers without a page.
-#[derive(Clone)]
-struct Provider {
-    issuer: String,
-    key: Arc<TestKey>,
-    nonce: Arc<Mutex<String>>,
-    /// Changes of the ID token.
-    changes: Arc<Mutex<Value>>,
-    /// The forms that arrived at the token endpoint.
-    forms: Arc<Mutex<Vec<String>>>,
-}
-
-impl Provider {
-    async fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let provider = Self {
-            issuer: format!("http://{}", listener.local_addr().unwrap()),
-            key: Arc::new(TestKey::new("op")),
-            nonce: Arc::default(),
-            changes: Arc::new(Mutex::new(json!({}))),
-            forms: Arc::default(),
-        };
-        let serving = provider.clone();
-        let router = Router::new().fallback(move |request: Request| {
-            let provider = serving.clone();
-            async move { provider.answer(request).await }
-        });
-        tokio::spawn(async move { axum::serve(listener, router).await });
-        provider
-    }
-
-    async fn answer(&self, request: Request) -> Response {
-        let (head, body) = request.into_parts();
-        let body = String::from_utf8(to_bytes(body, 1 << 20).await.unwrap().to_vec()).unwrap();
-        let answer = match head.uri.path() {
-            "/.well-known/openid-configuration" => json!({
-                "issuer": self.issuer, "jwks_uri": format!("{}/jwks", self.issuer),
-                "authorization_endpoint": format!("{}/auth", self.issuer),
-                "token_endpoint": format!("{}/token", self.issuer),
-            }),
-            "/jwks" => json!({"keys": [self.key.jwk()]}),
-            "/token" => {
-                self.forms.lock().unwrap().push(body);
-                json!({"access_token": "opaque", "token_type": "Bearer", "id_token": self.id_token()})
-            }
-            _ => return Response::builder().status(404).body(Body::empty()).unwrap(),
-        };
-        Response::builder()
-            .header("content-type", "application/json")
-            .body(Body::from(answer.to_string()))
-            .unwrap()
-    }
-
-    fn id_token(&self) -> String {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
-        let mut claims = json!({
-            "iss": self.issuer, "sub": "ann", "aud": "our-id", "exp": now + 300, "iat": now,
-            "nonce": *self.nonce.lock().unwrap(),
-        });
-        let changes = self.changes.lock().unwrap().clone();
-        claims.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
-        self.key.sign(&json!({"typ": "JWT"}), &claims)
-    }
-
-    fn server(&self) -> AuthorizationServer {
-        let provider = OpenIdProvider::new(self.issuer.clone(), "our-id", "our-secret").allow_subject("ann");
-        AuthorizationServer::builder(ISSUER)
-            .resource(RESOURCE)
-            .scope("notes:read", "Read your notes")
-            .provider(provider.name("Example login").scopes(["openid", "profile"]))
-            .build()
-            .unwrap()
-    }
-
-    /// The query of a redirect to this provider; the provider remembers the nonce.
-    fn visit(&self, location: &str) -> std::collections::HashMap<String, String> {
-        let query = location.strip_prefix(&format!("{}/auth?", self.issuer));
-        let params = decode(query.unwrap_or_else(|| panic!("{location}")));
-        *self.nonce.lock().unwrap() = params["nonce"].clone();
-        params
-    }
-}
 
 #[tokio::test]
 async fn provider_is_visited_after_consent_only() {
@@ -227,4 +136,23 @@ async fn failure_at_the_provider_is_told_to_the_client() {
     let client = browser.public_client().await;
     let page = browser.authorize(&client, &[]).await;
     assert_eq!(browser.decide(&page, "allow").await.status, 502);
+}
+
+#[tokio::test]
+async fn provider_that_names_itself_does_so_in_every_answer() {
+    // RFC 9207, 2.4: the answer of another provider is not taken for that of this one.
+    let provider = Provider::start().await;
+    *provider.metadata.lock().unwrap() = json!({"authorization_response_iss_parameter_supported": true});
+    let server = provider.server();
+    let mut browser = Visitor::new(&server);
+    let client = browser.public_client().await;
+    for (issuer, is_accepted) in
+        [("", false), ("&iss=https://evil.example", false), (&*format!("&iss={}", provider.issuer), true)]
+    {
+        let page = browser.authorize(&client, &[]).await;
+        let answer = browser.decide(&page, "allow").await;
+        let state = provider.visit(answer.header("location"))["state"].clone();
+        let answer = browser.get(&format!("/callback?code=x&state={state}{issuer}")).await;
+        assert_eq!(answer.status == 303, is_accepted, "{issuer}: {}", answer.body);
+    }
 }
