@@ -1,10 +1,12 @@
 //! Which scopes are asked for.
 
+use std::collections::HashSet;
+
 /// The scopes in a text, which separates them by spaces, without repetition.
 pub(crate) fn parse(text: &str) -> Vec<String> {
-    let mut all = Vec::new();
-    add(&mut all, text.split(' ').filter(|scope| !scope.is_empty()).map(str::to_owned));
-    all
+    // A set, because a peer may send thousands of them.
+    let mut seen = HashSet::new();
+    text.split(' ').filter(|scope| !scope.is_empty() && seen.insert(*scope)).map(str::to_owned).collect()
 }
 
 /// The union of both, in the order in which they were first asked for.

@@ -20,11 +20,13 @@ impl AuthorizationState {
     ) -> Result<Result<(), Duration>, StoreError> {
         let burst = self.settings.max_logins;
         let limit = SpendLimit { burst, per_second: 1.0 / 60.0 };
-        if let Err(wait) = self.records.spend("login of", name, limit).await? {
+        // The address first: beyond its limit it can lock no further names, and makes no further records.
+        let from_address = SpendLimit { burst: burst.saturating_mul(2), ..limit };
+        if let Err(wait) = self.records.spend("login from", &network(client), from_address).await? {
             return Ok(Err(wait));
         }
-        let limit = SpendLimit { burst: burst.saturating_mul(2), ..limit };
-        self.records.spend("login from", &network(client), limit).await
+        // A directory may take names that differ in case for one.
+        self.records.spend("login of", &name.trim().to_lowercase(), limit).await
     }
 
     /// Takes one registration of a client.
@@ -39,10 +41,33 @@ impl AuthorizationState {
 
     /// Takes one request to a URL that a client has named. Returns false if there were too many.
     pub(super) async fn spend_fetch(&self, client: Option<IpAddr>) -> Result<bool, StoreError> {
-        let own = SpendLimit { burst: 30, per_second: 0.5 };
-        let all = SpendLimit { burst: 300, per_second: 5.0 };
-        let is_allowed = self.records.spend("fetch for", &network(client), own).await?.is_ok();
-        Ok(is_allowed && self.records.spend("fetches", "", all).await?.is_ok())
+        self.spend_shared("fetch", client, 300).await
+    }
+
+    /// Takes one login at the provider, which is recorded before its user is known. Returns false if there were too
+    /// many.
+    pub(super) async fn spend_provider_login(&self, client: Option<IpAddr>) -> Result<bool, StoreError> {
+        self.spend_shared("provider login", client, 1_200).await
+    }
+
+    /// Takes one assertion of a client that vouches for itself; its id is recorded. Returns false if there were too many.
+    pub(super) async fn spend_assertion(&self, client: Option<IpAddr>) -> Result<bool, StoreError> {
+        self.spend_shared("assertion", client, 3_000).await
+    }
+
+    /// Takes one of what all clients may do so often a minute, and each network a tenth as often.
+    async fn spend_shared(
+        &self,
+        kind: &str,
+        client: Option<IpAddr>,
+        per_minute: u32,
+    ) -> Result<bool, StoreError> {
+        let limit = |burst: u32| SpendLimit { burst, per_second: f64::from(burst) / 60.0 };
+        let (kind_of_one, network) = (format!("{kind} from"), network(client));
+        if self.records.spend(&kind_of_one, &network, limit(per_minute / 10)).await?.is_err() {
+            return Ok(false);
+        }
+        Ok(self.records.spend(&format!("{kind}s"), "", limit(per_minute)).await?.is_ok())
     }
 }
 

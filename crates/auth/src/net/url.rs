@@ -147,10 +147,13 @@ pub(crate) fn encode(text: &str) -> String {
     out
 }
 
-/// Decodes `application/x-www-form-urlencoded`. `None` if it is malformed or names a parameter twice.
+/// Decodes `application/x-www-form-urlencoded`. `None` if it is malformed, names a parameter twice or has too many.
 pub(crate) fn decode_form(text: &str) -> Option<Vec<(String, String)>> {
     let mut all: Vec<(String, String)> = Vec::new();
     for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+        if all.len() == MAX_PARAMS {
+            return None;
+        }
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let (name, value) = (decode(name)?, decode(value)?);
         if all.iter().any(|(known, _)| *known == name) {
@@ -160,6 +163,9 @@ pub(crate) fn decode_form(text: &str) -> Option<Vec<(String, String)>> {
     }
     Some(all)
 }
+
+/// Each parameter is compared with those before it, so their number is limited.
+const MAX_PARAMS: usize = 100;
 
 fn decode(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());

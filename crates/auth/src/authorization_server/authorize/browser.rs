@@ -115,6 +115,10 @@ impl AuthorizationState {
             true => request.header("origin") == Some(&self.origin),
             false => true,
         };
-        is_own_origin && matches!(request.header("sec-fetch-site"), None | Some("same-origin"))
+        let is_own_site = match request.has_header("sec-fetch-site") {
+            true => request.header("sec-fetch-site") == Some("same-origin"),
+            false => true,
+        };
+        is_own_origin && is_own_site
     }
 }

@@ -166,7 +166,7 @@ impl AuthorizationState {
                 self.remember_consent(&user.subject, &request).await?;
                 self.issue_code(user, &request).await
             }
-            (Some("allow"), None) => self.start_provider_login(&browser, request).await,
+            (Some("allow"), None) => self.start_provider_login(http, &browser, request).await,
             (Some("switch"), Some(_)) => {
                 self.end_session(&browser).await?;
                 let browser = Browser::anonymous()?;

@@ -33,10 +33,15 @@ impl AuthorizationState {
     /// Sends a browser to the provider, after consent.
     pub(super) async fn start_provider_login(
         &self,
+        http: &HttpRequest,
         browser: &Browser,
         request: AuthorizeRequest,
     ) -> Result<HttpResponse, EndpointError> {
         let Some(connection) = &self.provider else { return Ok(self.stale_page()) };
+        if !self.spend_provider_login(http.client).await? {
+            let reason = "Too many people log in. Go back and try again in a minute.";
+            return Ok(self.error_page(StatusCode::TOO_MANY_REQUESTS, reason));
+        }
         let metadata = match connection.metadata().await {
             Ok(metadata) => metadata,
             Err(error) => return Ok(self.provider_failure(&error)),

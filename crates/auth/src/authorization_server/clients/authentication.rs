@@ -5,7 +5,7 @@ use http::{HeaderValue, StatusCode};
 use serde_json::Value;
 use tsugite::base64;
 
-use super::{Client, ClientAuth};
+use super::{Client, ClientAuth, ClientOrigin};
 use crate::authorization_server::AuthorizationState;
 use crate::authorization_server::http_message::{EndpointError, HttpRequest, OAuthError, Params};
 use crate::authorization_server::records::hex_digest;
@@ -43,11 +43,11 @@ impl AuthorizationState {
             }
             (ClientAuth::Keys(keys), Presented::Assertion(assertion)) => {
                 let keys = JwkSet::from_document(keys).unwrap_or_default();
-                self.check_assertion(&client, assertion, &keys).await?
+                self.check_assertion(request, &client, assertion, &keys).await?
             }
             (ClientAuth::KeysAt(url), Presented::Assertion(assertion)) => {
                 let keys = self.fetch_client_keys(url, request).await?;
-                self.check_assertion(&client, assertion, &keys).await?
+                self.check_assertion(request, &client, assertion, &keys).await?
             }
             _ => false,
         };
@@ -60,6 +60,7 @@ impl AuthorizationState {
     /// Checks an assertion of a client about itself (RFC 7523, 3). Each is accepted once.
     async fn check_assertion(
         &self,
+        request: &HttpRequest,
         client: &Client,
         assertion: &str,
         keys: &JwkSet,
@@ -79,6 +80,9 @@ impl AuthorizationState {
         let (Some(expires), Some(id), true) = (expires, text("jti"), is_own && is_for_us && has_begun) else {
             return Ok(false);
         };
+        if client.origin == ClientOrigin::Document && !self.spend_assertion(request.client).await? {
+            return Err(OAuthError::too_many(std::time::Duration::from_secs(2)).into());
+        }
         let name = format!("{} {id}", client.client_id);
         let ttl = std::time::Duration::from_secs(expires - now + LEEWAY_SECONDS);
         Ok(self.records.claim("assertion", &name, ttl).await?)

@@ -37,6 +37,11 @@ impl ClientMetadata {
             let reason = format!("a client needs 1 to {MAX_REDIRECT_URIS} redirect URIs");
             return Err(OAuthError::new("invalid_redirect_uri", reason));
         }
+        if self.redirect_uris.iter().map(String::len).sum::<usize>() > MAX_URIS_BYTES {
+            let reason =
+                format!("the redirect URIs of a client have at most {MAX_URIS_BYTES} bytes together");
+            return Err(OAuthError::new("invalid_redirect_uri", reason));
+        }
         if self.redirect_uris.iter().any(|uri| redirect_kind(uri).is_none()) {
             let reason =
                 "a redirect URI is https, http on the loopback interface, or of the scheme of an application";
@@ -132,5 +137,7 @@ impl AuthorizationState {
 }
 
 const MAX_REDIRECT_URIS: usize = 20;
+/// Anyone can register, so a stored client is small.
+const MAX_URIS_BYTES: usize = 4_096;
 const MAX_NAME_CHARS: usize = 200;
 const MAX_SCOPE_BYTES: usize = 2_048;

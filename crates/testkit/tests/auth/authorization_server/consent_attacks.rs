@@ -49,6 +49,8 @@ async fn forged_form_of_another_site_is_refused() {
         let answer = victim.clone().header(name, value).decide(&own, "allow").await;
         assert_eq!((answer.status, answer.header("location")), (400, ""), "{name} {value}");
     }
+    let twice = victim.clone().header("sec-fetch-site", "same-origin").header("sec-fetch-site", "cross-site");
+    assert_eq!({ twice }.decide(&own, "allow").await.status, 400);
     // A login is not forged either.
     let login = Visitor::new(&server).header("origin", "https://evil.example").log_in(&page, "bob").await;
     assert_eq!(login.status, 400);

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::{CALLBACK, Visitor, builder};
+use crate::verifiers::issuer::{TestKey, now};
 
 /// Status, headers and body.
 type HostAnswer = (u16, Vec<(&'static str, String)>, String);
@@ -145,4 +146,29 @@ async fn fetches_for_one_address_are_limited() {
         eve.authorize(&format!("{}?{number}", host.url), &[]).await;
     }
     assert!((30..=31).contains(&host.count()), "{}", host.count());
+}
+
+#[tokio::test]
+async fn assertions_of_documents_are_limited() {
+    // Anyone can publish a document with a key, and the id of each assertion is recorded.
+    let (host, key) = (Host::start().await, TestKey::new("k"));
+    host.publish(&json!({"token_endpoint_auth_method": "private_key_jwt", "jwks": {"keys": [key.jwk()]}}));
+    let server = builder().allow_private_addresses().build().unwrap();
+    let mut eve = Visitor::new(&server);
+    let mut refused = 0;
+    for number in 0..305 {
+        let claims = json!({
+            "iss": host.url, "sub": host.url, "aud": super::ISSUER, "exp": now() + 60, "jti": number.to_string(),
+        });
+        let form = [
+            ("grant_type", "authorization_code"),
+            ("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"),
+            ("client_assertion", &key.sign(&json!({"typ": "JWT"}), &claims)),
+        ];
+        match eve.post("/token", &form).await.status {
+            429 => refused += 1,
+            status => assert_eq!(status, 400),
+        }
+    }
+    assert!((1..=5).contains(&refused), "{refused}");
 }

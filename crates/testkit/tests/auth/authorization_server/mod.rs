@@ -7,6 +7,7 @@ mod flows;
 mod machines;
 mod openid_provider;
 mod our_client;
+mod parameters;
 mod provider;
 mod provider_sessions;
 mod refresh_tokens;

@@ -156,3 +156,17 @@ async fn provider_that_names_itself_does_so_in_every_answer() {
         assert_eq!(answer.status == 303, is_accepted, "{issuer}: {}", answer.body);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn logins_that_nobody_ends_are_limited() {
+    let gone = OpenIdProvider::new("http://127.0.0.1:9", "our-id", "our-secret").allow_everyone();
+    let server = AuthorizationServer::builder(ISSUER).resource(RESOURCE).provider(gone).build().unwrap();
+    let mut eve = Visitor::new(&server);
+    let client = eve.public_client().await;
+    let page = eve.authorize(&client, &[]).await;
+    for _ in 0..120 {
+        assert_eq!(eve.decide(&page, "allow").await.status, 502);
+    }
+    assert_eq!(eve.decide(&page, "allow").await.status, 429);
+    assert_eq!(Visitor { address: [198, 51, 100, 7].into(), ..eve }.decide(&page, "allow").await.status, 502);
+}
