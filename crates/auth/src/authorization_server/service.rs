@@ -9,7 +9,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use http::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_MAX_AGE,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
 };
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body::Body;
@@ -108,7 +108,10 @@ impl AuthorizationState {
             _ => bytes_response(StatusCode::NOT_FOUND, "text/plain", Bytes::from_static(b"not found\n")),
         };
         if endpoint == METADATA || ENDPOINTS.contains(&endpoint) {
-            response.headers_mut().insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+            let headers = response.headers_mut();
+            headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+            let exposed = HeaderValue::from_static("dpop-nonce, retry-after, www-authenticate");
+            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
         }
         response
     }

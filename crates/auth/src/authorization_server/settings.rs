@@ -40,6 +40,7 @@ pub(super) struct ServerSettings {
     pub(super) has_registration: bool,
     pub(super) has_documents: bool,
     pub(super) allow_private: bool,
+    pub(super) is_nonce_required: bool,
     pub(super) access_token_ttl: Duration,
     pub(super) refresh_token_ttl: Duration,
     pub(super) session_ttl: Duration,
@@ -64,6 +65,7 @@ impl AuthorizationServerBuilder {
             has_registration: true,
             has_documents: true,
             allow_private: false,
+            is_nonce_required: false,
             access_token_ttl: Duration::from_secs(10 * 60),
             refresh_token_ttl: Duration::from_secs(30 * 24 * 60 * 60),
             session_ttl: Duration::from_secs(12 * 60 * 60),
@@ -147,6 +149,14 @@ impl AuthorizationServerBuilder {
     /// network or a test.
     pub fn allow_private_addresses(mut self) -> Self {
         self.settings.allow_private = true;
+        self
+    }
+
+    /// Accepts DPoP proofs at the token endpoint only with a nonce of this server, so that none can be made in advance. A
+    /// client learns the nonce from the first response. For the protected server, see
+    /// [`Dpop::require_nonce`](crate::resource::Dpop::require_nonce).
+    pub fn require_dpop_nonce(mut self) -> Self {
+        self.settings.is_nonce_required = true;
         self
     }
 

@@ -20,6 +20,7 @@ impl AuthorizationState {
         let resource = resource.ok_or_else(|| {
             OAuthError::new("invalid_target", "tokens for this `resource` are not issued here")
         })?;
+        self.use_proof(call).await?;
         let grant = TokenGrant {
             client_id: call.client.client_id.clone(),
             // Not the bare id: a user could have the same name (RFC 9068, 5).

@@ -46,6 +46,7 @@ impl AuthorizationState {
             return Err(unknown().into());
         }
         self.check_code(call, &record)?;
+        self.use_proof(call).await?;
         // Two exchanges at the same time are two uses, too.
         let ttl = std::time::Duration::from_secs(60 * 60);
         let is_first =

@@ -156,6 +156,7 @@ impl AuthorizationState {
             KeyError::Unavailable(error, _) => EndpointError::Unavailable(error.into()),
         })?;
         let subject = self.check_assertion_claims(issuer, &claims)?;
+        self.use_proof(call).await?;
         let (resource, asserted) = match issuer.kind {
             AssertionKind::IdJag => self.check_id_jag(call, issuer, &claims).await?,
             AssertionKind::Workload => {

@@ -16,11 +16,13 @@ pub(super) use code::CodeRecord;
 use super::AuthorizationState;
 use super::clients::Client;
 use super::http_message::{EndpointError, HttpRequest, HttpResponse, OAuthError, Params};
+use proof::TokenProof;
 
 /// A request for a token, of a client that has authenticated itself.
 struct TokenCall<'a> {
     client: &'a Client,
     form: &'a Params,
+    proof: Option<&'a TokenProof>,
     /// The thumbprint of the key that the client has proven to hold.
     key: Option<String>,
 }
@@ -30,14 +32,23 @@ impl AuthorizationState {
         let malformed =
             || OAuthError::new("invalid_request", "the body is not a form, or has a parameter twice");
         let form = request.form().ok_or_else(malformed)?;
+        let proof = self.check_proof(request)?;
         let client = self.authenticate_client(request, &form).await?;
-        let key = self.proven_key(request).await?;
-        let call = TokenCall { client: &client, form: &form, key };
-        match form.get("grant_type") {
-            Some("authorization_code") => self.exchange_code(&call).await,
-            Some("refresh_token") => self.refresh(&call).await,
-            Some("client_credentials") => self.client_credentials(&call).await,
-            Some("urn:ietf:params:oauth:grant-type:jwt-bearer") => self.exchange_assertion(&call).await,
+        let key = proof.as_ref().map(|proof| proof.thumbprint().to_owned());
+        let call = TokenCall { client: &client, form: &form, proof: proof.as_ref(), key };
+        let mut response = self.issue_token(&call).await?;
+        if let Some(proof) = proof {
+            proof.add_nonce(&mut response);
+        }
+        Ok(response)
+    }
+
+    async fn issue_token(&self, call: &TokenCall<'_>) -> Result<HttpResponse, EndpointError> {
+        match call.form.get("grant_type") {
+            Some("authorization_code") => self.exchange_code(call).await,
+            Some("refresh_token") => self.refresh(call).await,
+            Some("client_credentials") => self.client_credentials(call).await,
+            Some("urn:ietf:params:oauth:grant-type:jwt-bearer") => self.exchange_assertion(call).await,
             Some(_) => {
                 Err(OAuthError::new("unsupported_grant_type", "this grant type is not supported").into())
             }

@@ -20,6 +20,7 @@ impl AuthorizationState {
             self.revoke_family(&name).await?;
             return Err(invalid_grant("the user may not log in any more").into());
         }
+        self.use_proof(call).await?;
         let rotated = self.rotate(token, |family| self.check_family(call, family, wanted.as_deref())).await?;
         let (successor, family) = match rotated {
             Rotation::Rotated(successor, family) => (successor, family),
@@ -33,7 +34,8 @@ impl AuthorizationState {
             subject: family.subject,
             scopes: wanted.unwrap_or(family.scopes),
             resource: family.resource,
-            key: family.key,
+            // A family that is bound to no key may be refreshed with a proof: this access token is bound to its key.
+            key: call.key.clone(),
             family: Some(hex_digest(&name)),
             authenticated_at: Some(family.authenticated_at),
         };

@@ -12,6 +12,7 @@ mod provider;
 mod provider_sessions;
 mod refresh_tokens;
 mod shared_state;
+mod token_proofs;
 
 use std::collections::HashMap;
 use std::future::poll_fn;
