@@ -3,7 +3,8 @@
 use std::fmt;
 
 use tsugite::transport::http::{
-    ProtectedResource, TokenRequest, Verified, VerifyError, VerifyErrorKind, VerifyFuture, VerifyToken,
+    ProtectedResource, TokenRequest, TokenScheme, Verified, VerifyError, VerifyErrorKind, VerifyFuture,
+    VerifyToken,
 };
 
 use super::jwt::Jwt;
@@ -11,7 +12,8 @@ use super::jwt::Jwt;
 /// Accepts a token that one of several verifiers accepts, such as those of two issuers, or of an issuer and API keys.
 ///
 /// A signed token is shown to the [`Jwt`] of its issuer and to no other verifier, so that it reaches no other issuer. Other
-/// tokens are shown to the remaining verifiers in the order in which they were added. If none accepts a token and one of
+/// tokens are shown to the remaining verifiers in the order in which they were added. A key in a header of its own is shown to
+/// those alone that read such a header, and so reaches no issuer. If none accepts a token and one of
 /// them could not check it, the client gets 503 and not 401, and keeps its token.
 ///
 /// ```
@@ -48,11 +50,13 @@ impl AnyOf {
     }
 
     async fn verify_token(&self, request: &TokenRequest) -> Result<Verified, VerifyError> {
-        if let Some(issuer) = self.issuers.iter().find(|issuer| issuer.claims_issuer_of(&request.token)) {
+        let is_key = request.scheme == TokenScheme::ApiKey;
+        let issuer = self.issuers.iter().find(|issuer| issuer.claims_issuer_of(&request.token));
+        if let Some(issuer) = issuer.filter(|_| !is_key) {
             return issuer.verify(request).await;
         }
         let mut refused = VerifyError::invalid_token();
-        for verifier in &self.others {
+        for verifier in self.others.iter().filter(|verifier| !is_key || !verifier.key_headers().is_empty()) {
             match verifier.verify(request).await {
                 Ok(verified) => return Ok(verified),
                 Err(error) if refused.kind() == VerifyErrorKind::InvalidToken => refused = error,
@@ -66,6 +70,10 @@ impl AnyOf {
 impl VerifyToken for AnyOf {
     fn verify<'a>(&'a self, request: &'a TokenRequest) -> VerifyFuture<'a, Verified> {
         Box::pin(self.verify_token(request))
+    }
+
+    fn key_headers(&self) -> Vec<String> {
+        self.others.iter().flat_map(|verifier| verifier.key_headers()).collect()
     }
 
     fn resource(&self) -> ProtectedResource {
@@ -85,6 +93,7 @@ impl fmt::Debug for AnyOf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::resource::ApiKeys;
     use tsugite::server::Principal;
 
     async fn outcome(verifier: &AnyOf, token: &str) -> Result<String, VerifyErrorKind> {
@@ -117,5 +126,19 @@ mod tests {
         let any = AnyOf::new().or(down).or(only("a", "ann"));
         assert_eq!(outcome(&any, "a").await.as_deref(), Ok("ann"));
         assert_eq!(outcome(&any, "b").await, Err(VerifyErrorKind::Unavailable));
+    }
+
+    #[tokio::test]
+    async fn key_reaches_no_other_verifier() {
+        let accepts_all = async |_: String| Ok::<_, VerifyError>(Principal::new("eve"));
+        let keys = ApiKeys::new().add("k1", Principal::new("ann")).header("X-Api-Key").unwrap();
+        let any = AnyOf::new().or(accepts_all).or(keys);
+        assert_eq!(any.key_headers(), ["X-Api-Key"]);
+        let owner = async |token: &str| {
+            let mut request = TokenRequest::new(token, "https://h/mcp");
+            request.scheme = TokenScheme::ApiKey;
+            any.verify(&request).await.map(|verified| verified.principal().subject().to_owned()).ok()
+        };
+        assert_eq!((owner("k1").await.as_deref(), owner("k2").await), (Some("ann"), None));
     }
 }

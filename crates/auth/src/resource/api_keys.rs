@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use ring::digest::{SHA256, digest};
 use tsugite::server::Principal;
-use tsugite::transport::http::{
-    ProtectedResource, TokenRequest, Verified, VerifyError, VerifyFuture, VerifyToken,
-};
+use tsugite::transport::http::{TokenRequest, Verified, VerifyError, VerifyFuture, VerifyToken};
 
 use crate::error::{AuthError, Result};
 
-/// Tokens that are known in advance, each with its owner. Clients send one as `Authorization: Bearer …`.
+/// Tokens that are known in advance, each with its owner. Clients send one as `Authorization: Bearer …`, or alone in a
+/// [header of its own](Self::header).
 ///
 /// Only the SHA-256 digests of the keys are kept and compared. A key should have at least 128 random bits: a digest of a
 /// word can be guessed.
@@ -30,6 +29,7 @@ use crate::error::{AuthError, Result};
 #[derive(Clone, Default)]
 pub struct ApiKeys {
     keys: Vec<([u8; 32], Principal)>,
+    headers: Vec<String>,
 }
 
 impl ApiKeys {
@@ -58,6 +58,19 @@ impl ApiKeys {
         Ok(self)
     }
 
+    /// Accepts a key also in this header, alone and without a scheme, such as `X-Api-Key: 8b1f…`. A request that has a token in
+    /// `Authorization`, too, is refused with 400. Fails if this cannot be the name of such a header.
+    pub fn header(mut self, name: impl Into<String>) -> Result<Self> {
+        let name = name.into();
+        let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        let is_taken = TAKEN_HEADERS.iter().any(|taken| name.eq_ignore_ascii_case(taken));
+        if name.is_empty() || !name.bytes().all(is_token) || is_taken || has_prefix(&name, "mcp-") {
+            return Err(AuthError::config(format!("{name:?} cannot be the header of an API key")));
+        }
+        self.headers.push(name);
+        Ok(self)
+    }
+
     /// The owner of a key. The time does not depend on which key it is.
     fn owner(&self, key: &str) -> Option<&Principal> {
         let digest = key_digest(key.as_bytes());
@@ -75,8 +88,8 @@ impl VerifyToken for ApiKeys {
         Box::pin(std::future::ready(verified))
     }
 
-    fn resource(&self) -> ProtectedResource {
-        ProtectedResource::new()
+    fn key_headers(&self) -> Vec<String> {
+        self.headers.clone()
     }
 }
 
@@ -85,6 +98,26 @@ impl fmt::Debug for ApiKeys {
         f.debug_list().entries(self.keys.iter().map(|(_, owner)| owner)).finish()
     }
 }
+
+fn has_prefix(name: &str, prefix: &str) -> bool {
+    name.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix))
+}
+
+/// Headers that mean something else, or that web pages cannot keep out of a request.
+const TAKEN_HEADERS: [&str; 12] = [
+    "accept",
+    "authorization",
+    "connection",
+    "content-length",
+    "content-type",
+    "cookie",
+    "dpop",
+    "host",
+    "last-event-id",
+    "origin",
+    "proxy-authorization",
+    "transfer-encoding",
+];
 
 fn key_digest(key: &[u8]) -> [u8; 32] {
     digest(&SHA256, key).as_ref().try_into().unwrap_or_default()
@@ -106,6 +139,16 @@ mod tests {
         }
         assert_eq!(ApiKeys::new().owner(""), None);
         assert!(!format!("{keys:?}").contains("one"));
+    }
+
+    #[test]
+    fn header_of_a_key_means_nothing_else() {
+        let keys = ApiKeys::new().header("X-Api-Key").unwrap();
+        assert_eq!(keys.key_headers(), ["X-Api-Key"]);
+        for name in ["", "X Api", "X-Api-Key:", "authorization", "Cookie", "DPoP", "Mcp-Session-Id", "Origin"]
+        {
+            assert!(ApiKeys::new().header(name).is_err(), "{name}");
+        }
     }
 
     #[test]

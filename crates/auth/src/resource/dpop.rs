@@ -126,6 +126,10 @@ impl<V: VerifyToken> VerifyToken for Dpop<V> {
         Box::pin(self.check_proof(request, verified, now()))
     }
 
+    fn key_headers(&self) -> Vec<String> {
+        self.inner.key_headers()
+    }
+
     fn resource(&self) -> ProtectedResource {
         let names = self.algorithms.iter().map(|algorithm| algorithm.name());
         let described = self.inner.resource().dpop_algorithms(names);

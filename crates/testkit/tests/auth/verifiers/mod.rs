@@ -1,5 +1,6 @@
 //! Our verifiers at a protected server, with an issuer whose answers each test can change.
 
+mod api_keys;
 mod attacks;
 mod dpop;
 mod introspection;

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode};
 use tsugite_core::session::http::OptionalHeader;
 
 use super::http_settings::Http;
@@ -75,9 +75,13 @@ pub(super) fn add_cors_headers(origin: HeaderValue, response: &mut Response<Http
     headers.append("vary", HeaderValue::from_static("origin"));
 }
 
-/// Answers a CORS preflight request.
-pub(super) fn preflight(headers: &HeaderMap) -> Response<HttpBody> {
+/// Answers a CORS preflight request. Pages may send keys in these headers.
+pub(super) fn preflight(headers: &HeaderMap, key_headers: &[HeaderName]) -> Response<HttpBody> {
     let mut allowed = CORS_ALLOWED_HEADERS.to_owned();
+    for name in key_headers {
+        allowed.push_str(", ");
+        allowed.push_str(name.as_str());
+    }
     // The names of `Mcp-Param-*` headers depend on the tools, so they are allowed as requested.
     let requested =
         headers.get("access-control-request-headers").and_then(|requested| requested.to_str().ok());

@@ -264,7 +264,8 @@ where
         (Route::Endpoint | Route::HttpSseStream | Route::HttpSseMessages, &Method::OPTIONS)
             if state.http.cors =>
         {
-            access::preflight(&head.headers)
+            let key_headers = state.authorization.as_ref().map_or(&[][..], |known| known.key_headers());
+            access::preflight(&head.headers, key_headers)
         }
         (Route::Page, &Method::GET | &Method::HEAD) => page(&state.http, &head),
         (Route::Endpoint, _) => method_not_allowed(get::allowed_methods(state)),

@@ -38,7 +38,7 @@ impl Challenge<'_> {
 
     /// 400 for a request whose `Authorization` headers cannot be read.
     pub(super) fn malformed(&self) -> TokenError {
-        let text = "Bad request: send one `Authorization` header with one token";
+        let text = "Bad request: send one token, in one header";
         self.respond(StatusCode::BAD_REQUEST, text, Some("invalid_request"), None)
     }
 
@@ -76,10 +76,11 @@ impl Challenge<'_> {
         let mut headers = HeaderMap::new();
         let schemes = [TokenScheme::Bearer, TokenScheme::Dpop];
         let offered = |scheme: &&TokenScheme| match self.presented {
-            Some(presented) => **scheme == presented,
-            None => match scheme {
-                TokenScheme::Bearer => !self.resource.dpop_required,
+            Some(presented @ (TokenScheme::Bearer | TokenScheme::Dpop)) => **scheme == presented,
+            // There is no scheme for a key in a header of its own.
+            Some(TokenScheme::ApiKey) | None => match scheme {
                 TokenScheme::Dpop => !self.resource.dpop_algorithms.is_empty(),
+                TokenScheme::Bearer | TokenScheme::ApiKey => !self.resource.dpop_required,
             },
         };
         for scheme in schemes.iter().filter(offered) {
@@ -92,7 +93,7 @@ impl Challenge<'_> {
 
     fn header(&self, scheme: TokenScheme, code: Option<&str>, description: Option<&str>) -> String {
         let (name, algorithms) = match scheme {
-            TokenScheme::Bearer => ("Bearer", String::new()),
+            TokenScheme::Bearer | TokenScheme::ApiKey => ("Bearer", String::new()),
             TokenScheme::Dpop => ("DPoP", self.resource.dpop_algorithms.join(" ")),
         };
         let params = [

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use http::header::AUTHORIZATION;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderName, Method};
 
 use super::super::maybe_ready::MaybeReady;
 use super::challenge::{Challenge, TokenError};
@@ -19,6 +19,8 @@ use crate::shared::log;
 /// The verifier of a served server.
 pub(in super::super) struct Authorization {
     verifier: Arc<dyn VerifyToken>,
+    /// The headers in which a token may stand alone.
+    key_headers: Vec<HeaderName>,
     resource: ProtectedResource,
     url: ResourceUrl,
     config: Arc<Config>,
@@ -53,7 +55,13 @@ impl Authorization {
                 "the supported scope {scope:?} gives clients all rights at once; list only what most clients need"
             );
         }
-        Self { verifier, resource, url, config, cache: TokenCache::default() }
+        let key_headers = key_headers(&*verifier);
+        Self { verifier, key_headers, resource, url, config, cache: TokenCache::default() }
+    }
+
+    /// The headers in which a token may stand alone.
+    pub(in super::super) fn key_headers(&self) -> &[HeaderName] {
+        &self.key_headers
     }
 
     /// The address of the endpoint.
@@ -86,13 +94,13 @@ impl Authorization {
         cx: &mut Context<'_>,
     ) -> MaybeReady<Result<Authorized, Box<TokenError>>> {
         let host = request.host;
-        let (scheme, token) = match read_token(request.headers) {
+        let (scheme, token) = match read_token(request.headers, &self.key_headers) {
             TokenHeader::One(scheme, token) => (scheme, token),
             TokenHeader::Absent => return self.refuse(host, |challenge| challenge.token_needed()),
             TokenHeader::Malformed => return self.refuse(host, |challenge| challenge.malformed()),
         };
-        let known = self.cache.get(token, host);
-        if let (Some(verified), TokenScheme::Bearer) = (&known, scheme)
+        let known = self.cache.get(token, scheme, host);
+        if let (Some(verified), TokenScheme::Bearer | TokenScheme::ApiKey) = (&known, scheme)
             && verified.key_thumbprint().is_none()
         {
             return MaybeReady::Ready(self.admit(host, verified, None));
@@ -143,7 +151,7 @@ impl Authorization {
                     let text = "the token names neither a subject nor a client";
                     return Err(VerifyError::invalid_token().with_description(text));
                 }
-                self.cache.insert(request.token.as_bytes(), host, verified.clone());
+                self.cache.insert(request.token.as_bytes(), request.scheme, host, verified.clone());
                 verified
             }
         };
@@ -158,13 +166,13 @@ impl Authorization {
         verified: &Verified,
     ) -> Result<Option<String>, VerifyError> {
         match (verified.key_thumbprint(), request.scheme) {
-            (None, TokenScheme::Bearer) => Ok(None),
+            (None, TokenScheme::Bearer | TokenScheme::ApiKey) => Ok(None),
             (Some(_), TokenScheme::Dpop) => {
                 let proof = self.verifier.verify_proof(request, verified).await?;
                 Ok(proof.nonce().map(str::to_owned))
             }
             // A stolen token must not be usable without its key.
-            (Some(_), TokenScheme::Bearer) => {
+            (Some(_), TokenScheme::Bearer | TokenScheme::ApiKey) => {
                 Err(VerifyError::invalid_token().with_description("the token needs a DPoP proof"))
             }
             (None, TokenScheme::Dpop) => {
@@ -238,8 +246,35 @@ enum TokenHeader<'a> {
     One(TokenScheme, &'a [u8]),
 }
 
-/// Reads the only `Authorization` header. A token in the URL is ignored.
-fn read_token(headers: &HeaderMap) -> TokenHeader<'_> {
+/// The headers that a verifier reads beside `Authorization`.
+fn key_headers(verifier: &dyn VerifyToken) -> Vec<HeaderName> {
+    let names = verifier.key_headers().into_iter();
+    let read = |name: String| match HeaderName::try_from(&name) {
+        Ok(name) if name != AUTHORIZATION => Some(name),
+        _ => {
+            log::error!("{name:?} cannot be a header for API keys; it is not read");
+            None
+        }
+    };
+    names.filter_map(read).collect()
+}
+
+/// Reads the only token: that of the `Authorization` header, or of a header for keys. A token in the URL is ignored.
+fn read_token<'a>(headers: &'a HeaderMap, key_headers: &[HeaderName]) -> TokenHeader<'a> {
+    let authorization = read_authorization(headers);
+    let mut keys = key_headers.iter().flat_map(|name| headers.get_all(name));
+    match (keys.next(), keys.next(), authorization) {
+        (None, _, authorization) => authorization,
+        (Some(key), None, TokenHeader::Absent) => match key.as_bytes().trim_ascii() {
+            [] => TokenHeader::Malformed,
+            key => TokenHeader::One(TokenScheme::ApiKey, key),
+        },
+        // Two parties that each read one of two tokens would see different callers.
+        _ => TokenHeader::Malformed,
+    }
+}
+
+fn read_authorization(headers: &HeaderMap) -> TokenHeader<'_> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let value = match (values.next(), values.next()) {
         (Some(value), None) => value,
@@ -285,7 +320,7 @@ mod tests {
         for value in values {
             headers.append(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
         }
-        match read_token(&headers) {
+        match read_token(&headers, &[]) {
             TokenHeader::One(scheme, token) => match visible_text(token) {
                 Some(token) => Ok(format!("{scheme:?} {token}")),
                 None => Err(true),
@@ -305,6 +340,37 @@ mod tests {
         }
         for malformed in [&["Bearer"][..], &["Bearer "], &["Bearer a b"], &["Bearer a", "Bearer a"]] {
             assert_eq!(token(malformed), Err(true), "{malformed:?}");
+        }
+    }
+
+    #[test]
+    fn key_stands_alone_in_one_header() {
+        let names = [HeaderName::from_static("x-api-key"), HeaderName::from_static("x-other-key")];
+        let read = |pairs: &[(&'static str, &'static str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in pairs {
+                headers.append(*name, HeaderValue::from_static(value));
+            }
+            match read_token(&headers, &names) {
+                TokenHeader::One(scheme, token) => format!("{scheme:?} {}", str::from_utf8(token).unwrap()),
+                TokenHeader::Absent => "absent".to_owned(),
+                TokenHeader::Malformed => "malformed".to_owned(),
+            }
+        };
+        assert_eq!(read(&[("x-api-key", "k1")]), "ApiKey k1");
+        assert_eq!(read(&[("x-other-key", "k1")]), "ApiKey k1");
+        // `Basic` is for a proxy in front.
+        assert_eq!(read(&[("x-api-key", "k1"), ("authorization", "Basic YTpi")]), "ApiKey k1");
+        assert_eq!(read(&[("authorization", "Bearer t")]), "Bearer t");
+        assert_eq!(read(&[("x-unknown", "k1")]), "absent");
+        for pairs in [
+            &[("x-api-key", "k1"), ("x-api-key", "k1")][..],
+            &[("x-api-key", "k1"), ("x-other-key", "k2")],
+            &[("x-api-key", "k1"), ("authorization", "Bearer k1")],
+            &[("x-api-key", "k1"), ("authorization", "Bearer")],
+            &[("x-api-key", " ")],
+        ] {
+            assert_eq!(read(pairs), "malformed", "{pairs:?}");
         }
     }
 }

@@ -47,6 +47,12 @@ pub trait VerifyToken: Send + Sync + 'static {
         Box::pin(std::future::ready(Err(VerifyError::invalid_proof("this server accepts no DPoP proofs"))))
     }
 
+    /// The names of further headers in which a client may send its token alone, such as `X-Api-Key`. They are read once, when
+    /// the server is served. A token that arrives there is [`TokenScheme::ApiKey`].
+    fn key_headers(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Describes the protected server for clients that have no token yet. It is read once, when the server is served.
     fn resource(&self) -> ProtectedResource {
         ProtectedResource::new()
@@ -80,18 +86,24 @@ impl<V: VerifyToken + ?Sized> VerifyToken for Arc<V> {
         (**self).verify_proof(request, verified)
     }
 
+    fn key_headers(&self) -> Vec<String> {
+        (**self).key_headers()
+    }
+
     fn resource(&self) -> ProtectedResource {
         (**self).resource()
     }
 }
 
-/// How a client presents a token: the scheme of its `Authorization` header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// How a client presents a token: the scheme of its `Authorization` header, or another header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TokenScheme {
     /// The token alone (RFC 6750).
     Bearer,
     /// The token with a proof of its key (RFC 9449).
     Dpop,
+    /// The token alone, in one of the [headers of the verifier](VerifyToken::key_headers).
+    ApiKey,
 }
 
 /// A token and what a verifier needs to know about the request it came with. `Debug` shows neither token nor proofs.
