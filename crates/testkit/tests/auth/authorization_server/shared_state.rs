@@ -1,8 +1,14 @@
 //! The state in a store: shared by replicas, kept over a restart, and readable for no one else.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
 use tsugite::server::{SealKey, SealKeys};
 use tsugite_auth::authorization_server::AuthorizationServer;
-use tsugite_store::{FileStore, MemoryStore};
+use tsugite_redis::Redis;
+use tsugite_store::{FileStore, MemoryStore, Store};
+use tsugite_testkit::replicas::RedisServer;
 
 use super::{Visitor, builder, verify};
 
@@ -10,27 +16,101 @@ fn keys() -> SealKeys {
     SealKeys::new(SealKey::new([7; 32]))
 }
 
+/// Two replicas that share a store.
+fn replicas<S: Store>(connect: impl Fn() -> S) -> [AuthorizationServer; 2] {
+    let replica = || builder().store(connect()).seal_keys(keys()).build().unwrap();
+    [replica(), replica()]
+}
+
+/// A browser at another replica.
+fn at(browser: &Visitor, server: &AuthorizationServer) -> Visitor {
+    Visitor { server: server.clone(), ..browser.clone() }
+}
+
 #[tokio::test]
 async fn replicas_share_everything() {
-    let store = std::sync::Arc::new(MemoryStore::new().shared());
-    let replica = || builder().store(store.clone()).seal_keys(keys()).build().unwrap();
-    let (one, two) = (replica(), replica());
+    let store = Arc::new(MemoryStore::new().shared());
+    share_everything(replicas(|| store.clone())).await;
+}
+
+#[tokio::test]
+async fn replicas_share_everything_in_redis() {
+    let redis = RedisServer::start().unwrap();
+    share_everything(replicas(|| Redis::at(&redis.url()).unwrap())).await;
+}
+
+async fn share_everything([one, two]: [AuthorizationServer; 2]) {
+    // Registration, login and consent: each step at the other replica.
     let mut browser = Visitor::new(&one);
     let client = browser.public_client().await;
-    let to = |browser: &mut Visitor, server: &AuthorizationServer| browser.server = server.clone();
+    let page = at(&browser, &two).authorize(&client, &[]).await;
+    assert_eq!(page.status, 200, "{}", page.body);
     let page = browser.authorize(&client, &[]).await;
-    to(&mut browser, &two);
-    let page = browser.log_in(&page, "ann").await;
-    to(&mut browser, &one);
+    let mut elsewhere = at(&browser, &two);
+    let page = elsewhere.log_in(&page, "ann").await;
+    let mut browser = at(&elsewhere, &one);
     let code = browser.decide(&page, "allow").await.code();
-    to(&mut browser, &two);
-    let tokens = browser.exchange(&client, &code, &[]).await.json();
+    let tokens = elsewhere.exchange(&client, &code, &[]).await.json();
     assert!(verify(&one, &tokens["access_token"]).await.is_ok());
-    to(&mut browser, &one);
+    // The consent, too.
+    elsewhere.authorize(&client, &[]).await.code();
+    // A code that was used at one is used at the other, and revokes the family at both.
     assert_eq!(browser.exchange(&client, &code, &[]).await.error(), "invalid_grant");
     assert!(verify(&two, &tokens["access_token"]).await.is_err());
-    let keys = [browser.get("/jwks").await.body, Visitor::new(&two).get("/jwks").await.body];
+    let refresh = |tokens: &Value| tokens["refresh_token"].as_str().unwrap().to_owned();
+    assert_eq!(elsewhere.refresh(&client, &refresh(&tokens)).await.error(), "invalid_grant");
+    // Refresh tokens are replaced and repeated at either.
+    let first = browser.tokens(&client).await;
+    let second = elsewhere.refresh(&client, &refresh(&first)).await.json();
+    let again = browser.refresh(&client, &refresh(&first)).await.json();
+    assert_eq!(refresh(&second), refresh(&again));
+    let (mut here, mut there) = (browser.clone(), elsewhere.clone());
+    let token = refresh(&second);
+    let (third, same) = tokio::join!(here.refresh(&client, &token), there.refresh(&client, &token));
+    let (third, same) = (third.json(), same.json());
+    assert_eq!(refresh(&third), refresh(&same));
+    let fourth = browser.refresh(&client, &refresh(&third)).await.json();
+    // An old one that is used at the other replica revokes the family at both.
+    assert_eq!(elsewhere.refresh(&client, &refresh(&second)).await.error(), "invalid_grant");
+    assert_eq!(browser.refresh(&client, &refresh(&fourth)).await.error(), "invalid_grant");
+    assert!(verify(&one, &fourth["access_token"]).await.is_err());
+    // Limits count together: 20 registrations an hour.
+    let mut registered = 1;
+    while registered < 40 {
+        let program = if registered % 2 == 0 { &mut browser } else { &mut elsewhere };
+        let metadata = serde_json::json!({"redirect_uris": [super::CALLBACK]});
+        match program.post_json("/register", &metadata).await.status {
+            201 => registered += 1,
+            429 => break,
+            status => panic!("{status}"),
+        }
+    }
+    assert_eq!(registered, 20);
+    let keys = [browser.get("/jwks").await.body, elsewhere.get("/jwks").await.body];
     assert_eq!(keys[0], keys[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn replicas_rotate_their_keys_together() {
+    let store = Arc::new(MemoryStore::new().shared());
+    let day = Duration::from_secs(24 * 60 * 60);
+    let replica = || {
+        let server = builder().store(store.clone()).seal_keys(keys()).key_rotation_interval(day);
+        Visitor::new(&server.build().unwrap())
+    };
+    let (mut one, mut two) = (replica(), replica());
+    let client = one.public_client().await;
+    let kid = |tokens: &Value| super::decode_token(&tokens["access_token"]).0["kid"].clone();
+    let before = one.tokens(&client).await;
+    assert_eq!(kid(&before), kid(&two.tokens(&client).await));
+    tokio::time::advance(day).await;
+    let published = one.get("/jwks").await.json();
+    assert_eq!(published, two.get("/jwks").await.json());
+    assert_eq!(published["keys"].as_array().unwrap().len(), 2);
+    tokio::time::advance(Duration::from_secs(17 * 60)).await;
+    let (here, there) = (one.tokens(&client).await, two.tokens(&client).await);
+    assert!(kid(&here) == kid(&there) && kid(&here) != kid(&before));
+    assert!(verify(&two.server, &here["access_token"]).await.is_ok());
 }
 
 #[tokio::test]
