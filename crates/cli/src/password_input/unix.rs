@@ -8,8 +8,9 @@ use tsugite_auth::Secret;
 /// Asks for a password on standard error and reads it from the terminal on standard input. Dropping the future, as an
 /// interrupt does, restores the terminal.
 pub(crate) async fn read(question: &str) -> io::Result<Secret> {
-    write!(io::stderr(), "{question}")?;
+    // Before the question: what is typed after it is never shown.
     let hidden = HiddenInput::new()?;
+    write!(io::stderr(), "{question}")?;
     let reading = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         io::stdin().lock().read_line(&mut line).map(|_| line)

@@ -1,5 +1,6 @@
-//! Tests at a terminal: the prompt of the shell, questions during a verb, and results.
+//! Tests at a terminal: the prompt of the shell, questions during a verb, passwords, and results.
 
+mod passwords;
 mod prompt;
 mod questions;
 mod results;
