@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 
+use crate::serving::post;
 use crate::support::{LONG, Place, Running, TSUGITE};
 
 /// A configuration of the user with one server, the demo.
@@ -140,4 +141,38 @@ fn https_is_served_with_a_certificate() {
     let mut command = place.command(["call", &url, "add", "a=1", "b=2"]);
     command.env("SSL_CERT_FILE", &certificate);
     assert_eq!(Running::start(command).end().fine().trim(), "3");
+}
+
+#[test]
+fn web_page_with_the_token_cannot_name_a_command() {
+    // L-09
+    let place = place();
+    let (_running, url, file) = serve(&place, "bridge");
+    let address = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/mcp")).unwrap();
+    let token = std::fs::read_to_string(file).unwrap();
+    let token = format!("Authorization: Bearer {}\r\n", token.trim());
+    let started = place.path.join("started");
+    let query = format!("transportType=stdio&command=touch&args={}", started.display());
+    let params = format!(
+        r#"{{"protocolVersion":"2025-11-25","capabilities":{{}},"clientInfo":{{"name":"c","version":"1"}},"transportType":"stdio","command":"touch","args":[{started:?}],"server":{{"command":"touch"}}}}"#
+    );
+    let hello = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{params}}}"#);
+    // A page of another site, with the stolen token.
+    let foreign = format!("{token}Origin: https://evil.example\r\n");
+    assert!(post(address, &format!("/mcp?{query}"), &foreign, &hello).starts_with("HTTP/1.1 403"));
+    // A program with the token: it reaches the configured server, whatever it asks for.
+    let answer = post(address, &format!("/mcp?{query}"), &token, &hello);
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("tsugite-demo"), "{answer}");
+    for path in ["/stdio", "/sse", "/message", "/config", "/connect"] {
+        let answer = post(address, &format!("{path}?{query}"), &token, &hello);
+        assert!(answer.starts_with("HTTP/1.1 4"), "{path}: {answer}");
+    }
+    // The stream of HTTP+SSE, as a tool for developers opened it.
+    let mut socket = TcpStream::connect(address).unwrap();
+    write!(socket, "GET /sse?{query} HTTP/1.1\r\nHost: {address}\r\n{token}\r\n").unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
+    let mut status = [0; 12];
+    socket.read_exact(&mut status).unwrap();
+    assert_eq!(&status, b"HTTP/1.1 200");
+    assert!(!started.exists());
 }

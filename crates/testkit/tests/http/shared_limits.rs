@@ -49,7 +49,7 @@ fn pay(round: Option<(&Value, &Value)>) -> Request {
 
 #[tokio::test]
 async fn state_is_used_once_at_all_replicas() {
-    // MRTR-013
+    // MRTR-013, M-05
     let store = Arc::new(MemoryStore::new().shared());
     let (first, second) = (replica(&store, 100).await, replica(&store, 100).await);
     let asked = first.send(pay(None)).await.json();
