@@ -76,7 +76,7 @@ pub(super) type HttpResponse = Response<HttpBody>;
 pub(super) enum EndpointError {
     /// An error of OAuth, as JSON.
     OAuth(OAuthError),
-    /// The state cannot be reached. The client may try again.
+    /// The state, or a server that has to be asked, cannot be reached. The client may try again.
     Unavailable(StoreError),
 }
 
@@ -134,7 +134,7 @@ impl From<EndpointError> for HttpResponse {
                 response
             }
             EndpointError::Unavailable(error) => {
-                tracing::error!(%error, "the authorization server cannot use its state");
+                tracing::error!(%error, "the authorization server cannot answer now");
                 let body = json!({"error": "temporarily_unavailable"});
                 let mut response = json_response(StatusCode::SERVICE_UNAVAILABLE, &body);
                 response.headers_mut().insert(http::header::RETRY_AFTER, HeaderValue::from_static("5"));

@@ -152,7 +152,7 @@ impl AuthorizationState {
         match error {
             EndpointError::OAuth(error) => self.error_page(error.status, &error.description),
             EndpointError::Unavailable(error) => {
-                tracing::error!(%error, "the authorization server cannot use its state");
+                tracing::error!(%error, "the authorization server cannot answer now");
                 self.error_page(StatusCode::SERVICE_UNAVAILABLE, "The server is not ready. Try again later.")
             }
         }
