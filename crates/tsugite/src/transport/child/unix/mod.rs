@@ -2,12 +2,18 @@
 //!
 //! No process that a child started should outlive it. A child leads a process group of its own, which one signal
 //! reaches; on Linux, processes that left the group are looked for in the process table too. `reaper.rs` explains why no
-//! signal can reach an unrelated process. The flag `tsugite_no_proc` chooses the code without a process table in tests.
+//! signal can reach an unrelated process. The flag `tsugite_no_proc` chooses the code for systems without a process table in tests.
 
 #[cfg(any(not(target_os = "linux"), tsugite_no_proc))]
 mod no_proc;
 #[cfg(all(target_os = "linux", not(tsugite_no_proc)))]
 mod proc;
+#[cfg(target_os = "linux")]
+#[cfg_attr(
+    tsugite_no_proc,
+    allow(dead_code, reason = "single processes get signals with a process table only")
+)]
+mod process_table;
 mod reaper;
 mod stderr;
 #[cfg(test)]

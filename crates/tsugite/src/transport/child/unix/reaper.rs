@@ -4,7 +4,7 @@
 //! and the id of a process group is that of its first process. Therefore a child is not reaped when it ends: it stays a
 //! zombie until its descendants are killed, and until then no other process can have its id or the id of its group. The
 //! [`ProcessTree`] is removed from its mutex before the child is reaped, and no signal is sent once it is gone. Descendants
-//! outside the group are not our children; `proc.rs` explains how they are identified.
+//! outside the group are not our children; `process_table.rs` explains how they are identified.
 //!
 //! A thread does this work, because children may be dropped, and must then be reaped, after the runtime has ended.
 

@@ -1,6 +1,16 @@
 //! The processes of a child on systems without `/proc`: the child and its process group.
 
-use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+#[cfg(target_os = "linux")]
+mod linux_group;
+#[cfg(not(target_os = "linux"))]
+mod signalled_group;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+
+#[cfg(target_os = "linux")]
+use linux_group::group_has_exited;
+#[cfg(not(target_os = "linux"))]
+use signalled_group::group_has_exited;
 
 /// A child and its process group. The child is not reaped while this value exists.
 pub(super) struct ProcessTree(Pid);
@@ -13,9 +23,9 @@ impl ProcessTree {
     /// Does nothing: a signal to the group needs no list of its processes.
     pub(super) fn refresh(&mut self) {}
 
-    /// Whether all processes of the group have ended. Such a group accepts no signals.
+    /// Whether all processes of the group have ended.
     pub(super) fn has_exited(&mut self) -> bool {
-        test_kill_process_group(self.0).is_err()
+        group_has_exited(self.0)
     }
 
     /// Sends SIGTERM to all processes of the group.
