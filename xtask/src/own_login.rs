@@ -4,7 +4,6 @@
 //! verifies the token with authlib. `provider.mjs` is `oidc-provider`, for logins at another server.
 
 use std::fs::{self, File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -16,6 +15,7 @@ use crate::browser::Browser;
 use crate::count::Count;
 use crate::peers::PeerPackages;
 use crate::process::ChildProcess;
+use crate::process_group::open_private;
 use crate::server::ListeningServer;
 use crate::{base64, binary, process};
 
@@ -237,7 +237,7 @@ pub(crate) fn serve_auth(
     let (file, password) = (folder.join("auth.json"), folder.join("password.txt"));
     let wrong = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
     let mut options = OpenOptions::new();
-    let written = options.write(true).create(true).truncate(true).mode(0o600).open(&file);
+    let written = open_private(options.write(true).create(true).truncate(true)).open(&file);
     written
         .and_then(|mut file| std::io::Write::write_all(&mut file, settings.to_string().as_bytes()))
         .map_err(|error| wrong(&file, error))?;

@@ -9,7 +9,6 @@
 use std::alloc::System;
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::time::Duration;
 
 use alloc_tracker::{Allocator, Session};
 use http::{Request, Response};
@@ -118,7 +117,7 @@ async fn expired_sessions_release_their_memory() {
         }
         seen.push(resident());
         // Longer than the idle timeout of a session plus the sweep interval.
-        tokio::time::sleep(Duration::from_secs(3_600)).await;
+        tokio::time::sleep(std::time::Duration::from_secs(3_600)).await;
     }
     // Ten thousand sessions take some 9 MiB, and 40,000 were opened since the first measurement.
     assert!(seen[4].saturating_sub(seen[0]) < 9_000, "KiB after each round: {seen:?}");

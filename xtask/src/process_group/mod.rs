@@ -1,4 +1,4 @@
-//! Programs that end with those they started, and files that are programs, by platform.
+//! Programs that end with those they started, files that are programs, and files of their owner alone, by platform.
 
 #[cfg(unix)]
 mod unix;
@@ -6,6 +6,6 @@ mod unix;
 mod windows;
 
 #[cfg(unix)]
-pub(crate) use unix::{kill_group, make_executable, start_in_group, terminate};
+pub(crate) use unix::{kill_group, make_executable, open_private, start_in_group, terminate};
 #[cfg(windows)]
-pub(crate) use windows::{kill_group, make_executable, start_in_group, terminate};
+pub(crate) use windows::{kill_group, make_executable, open_private, start_in_group, terminate};

@@ -1,8 +1,8 @@
 //! Process groups on Unix.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
@@ -28,4 +28,9 @@ pub(crate) fn terminate(id: u32) {
 /// Makes a file a program of its owner.
 pub(crate) fn make_executable(file: &Path) -> io::Result<()> {
     fs::set_permissions(file, Permissions::from_mode(0o700))
+}
+
+/// Makes `options` create files that only their owner may read and write.
+pub(crate) fn open_private(options: &mut OpenOptions) -> &mut OpenOptions {
+    options.mode(0o600)
 }

@@ -1,5 +1,6 @@
 //! Trees of processes on Windows.
 
+use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
 use std::process::Command;
@@ -22,4 +23,9 @@ pub(crate) fn terminate(id: u32) {
 /// Leaves a file as it is: its ending makes it a program.
 pub(crate) fn make_executable(_: &Path) -> io::Result<()> {
     Ok(())
+}
+
+/// Leaves `options` as they are: access rights are inherited from the folder.
+pub(crate) fn open_private(options: &mut OpenOptions) -> &mut OpenOptions {
+    options
 }

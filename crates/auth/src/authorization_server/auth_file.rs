@@ -245,17 +245,21 @@ fn yes() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::OpenOptionsExt;
-
     use super::*;
 
-    /// Reads a file with this text.
-    fn read(name: &str, mode: u32, text: &str) -> Result<AuthFile> {
+    /// Writes a file that only its owner can read.
+    fn write(name: &str, text: &str) -> PathBuf {
         let path = std::env::temp_dir().join(format!("tsugite-auth-file-{name}-{}", std::process::id()));
         let _ = std::fs::remove_file(&path);
         let mut options = std::fs::OpenOptions::new();
-        let mut file = options.write(true).create_new(true).mode(mode).open(&path).unwrap();
+        let mut file = crate::private::private(options.write(true).create_new(true)).open(&path).unwrap();
         std::io::Write::write_all(&mut file, text.as_bytes()).unwrap();
+        path
+    }
+
+    /// Reads a file with this text.
+    fn read(name: &str, text: &str) -> Result<AuthFile> {
+        let path = write(name, text);
         let file = AuthFile::read(&path);
         std::fs::remove_file(&path).unwrap();
         file
@@ -272,11 +276,11 @@ mod tests {
             "provider": {"issuer": "https://op.example", "client_id": "i", "client_secret": "s",
                          "allow": {"email_domains": ["example.com"]}}
         }"#;
-        let file = read("full", 0o600, text).unwrap();
+        let file = read("full", text).unwrap();
         assert_eq!((file.issuer(), file.is_without_people()), (Some("https://example.com"), false));
         let server = file.builder("http://127.0.0.1:1").unwrap().resource("https://example.com/mcp").build();
         assert_eq!(server.unwrap().issuer(), "https://example.com");
-        let empty = read("empty", 0o600, "{}").unwrap();
+        let empty = read("empty", "{}").unwrap();
         assert!(empty.is_without_people());
         assert!(
             empty.builder("http://127.0.0.1:1").unwrap().resource("http://127.0.0.1:1/mcp").build().is_ok()
@@ -285,15 +289,25 @@ mod tests {
 
     #[test]
     fn wrong_files_are_refused_without_their_secrets() {
-        for (name, mode, text, reason) in [
-            ("open", 0o644, "{}", "others can read it"),
-            ("typo", 0o600, r#"{"user": [{"password": "hunter2"}]}"#, "unknown field `user`"),
-            ("type", 0o600, r#"{"name": ["hunter2"]}"#, "malformed at line 1"),
-            ("kind", 0o600, r#"{"issuers": [{"issuer": "x", "kind": "hunter2"}]}"#, "malformed"),
+        for (name, text, reason) in [
+            ("typo", r#"{"user": [{"password": "hunter2"}]}"#, "unknown field `user`"),
+            ("type", r#"{"name": ["hunter2"]}"#, "malformed at line 1"),
+            ("kind", r#"{"issuers": [{"issuer": "x", "kind": "hunter2"}]}"#, "malformed"),
         ] {
-            let error = read(name, mode, text).unwrap_err().to_string();
+            let error = read(name, text).unwrap_err().to_string();
             assert!(error.contains(reason) && !error.contains("hunter2"), "{error}");
         }
         assert!(AuthFile::read("/nonexistent/auth.json").unwrap_err().to_string().contains("no such file"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn file_that_others_can_read_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let path = write("open", "{}");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let error = AuthFile::read(&path).unwrap_err().to_string();
+        std::fs::remove_file(&path).unwrap();
+        assert!(error.contains("others can read it"), "{error}");
     }
 }

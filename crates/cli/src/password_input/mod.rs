@@ -2,6 +2,30 @@
 
 #[cfg(unix)]
 mod unix;
+#[cfg(windows)]
+mod windows;
+
+use std::io::{self, BufRead, Write};
+
+use tsugite_auth::Secret;
 
 #[cfg(unix)]
-pub(crate) use unix::read;
+use unix::HiddenInput;
+#[cfg(windows)]
+use windows::HiddenInput;
+
+/// Asks for a password on standard error and reads it from the terminal on standard input. Dropping the future, as an
+/// interrupt does, restores the terminal.
+pub(crate) async fn read(question: &str) -> io::Result<Secret> {
+    // Before the question: what is typed after it is never shown.
+    let hidden = HiddenInput::new()?;
+    write!(io::stderr(), "{question}")?;
+    let reading = tokio::task::spawn_blocking(|| {
+        let mut line = String::new();
+        io::stdin().lock().read_line(&mut line).map(|_| line)
+    });
+    let line = reading.await.map_err(io::Error::other)?;
+    drop(hidden);
+    writeln!(io::stderr())?;
+    Ok(Secret::new(line?.trim_end_matches(['\r', '\n'])))
+}

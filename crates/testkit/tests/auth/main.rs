@@ -3,6 +3,7 @@
 //! `world` is a protected server and an authorization server on loopback, whose answers each test can change.
 //! `authorization_server` is about our own authorization server.
 
+#![cfg_attr(windows, allow(dead_code, reason = "some tests need Unix"))]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
