@@ -21,7 +21,6 @@ mod error;
 mod escapes;
 mod executable;
 mod file_mode;
-mod file_uri;
 mod headers;
 mod issuer_options;
 mod item_details;
@@ -63,7 +62,7 @@ use verbs::Verb;
 /// Run, connect and debug MCP servers.
 // No wrapping, even if another crate in the build enables it in clap.
 #[derive(Debug, Parser)]
-#[command(name = "tsugite", version, after_help = AFTER_HELP, disable_help_subcommand = true, term_width = 0)]
+#[command(name = "tsugite", bin_name = "tsugite", version, after_help = AFTER_HELP, disable_help_subcommand = true, term_width = 0)]
 struct Cli {
     #[command(subcommand)]
     verb: Verb,

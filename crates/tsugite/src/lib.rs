@@ -95,6 +95,7 @@ pub mod bridge;
 pub mod client;
 mod era;
 pub mod error;
+pub mod file_uri;
 #[cfg(all(doc, not(doctest), feature = "macros"))]
 pub mod guide;
 #[cfg(feature = "client")]

@@ -7,12 +7,13 @@ mod form;
 mod page;
 mod prompter;
 
-use std::io;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use clap::Args;
 use tsugite::client::{ClientBuilder, FormResponse, UrlResponse};
+use tsugite::file_uri;
 use tsugite::protocol::Role;
 use tsugite::protocol::content::SamplingBlock;
 use tsugite::protocol::elicitation::{FormParams, UrlParams};
@@ -23,7 +24,6 @@ use tsugite::revision::RpcError;
 
 use crate::console::Console;
 use crate::error::{CliError, Result};
-use crate::file_uri::file_uri;
 use crate::options::parse_pair;
 use crate::suggest::did_you_mean;
 pub(crate) use field::parse_bool;
@@ -282,9 +282,9 @@ fn format_log(log: &LogParams) -> String {
 }
 
 fn root_from_path(path: &Path) -> Result<Root> {
-    let wrong = |error: io::Error| CliError::usage(format!("--root {}: {error}", path.display()));
-    let absolute = path.canonicalize().map_err(wrong)?;
-    let root = Root::new(file_uri(&absolute));
+    let wrong = |error: &dyn Display| CliError::usage(format!("--root {}: {error}", path.display()));
+    let absolute = path.canonicalize().map_err(|error| wrong(&error))?;
+    let root = Root::new(file_uri::from_path(&absolute).map_err(|error| wrong(&error))?);
     Ok(match absolute.file_name() {
         Some(name) => root.name(name.to_string_lossy()),
         None => root,

@@ -224,7 +224,7 @@ async fn file_paths_cannot_leave_their_directory() {
     std::fs::create_dir_all(folder.join("public/inner")).unwrap();
     std::fs::write(folder.join("public/inner/a.txt"), "words").unwrap();
     std::fs::write(folder.join("secret.txt"), "secret").unwrap();
-    let root = format!("file://{}/public/", folder.display());
+    let root = format!("{}/public/", tsugite::file_uri::from_path(&folder).unwrap());
     let server = Server::new("s", "1").resource(Resource::directory(root.clone(), folder.join("public")));
     for revision in revisions() {
         let mut peer = peer(&server, revision).await;
