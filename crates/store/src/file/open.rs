@@ -11,7 +11,7 @@ use std::time::Duration;
 use redb::{Builder, Database, DatabaseError, ReadableDatabase};
 
 use super::error::{FileStoreError, Reason};
-use super::private::create_private;
+use super::private::{create_private, sync_folder};
 use super::tables;
 
 /// Makes a database of an open file.
@@ -118,8 +118,7 @@ fn create(path: &Path) -> Result<(), Reason> {
     let created = fill(&new).and_then(|()| give_name(&new, path).map_err(Reason::Io));
     drop(fs::remove_file(&new));
     created?;
-    // So that the name survives a loss of power, too.
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(Reason::Io)
+    sync_folder(folder).map_err(Reason::Io)
 }
 
 fn fill(path: &Path) -> Result<(), Reason> {

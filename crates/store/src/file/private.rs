@@ -1,4 +1,4 @@
-//! Creation of a file for its owner alone, by platform.
+//! Creation of a file for its owner alone, whose name survives a loss of power, by platform.
 
 #[cfg(unix)]
 mod unix;
@@ -6,6 +6,6 @@ mod unix;
 mod windows;
 
 #[cfg(unix)]
-pub(super) use unix::create_private;
+pub(super) use unix::{create_private, sync_folder};
 #[cfg(windows)]
-pub(super) use windows::create_private;
+pub(super) use windows::{create_private, sync_folder};

@@ -9,3 +9,8 @@ use std::path::Path;
 pub(in crate::file) fn create_private(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
+
+/// Writes the names of new files in a folder to the disk, so that they survive a loss of power.
+pub(in crate::file) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
