@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 /// How the tasks ended.
@@ -194,7 +194,11 @@ impl TaskServer {
         loop {
             tokio::select! {
                 line = self.stdout.next_line() => {
-                    let line = line.ok().flatten().unwrap_or_else(|| panic!("the server has ended"));
+                    let Some(line) = line.ok().flatten() else {
+                        let mut said = String::new();
+                        self.stderr.get_mut().read_to_string(&mut said).await.unwrap();
+                        panic!("the server has ended: {said}");
+                    };
                     let response: Value = serde_json::from_str(&line).unwrap_or_default();
                     if response["id"] == 1 {
                         return Some(response);

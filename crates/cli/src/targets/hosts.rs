@@ -1,5 +1,6 @@
 //! The configuration files in which known hosts list their servers, by their own documentation.
 
+use std::ffi::OsStr;
 use std::path::{self, Path, PathBuf};
 use std::{env, fs};
 
@@ -73,8 +74,11 @@ impl ConfigDirs {
 
     /// Returns the lists of a host, the most specific first; `None` for an unknown host.
     pub(crate) fn host_locations(&self, host: &str) -> Option<Vec<ConfigLocation>> {
-        let home = |path: &str| self.home.as_ref().map(|home| home.join(path));
-        let support = |path: &str| self.app_data.as_ref().map(|support| support.join(path));
+        // Step by step: a path with the separators of the platform is easier to copy from a message.
+        let beneath =
+            |folder: &PathBuf, path: &str| folder.iter().chain(path.split('/').map(OsStr::new)).collect();
+        let home = |path: &str| self.home.as_ref().map(|home| beneath(home, path));
+        let support = |path: &str| self.app_data.as_ref().map(|support| beneath(support, path));
         let files: Vec<Option<PathBuf>> = match host {
             "claude-desktop" => vec![support("Claude/claude_desktop_config.json")],
             "cursor" => vec![Some(".cursor/mcp.json".into()), home(".cursor/mcp.json")],
@@ -103,7 +107,7 @@ impl ConfigDirs {
             |section: ConfigSection| self.claude.clone().map(|path| ConfigLocation { path, section });
         match (host, scope) {
             (OWN_HOST, Scope::Global) => {
-                self.config.as_ref().map(|config| top_level(config.join("tsugite/mcp.json")))
+                self.config.as_ref().map(|config| top_level(config.join("tsugite").join("mcp.json")))
             }
             (OWN_HOST | "claude-code", Scope::Project) => Some(top_level(".mcp.json".into())),
             ("claude-code", Scope::Global) => claude(ConfigSection::ClaudeUser),

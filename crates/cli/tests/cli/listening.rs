@@ -1,6 +1,6 @@
 //! `tsugite listen`: prints changes until the count is reached or it is interrupted.
 
-use crate::support::{Place, Running, Served, TSUGITE, tsugite};
+use crate::support::{Place, Running, Served, tsugite};
 
 #[test]
 fn changes_are_printed_in_both_eras() {
@@ -47,12 +47,13 @@ fn only_the_resources_asked_for_are_reported() {
 
 const RESOURCE_TWICE: &str = "{\"change\":\"resource\",\"uri\":\"demo://counter\"}\n{\"change\":\"resource\",\"uri\":\"demo://counter\"}\n";
 
+#[cfg(unix)]
 #[test]
 fn interrupt_ends_listen_and_leaves_no_child() {
     for signal in ["-INT", "-TERM"] {
         let place = Place::new();
         // With -v the child has our standard error: it closes only when both have ended.
-        let words = ["listen", "-v", "--", TSUGITE, "serve", "--stdio"];
+        let words = ["listen", "-v", "--", crate::support::TSUGITE, "serve", "--stdio"];
         let listening = Running::start(place.command(words));
         listening.wait_for_stderr("listening");
         listening.signal(signal);

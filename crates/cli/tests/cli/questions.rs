@@ -52,6 +52,7 @@ while read -r line; do
 done
 "#;
 
+#[cfg(unix)]
 #[test]
 fn list_shows_tools_that_need_a_capability() {
     let place = Place::new();

@@ -117,6 +117,7 @@ fn http_options_apply_to_serve_and_bridge() {
     assert!(page.contains(&format!("http://{address}/tools")) && !page.contains("/sse"), "{page}");
 }
 
+#[cfg(unix)]
 #[test]
 fn verbose_log_does_not_repeat_the_address() {
     let running = Running::start(Place::new().command(["serve", "-v", "--listen", "127.0.0.1:0"]));
@@ -126,6 +127,7 @@ fn verbose_log_does_not_repeat_the_address() {
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "the rest of stderr");
 }
 
+#[cfg(unix)]
 #[test]
 fn signal_shuts_down_gracefully() {
     let Served { running, .. } = Served::start();
@@ -149,6 +151,7 @@ fn rejected_host_is_not_reported_as_missing_credentials() {
     assert!(json.contains(r#""exit":2,"step":"http""#) && json.contains("--allow-host"), "{json}");
 }
 
+#[cfg(unix)]
 #[test]
 fn unix_socket_is_served_and_called() {
     let place = Place::new();

@@ -71,6 +71,11 @@ impl Place {
             .env("XDG_CONFIG_HOME", self.path.join("config"))
             .env("XDG_STATE_HOME", self.path.join("state"))
             .env_remove("CLAUDE_CONFIG_DIR");
+        // The same on Windows.
+        command
+            .env("USERPROFILE", &self.path)
+            .env("APPDATA", self.path.join("config"))
+            .env("LOCALAPPDATA", self.path.join("state"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }

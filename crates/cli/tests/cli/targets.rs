@@ -91,6 +91,12 @@ fn variables_apply_to_files_and_servers() {
         place.run(["call", "--trust-folder", "demo2", "add", "a=1", "b=2", "-e", &program]).fine(),
         "3\n"
     );
+}
+
+#[cfg(unix)]
+#[test]
+fn variables_are_passed_to_servers() {
+    let place = Place::new();
     let script = format!("test \"$WOOD\" = oak && exec '{TSUGITE}' serve --stdio");
     let run = |env: &str| {
         let mut command = place.command(["ping", "-e", env, "--", "sh", "-c", &script]);

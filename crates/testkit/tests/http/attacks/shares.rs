@@ -259,6 +259,7 @@ async fn caller_has_a_share_of_connections() {
     drop(silent);
 }
 
+#[cfg(unix)]
 #[tokio::test]
 async fn process_with_few_file_descriptors_serves_other_callers() {
     use std::io::{BufRead, BufReader};

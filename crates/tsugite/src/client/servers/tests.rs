@@ -3,7 +3,10 @@
 //! Long because each test holds the configuration file that it reads.
 
 use std::fs;
+use std::path::MAIN_SEPARATOR_STR;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::json;
 
 use super::*;
 
@@ -250,11 +253,12 @@ fn cursor_file_is_read_with_its_env_file() {
     }"#;
     let tree =
         TempTree::new().with("shop/.cursor/mcp.json", text).with("shop/.env", "A=1 # one\nexport B='2'\n");
+    let script = [&*tree.path("shop"), "tools/server.py"].join(MAIN_SEPARATOR_STR);
     let file = tree.read("shop/.cursor/mcp.json").unwrap();
     let ways: Vec<_> = file.servers.into_iter().map(|listed| listed.connection.unwrap()).collect();
     let local = ConnectionConfig::Command {
         program: "python".to_owned(),
-        args: vec![tree.path("shop/tools/server.py"), "--name=shop".to_owned()],
+        args: vec![script, "--name=shop".to_owned()],
         env: pairs(&[("A", "1"), ("B", "of env"), ("API_KEY", SECRET)]),
         unset: vec![],
         cwd: None,
@@ -505,9 +509,12 @@ fn read_uses_the_environment_of_the_process() {
 
 #[test]
 fn workspace_is_the_folder_of_the_file() {
-    let text =
-        r#"{"mcpServers":{"a":{"command":"${workspaceFolder}","cwd":"x"},"b":{"command":"b","cwd":"/y"}}}"#;
-    let tree = TempTree::new().with("shop/.mcp.json", text).with("shop/.vscode/mcp.json", text);
+    let tree = TempTree::new();
+    let absolute = tree.0.join("y");
+    let servers =
+        json!({"a": {"command": "${workspaceFolder}", "cwd": "x"}, "b": {"command": "b", "cwd": absolute}});
+    let text = &*json!({"mcpServers": servers}).to_string();
+    let tree = tree.with("shop/.mcp.json", text).with("shop/.vscode/mcp.json", text);
     for path in ["shop/.mcp.json", "shop/.vscode/mcp.json"] {
         let file = tree.read(path).unwrap();
         let Ok(ConnectionConfig::Command { program, cwd, .. }) = &file.servers[0].connection else {
@@ -516,7 +523,7 @@ fn workspace_is_the_folder_of_the_file() {
         assert_eq!(program, &tree.path("shop"));
         assert_eq!(cwd.as_deref(), Some(tree.0.join("shop/x").as_path()));
         assert!(
-            matches!(&file.servers[1].connection, Ok(ConnectionConfig::Command { cwd: Some(cwd), .. }) if cwd == Path::new("/y"))
+            matches!(&file.servers[1].connection, Ok(ConnectionConfig::Command { cwd: Some(cwd), .. }) if *cwd == absolute)
         );
     }
     // A text in no file has no folder.
@@ -531,6 +538,8 @@ fn workspace_is_the_folder_of_the_file() {
     assert_eq!(cwd, Some(PathBuf::from("x")));
 }
 
+// On Windows no relative path leads to another drive, and the temporary folder may be on one.
+#[cfg(unix)]
 #[test]
 fn relative_path_becomes_absolute() {
     let text = r#"{"mcpServers":{"a":{"command":"a","cwd":"b"}}}"#;

@@ -136,6 +136,8 @@ fn unset_error(variable: &str) -> EntryFieldError {
 
 #[cfg(test)]
 mod tests {
+    use std::path::MAIN_SEPARATOR_STR;
+
     use super::super::jsonc;
     use super::*;
 
@@ -191,11 +193,12 @@ mod tests {
 
     #[test]
     fn predefined_variables_are_resolved() {
+        let separated = ["a", "b", "c"].join(MAIN_SEPARATOR_STR);
         let cases = [
             ("${workspaceFolder}/a", "/srv/shop/a"),
             ("${workspaceFolderBasename}", "shop"),
             ("${userHome}", "/Users/ann"),
-            ("a${pathSeparator}b${/}c", "a/b/c"),
+            ("a${pathSeparator}b${/}c", &separated),
         ];
         for (text, expected) in cases {
             assert_eq!(resolve(text).unwrap(), expected, "{text}");
