@@ -70,7 +70,7 @@ fn main() -> ExitCode {
         }
         ["logins"] => exit_code(test::logins(&mut Count::default())),
         ["protected"] => exit_code(protected::run(&mut Count::default())),
-        ["platforms"] => exit_code(platforms::run(&mut Count::default())),
+        ["platforms", ref parts @ ..] => exit_code(platforms::run(parts)),
         ["page"] => exit_code(page::run(&mut Count::default())),
         ["peers", "binary"] => exit_code(peers::cli::run(&mut Count::default())),
         ["pictures"] => exit_code(pictures::make()),
@@ -118,8 +118,9 @@ cargo xtask <command>
                                  1 minute and a new seed, which is printed
   logins                         log `tsugite` in to servers of other projects, and their clients in to ours, in a browser
   protected                      test our protected server with tokens of other projects, good and forged ones
-  platforms                      make toolchains for other systems; check for Windows and macOS, run tests under wine, build
-                                 static binaries
+  platforms [PART...]            make toolchains for other systems and try them; PART is check (for Windows and macOS),
+                                 without-proc (child processes as on macOS), musl (static binaries) or wine (tests);
+                                 default: all of them
   page                           test the start page of `tsugite serve` in a browser
   pictures                       update the pictures of the README
   bench                          measure crates, build time, and calls with many tools and sessions

@@ -63,18 +63,34 @@ pub(crate) fn output(mut command: Command, advice: &str) -> Result<String, Strin
 }
 
 /// Runs a program with visible output and returns it: standard output first, then standard error.
-pub(crate) fn run_and_capture(mut command: Command) -> Result<(bool, String), String> {
+pub(crate) fn run_and_capture(command: Command) -> Result<(bool, String), String> {
+    capture(command, ChildProcess::start, ChildProcess::wait)
+}
+
+/// Like [`run_and_capture`], and stops the program and those it has started when it takes longer than `limit`.
+pub(crate) fn run_and_capture_with_timeout(
+    limit: Duration,
+    command: Command,
+) -> Result<(bool, String), String> {
+    capture(command, ChildProcess::start_group, |running| running.wait_with_timeout(limit))
+}
+
+fn capture(
+    mut command: Command,
+    start: fn(Command) -> Result<ChildProcess, String>,
+    wait: impl FnOnce(ChildProcess) -> Result<ExitStatus, String>,
+) -> Result<(bool, String), String> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(|error| spawn_error(&command, &error))?;
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    let said = thread::scope(|scope| {
+    let mut running = start(command)?;
+    let (stdout, stderr) = (running.child.stdout.take(), running.child.stderr.take());
+    thread::scope(|scope| {
+        let said = scope.spawn(|| tee(stdout, io::stdout()));
         let errors = scope.spawn(|| tee(stderr, io::stderr()));
-        let mut said = tee(stdout, io::stdout());
+        let status = wait(running)?;
+        let mut said = said.join().unwrap_or_default();
         said.push('\n');
-        said + &errors.join().unwrap_or_default()
-    });
-    let status = child.wait().map_err(|error| spawn_error(&command, &error))?;
-    Ok((status.success(), said))
+        Ok((status.success(), said + &errors.join().unwrap_or_default()))
+    })
 }
 
 /// Runs a program, and stops it when it takes longer than `limit`.
@@ -155,15 +171,26 @@ impl ChildProcess {
         }
     }
 
+    /// Waits for the exit.
+    fn wait(mut self) -> Result<ExitStatus, String> {
+        self.child.wait().map_err(|error| format!("cannot wait for `{}`: {error}", self.name))
+    }
+
     /// Waits for the exit. A program that runs longer than `limit` is killed.
-    pub(crate) fn wait_with_timeout(mut self, limit: Duration) -> Result<ExitStatus, String> {
+    pub(crate) fn wait_with_timeout(self, limit: Duration) -> Result<ExitStatus, String> {
+        let slow = format!("`{}` took more than {} s and was stopped", self.name, limit.as_secs());
+        self.wait_up_to(limit)?.ok_or(slow)
+    }
+
+    /// Waits for the exit. A program that runs longer than `limit` is killed, and has no status.
+    pub(crate) fn wait_up_to(mut self, limit: Duration) -> Result<Option<ExitStatus>, String> {
         let start = Instant::now();
         loop {
             if let Some(status) = self.try_wait()? {
-                return Ok(status);
+                return Ok(Some(status));
             }
             if start.elapsed() >= limit {
-                return Err(format!("`{}` took more than {} s and was stopped", self.name, limit.as_secs()));
+                return Ok(None);
             }
             thread::sleep(POLL_INTERVAL);
         }

@@ -8,12 +8,13 @@ use std::time::Instant;
 
 use crate::count::Count;
 use crate::{
-    chaos, conformance, fuzz, logins as peer_logins, msrv, own_login, page, peers, process, protected, setup,
+    chaos, conformance, fuzz, logins as peer_logins, msrv, own_login, page, peers, platforms, process,
+    protected, setup,
 };
 
 type Step = fn(&mut Count) -> Result<(), String>;
 
-const STEPS: [(&str, Step); 17] = [
+const STEPS: [(&str, Step); 18] = [
     ("set-up", |_| setup::check()),
     ("rust-version", |_| msrv::check()),
     ("format", |_| format()),
@@ -23,6 +24,7 @@ const STEPS: [(&str, Step); 17] = [
     ("without features", without_features),
     ("default features", default_features),
     ("docs", |_| docs()),
+    ("platforms", |_| platforms::check_if_possible()),
     ("start page", page::run),
     ("conformance", conformance::run_all),
     ("peers", peers::run),

@@ -3,13 +3,15 @@
 use std::fs;
 use std::path::Path;
 
-use super::toolchain::Toolchain;
+use super::check::TOOLCHAIN_TIMEOUT;
+use super::toolchain::{Part, Toolchain};
 use crate::process;
 
 const TARGETS: [&str; 2] = ["x86_64-unknown-linux-musl", "aarch64-unknown-linux-musl"];
 
 /// Builds the binary for each target and runs it, that for aarch64 in qemu.
-pub(super) fn run(toolchain: &Toolchain) -> Result<(), String> {
+pub(super) fn run() -> Result<(), String> {
+    let toolchain = Toolchain::make(&[Part::Check, Part::Musl], TOOLCHAIN_TIMEOUT)?;
     let folder = process::target_dir()?;
     for target in TARGETS {
         let args = ["zigbuild", "--package", "tsugite-cli", "--locked", "--target", target];

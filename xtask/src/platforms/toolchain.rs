@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -11,8 +12,11 @@ use crate::process::{self, ChildProcess};
 /// A part that `toolchain.sh` makes.
 #[derive(Clone, Copy)]
 pub(super) enum Part {
-    Windows,
-    Others,
+    /// Compilers and standard libraries for Windows and macOS. The others need it.
+    Check,
+    Wine,
+    /// Static Linux binaries, and qemu.
+    Musl,
 }
 
 /// A folder with toolchains.
@@ -21,20 +25,37 @@ pub(super) struct Toolchain {
 }
 
 impl Toolchain {
-    /// Makes what is missing of a part. Fails if that is not possible on this machine or takes longer than `limit`.
-    pub(super) fn make(part: Part, limit: Duration) -> Result<Self, String> {
-        let folder = process::target_dir()?.join("platforms");
+    /// Makes what is missing of some parts. Fails if that is not possible on this machine or one takes longer than `limit`.
+    pub(super) fn make(parts: &[Part], limit: Duration) -> Result<Self, String> {
+        let folder = Self::folder()?;
         let script = process::root().join("xtask/src/platforms/toolchain.sh");
-        let mut command = process::program("bash", []);
-        command.arg(script).arg(&folder).arg(match part {
-            Part::Windows => "windows",
-            Part::Others => "others",
-        });
-        let status = ChildProcess::start_group(command)?.wait_with_timeout(limit)?;
-        match status.success() {
-            true => Ok(Self { folder }),
-            false => Err(format!("toolchain.sh exited with {status}; see above")),
+        for part in parts {
+            let mut command = process::program("bash", []);
+            command.arg(&script).arg(&folder).arg(match part {
+                Part::Check => "check",
+                Part::Wine => "wine",
+                Part::Musl => "musl",
+            });
+            let status = ChildProcess::start_group(command)?.wait_with_timeout(limit)?;
+            if !status.success() {
+                return Err(format!("toolchain.sh exited with {status}; see above"));
+            }
         }
+        Ok(Self { folder })
+    }
+
+    /// Whether the toolchain for these targets is there, for this compiler.
+    pub(super) fn is_made(targets: &[&str]) -> Result<bool, String> {
+        let toolchain = Self::folder()?.join("toolchain");
+        let said = process::output(process::program("rustc", ["--version"]), "install a Rust toolchain")?;
+        let version = fs::read_to_string(toolchain.join("version")).unwrap_or_default();
+        let libraries = toolchain.join("lib/rustlib");
+        let has_library = |target: &&str| libraries.join(target).join("lib").is_dir();
+        Ok(said.split(' ').nth(1) == Some(version.trim()) && targets.iter().all(has_library))
+    }
+
+    fn folder() -> Result<PathBuf, String> {
+        Ok(process::target_dir()?.join("platforms"))
     }
 
     /// A path in the folder.
@@ -44,8 +65,8 @@ impl Toolchain {
 
     /// The type check of everything for a target.
     pub(super) fn check(&self, target: &str) -> Command {
-        let args = ["check", "--workspace", "--all-targets", "--locked", "--quiet", "--target", target];
-        self.prepare(process::cargo(args))
+        let args = ["check", "--workspace", "--all-targets", "--all-features", "--locked", "--quiet"];
+        self.prepare(process::cargo(args.into_iter().chain(["--target", target])))
     }
 
     /// Gives a command the compiler, linkers and runners of this folder.

@@ -1,12 +1,13 @@
 #!/bin/bash
 # Makes toolchains for other systems on Debian, without root and without changes outside of one folder.
 #
-#   toolchain.sh FOLDER windows    x86_64-pc-windows-gnu with mingw and wine: 200 MB of downloads, 2.6 GB on disk
-#   toolchain.sh FOLDER others     aarch64-apple-darwin (for `cargo check`) and static Linux (musl), with zig and qemu
-#   . FOLDER/env                   in a shell; then, for example, `cargo test --target x86_64-pc-windows-gnu`
+#   toolchain.sh FOLDER check    `cargo check` for x86_64-pc-windows-gnu (mingw) and aarch64-apple-darwin (zig)
+#   toolchain.sh FOLDER wine     what runs programs for Windows
+#   toolchain.sh FOLDER musl     static Linux for x86_64 and aarch64 (zig), and qemu, which runs the latter
+#   . FOLDER/env                 in a shell; then, for example, `cargo test --target x86_64-pc-windows-gnu`
 #
-# It needs a rustc whose sources a Debian suite packages (`rust-src`), curl, xz, dpkg-deb, the lists of apt, the registry
-# of crates, and for `others` python3 with venv and a package index. The standard library of a target is built once and
+# `wine` and `musl` need `check`. It needs a rustc whose sources a Debian suite packages (`rust-src`), curl, xz, dpkg-deb, the
+# lists of apt, the registry of crates, and python3 with venv and a package index. The standard library of a target is built once and
 # copied to where rustc looks for it, so that later builds need no unstable option.
 set -euo pipefail
 
@@ -32,7 +33,7 @@ rust_src() {
     say "sources of rustc $version"
     from=$(mirror)
     for suite in trixie-backports sid forky; do
-        found=$(curl -fsS "$from/dists/$suite/main/binary-amd64/Packages.xz" | xz -dc | awk -v want="$version+" '
+        found=$(curl -fsS --retry 3 "$from/dists/$suite/main/binary-amd64/Packages.xz" | xz -dc | awk -v want="$version+" '
             /^Package: /{package=$2} /^Version: /{version=$2} /^Filename: /{file=$2} /^SHA256: /{sum=$2}
             /^$/{ if (package == "rust-src" && index(version, want) == 1) print file, sum }' | tail -1)
         [ -n "$found" ] && break
@@ -41,7 +42,7 @@ rust_src() {
     read -r file sum <<<"$found"
     # An older archive has another sum.
     echo "$sum  debs/rust-src.deb" | sha256sum --check --quiet --status 2>/dev/null ||
-        curl -fsS -o debs/rust-src.deb "$from/$file"
+        curl -fsS --retry 3 -o debs/rust-src.deb "$from/$file"
     echo "$sum  debs/rust-src.deb" | sha256sum --check --quiet
     sysroot=$(rustc --print sysroot)
     rm -rf toolchain && mkdir toolchain
@@ -64,21 +65,30 @@ unpack() {
     for package in "$@"; do dpkg-deb -x "$(ls debs/"$package"_*.deb | tail -1)" system; done
 }
 
-mingw_and_wine() {
-    if [ ! -e system/wine-unpacked ]; then
-        say "mingw and wine"
+mingw() {
+    if [ ! -e system/mingw-unpacked ]; then
+        say "mingw"
         unpack binutils-mingw-w64-x86-64 gcc-mingw-w64-base gcc-mingw-w64-x86-64-win32 \
-            gcc-mingw-w64-x86-64-win32-runtime mingw-w64-common mingw-w64-x86-64-dev libz-mingw-w64 libunwind8 libwine wine64
+            gcc-mingw-w64-x86-64-win32-runtime mingw-w64-common mingw-w64-x86-64-dev
+        # Documentation, and compilers of other languages.
+        rm -rf system/usr/share/{doc,man,info} system/usr/lib/gcc/*/*/{f951,gnat1,lto1,cc1obj*}
+        touch system/mingw-unpacked
+    fi
+    ln -sf ../system/usr/bin/x86_64-w64-mingw32-gcc-win32 bin/x86_64-w64-mingw32-gcc
+}
+
+wine() {
+    if [ ! -e system/wine-unpacked ]; then
+        say "wine"
+        unpack libz-mingw-w64 libunwind8 libwine wine64
         # Programs of 32 bits and documentation.
-        rm -rf system/usr/lib/x86_64-linux-gnu/wine/i386-windows system/usr/share/{doc,man,info} \
-            system/usr/lib/gcc/*/*/{f951,gnat1,lto1,cc1obj*}
+        rm -rf system/usr/lib/x86_64-linux-gnu/wine/i386-windows system/usr/share/{doc,man,info}
         # Debian's is a script with fixed paths.
         ln -sf wineserver64 system/usr/lib/wine/wineserver
         # `user32.dll` needs it while the prefix is made, and afterwards in the prefix.
         cp system/usr/x86_64-w64-mingw32/lib/zlib1.dll system/usr/lib/x86_64-linux-gnu/wine/x86_64-windows/
         touch system/wine-unpacked
     fi
-    ln -sf ../system/usr/bin/x86_64-w64-mingw32-gcc-win32 bin/x86_64-w64-mingw32-gcc
     cat > bin/in-wine <<END
 #!/bin/sh
 export WINEPREFIX="$at/wine" WINEARCH=win64 WINEDEBUG="\${WINEDEBUG:--all}"
@@ -92,7 +102,7 @@ END
 
 write_env() {
     cat > env <<END
-export PATH="$at/toolchain/bin:$at/bin:$at/system/usr/bin:\$PATH"
+export PATH="$at/toolchain/bin:$at/bin:$at/system/usr/bin:$at/zig/bin:\$PATH"
 export RUSTC="$at/toolchain/bin/rustc" RUSTDOC="$at/toolchain/bin/rustdoc"
 unset RUSTUP_TOOLCHAIN
 export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER="$at/bin/in-wine"
@@ -189,20 +199,25 @@ qemu() {
 rust_src
 write_env
 case $part in
-windows)
-    mingw_and_wine
-    standard_library x86_64-pc-windows-gnu
+check)
+    mingw
+    zig
+    for target in x86_64-pc-windows-gnu aarch64-apple-darwin; do
+        standard_library "$target"
+    done
+    ;;
+wine)
+    wine
     wine_prefix
     ;;
-others)
-    zig
+musl)
     qemu
-    for target in aarch64-apple-darwin x86_64-unknown-linux-musl aarch64-unknown-linux-musl; do
+    for target in x86_64-unknown-linux-musl aarch64-unknown-linux-musl; do
         standard_library "$target"
     done
     ;;
 *)
-    echo "unknown part $part: windows or others" >&2
+    echo "unknown part $part: check, wine or musl" >&2
     exit 2
     ;;
 esac
