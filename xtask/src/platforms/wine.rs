@@ -53,10 +53,7 @@ const NOT_RUN: [(&str, &str); 2] = [
         "testkit: examples, replicas, tidy",
         "they start servers of other systems, or look at the tree and not at programs",
     ),
-    (
-        "core, tsugite: allocations; tsugite: http_tls, macros, ui; cli: bridge",
-        "they do the same on every system",
-    ),
+    ("core, tsugite: allocations; tsugite: http_tls, macros, ui", "they do the same on every system"),
 ];
 
 /// Runs the tests, and prints which are left out.
