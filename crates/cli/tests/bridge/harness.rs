@@ -27,12 +27,13 @@ pub(crate) fn run(tests: &[Test]) -> ExitCode {
             }
         };
     }
-    let (mut flags, mut names) = (Vec::new(), Vec::new());
+    let (mut flags, mut names, mut skipped) = (Vec::new(), Vec::new(), Vec::new());
     let mut rest = words.iter().map(String::as_str);
     while let Some(word) = rest.next() {
         match word {
             _ if !word.starts_with('-') => names.push(word),
-            "--format" | "--test-threads" | "--color" | "--skip" | "--logfile" => drop(rest.next()),
+            "--skip" => skipped.extend(rest.next()),
+            "--format" | "--test-threads" | "--color" | "--logfile" => drop(rest.next()),
             _ => flags.push(word),
         }
     }
@@ -40,8 +41,10 @@ pub(crate) fn run(tests: &[Test]) -> ExitCode {
         true => names.contains(&name),
         false => names.is_empty() || names.iter().any(|word| name.contains(word)),
     };
+    let is_skipped = |name: &str| skipped.iter().any(|word| name.contains(word));
     // No test is ignored.
-    let tests = tests.iter().filter(|(name, _)| fits(name) && !flags.contains(&"--ignored"));
+    let tests =
+        tests.iter().filter(|(name, _)| fits(name) && !is_skipped(name) && !flags.contains(&"--ignored"));
     if flags.contains(&"--list") {
         tests.for_each(|(name, _)| println!("{name}: test"));
         return ExitCode::SUCCESS;

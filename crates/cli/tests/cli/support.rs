@@ -33,8 +33,10 @@ impl Place {
         let name = format!("cli-{}-{}", std::process::id(), LAST.fetch_add(1, Ordering::Relaxed));
         let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::create_dir_all(&path).unwrap();
-        // The binary prints canonical paths.
-        Self { path: path.canonicalize().unwrap() }
+        // The binary prints canonical paths. Those of Windows have a prefix that no program writes into a file.
+        let path = path.canonicalize().unwrap();
+        let plain = path.to_str().and_then(|path| path.strip_prefix(r"\\?\")).map(PathBuf::from);
+        Self { path: plain.unwrap_or(path) }
     }
 
     /// Writes a file in the folder.
