@@ -17,8 +17,16 @@ use serde_json::Value;
 use crate::process_group;
 
 /// The cargo that runs xtask, so that a `+toolchain` on the command line applies to every step.
+///
+/// It does not inherit the variables that describe xtask itself: the build script of ring watches some of them, and ring
+/// with everything that uses it would be built again by every step.
 pub(crate) fn cargo<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
-    program(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), args)
+    let mut command = program(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()), args);
+    let names = env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for name in names.filter(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")) {
+        command.env_remove(name);
+    }
+    command
 }
 
 pub(crate) fn program<'a>(name: impl Into<PathBuf>, args: impl IntoIterator<Item = &'a str>) -> Command {
