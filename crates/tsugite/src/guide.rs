@@ -7,6 +7,7 @@
 //! | work for longer than a request | [`tasks`] |
 //! | let a repeated call run once | [`idempotency`] |
 //! | serve it | [`stdio`], [`http`], [`hosts`], [`logging`], [`settings`] |
+//! | install the program | [`installing`], [`platforms`] |
 //! | run it in production | [`deploying`], [`scaling`] |
 //! | change, combine and protect it | [`changing`], [`composing`], [`security`] |
 //! | test it | [`testing`] |
@@ -68,6 +69,9 @@ pub mod http {}
 
 #[doc = tsugite_macros::guide!("idempotency")]
 pub mod idempotency {}
+
+#[doc = tsugite_macros::guide!("installing")]
+pub mod installing {}
 
 #[doc = tsugite_macros::guide!("logging")]
 pub mod logging {}
