@@ -15,6 +15,7 @@ mod logins;
 mod msrv;
 mod node;
 mod own_login;
+mod package;
 mod page;
 mod peers;
 mod pictures;
@@ -71,6 +72,10 @@ fn main() -> ExitCode {
         ["logins"] => exit_code(test::logins(&mut Count::default())),
         ["protected"] => exit_code(protected::run(&mut Count::default())),
         ["platforms", ref parts @ ..] => exit_code(platforms::run(parts)),
+        ["package", ref rest @ ..] => match package::command(rest) {
+            Some(result) => exit_code(result),
+            None => usage_error(&format!("unknown command `package {}`", rest.join(" "))),
+        },
         ["page"] => exit_code(page::run(&mut Count::default())),
         ["peers", "binary"] => exit_code(peers::cli::run(&mut Count::default())),
         ["pictures"] => exit_code(pictures::make()),
@@ -121,6 +126,17 @@ cargo xtask <command>
   platforms [PART...]            make toolchains for other systems and try them; PART is check (for Windows and macOS),
                                  without-proc (child processes as on macOS), musl (static binaries) or wine (tests);
                                  default: all of them
+  package                        check what users install, and build each crate from its package: the two following
+  package install                check archive, installer, npm package and image, made with the binary as tests build it
+  package crates                 package every crate in order, and build each from its package
+  package archive TARGET [--binary FILE]
+                                 build a release for TARGET, or take FILE, and pack it into target/dist/release
+  package assemble --from PLACE  make checksums, installer, npm packages and the folder of the image from all archives;
+                                 PLACE is where users will find them
+  package check                  check what was assembled, as far as this machine can run it; `package image`: the image only
+  package tag TAG, package repository URL, package publish crates|npm
+                                 steps of the release workflow: compare the tag with the version, write the URL of the
+                                 repository into the manifests, publish
   page                           test the start page of `tsugite serve` in a browser
   pictures                       update the pictures of the README
   bench                          measure crates, build time, and calls with many tools and sessions

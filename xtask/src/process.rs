@@ -152,6 +152,11 @@ impl ChildProcess {
         self.child.stdin = None;
     }
 
+    /// The id of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// The exit status, if it has exited.
     pub(crate) fn try_wait(&mut self) -> Result<Option<ExitStatus>, String> {
         let ended =

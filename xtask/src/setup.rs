@@ -37,6 +37,20 @@ pub(crate) fn cxx_compiler() -> Result<(), String> {
     ))
 }
 
+/// Checks for a C compiler for musl: the static binaries of a release contain C.
+pub(crate) fn musl_compiler() -> Result<(), String> {
+    if ensure_installed("C compiler for musl", || is_available(MUSL_COMPILER), &["musl-tools"]) {
+        return Ok(());
+    }
+    Err(format!(
+        "no C compiler for musl: `{MUSL_COMPILER} --version` does not run, and a static binary needs it\n  \
+         try: install it (Debian: `apt-get install musl-tools` as root)"
+    ))
+}
+
+/// The name of the program on Debian.
+pub(crate) const MUSL_COMPILER: &str = "musl-gcc";
+
 /// Checks for tmux: the tests of the binary use it as a terminal.
 pub(crate) fn tmux() -> Result<(), String> {
     // It has no `--version`.

@@ -8,13 +8,13 @@ use std::time::Instant;
 
 use crate::count::Count;
 use crate::{
-    chaos, conformance, fuzz, logins as peer_logins, msrv, own_login, page, peers, platforms, process,
-    protected, setup,
+    chaos, conformance, fuzz, logins as peer_logins, msrv, own_login, package, page, peers, platforms,
+    process, protected, setup,
 };
 
 type Step = fn(&mut Count) -> Result<(), String>;
 
-const STEPS: [(&str, Step); 18] = [
+const STEPS: [(&str, Step); 19] = [
     ("set-up", |_| setup::check()),
     ("rust-version", |_| msrv::check()),
     ("format", |_| format()),
@@ -26,6 +26,7 @@ const STEPS: [(&str, Step); 18] = [
     ("docs", |_| docs()),
     ("platforms", |_| platforms::check_if_possible()),
     ("start page", page::run),
+    ("packages", package::run),
     ("conformance", conformance::run_all),
     ("peers", peers::run),
     ("replicas", replicas),
