@@ -13,6 +13,7 @@ mod count;
 mod fuzz;
 mod logins;
 mod msrv;
+mod native;
 mod node;
 mod own_login;
 mod package;
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         ["logins"] => exit_code(test::logins(&mut Count::default())),
         ["protected"] => exit_code(protected::run(&mut Count::default())),
         ["platforms", ref parts @ ..] => exit_code(platforms::run(parts)),
+        ["native"] => exit_code(native::run(&mut Count::default())),
         ["package", ref rest @ ..] => match package::command(rest) {
             Some(result) => exit_code(result),
             None => usage_error(&format!("unknown command `package {}`", rest.join(" "))),
@@ -137,6 +139,7 @@ cargo xtask <command>
   package tag TAG, package repository URL, package publish crates|npm
                                  steps of the release workflow: compare the tag with the version, write the URL of the
                                  repository into the manifests, publish
+  native                         run the tests that need no other program, also on macOS and Windows
   page                           test the start page of `tsugite serve` in a browser
   pictures                       update the pictures of the README
   bench                          measure crates, build time, and calls with many tools and sessions
