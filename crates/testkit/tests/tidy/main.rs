@@ -14,6 +14,7 @@ mod eras;
 mod imports;
 mod layers;
 mod links;
+mod packages;
 mod proof;
 mod requirements;
 mod security;
