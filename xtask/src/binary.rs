@@ -17,6 +17,11 @@ pub(crate) fn tsugite(folder: &Path) -> Result<PathBuf, String> {
     build_binary(&["--package", "tsugite-cli", "--bin", "tsugite"], "tsugite", folder)
 }
 
+/// Builds `tsugite` as it is released.
+pub(crate) fn tsugite_release(folder: &Path) -> Result<PathBuf, String> {
+    build_binary(&["--release", "--package", "tsugite-cli", "--bin", "tsugite"], "tsugite", folder)
+}
+
 /// Builds the example that logs in.
 pub(crate) fn login_example(folder: &Path) -> Result<PathBuf, String> {
     build_binary(&["--package", "tsugite-auth", "--example", "login"], "login", folder)

@@ -82,6 +82,10 @@ fn main() -> ExitCode {
         ["peers", "binary"] => exit_code(peers::cli::run(&mut Count::default())),
         ["pictures"] => exit_code(pictures::make()),
         ["bench"] => exit_code(bench::measure()),
+        ["cold-start", ref rest @ ..] => match bench::cold_start::ColdStart::from_args(rest) {
+            Ok(plan) => exit_code(plan.run()),
+            Err(mistake) => usage_error(&mistake),
+        },
         ["msrv"] => exit_code(msrv::check()),
         _ => usage_error(&format!("unknown command `{}`", args.join(" "))),
     }
@@ -143,5 +147,7 @@ cargo xtask <command>
   page                           test the start page of `tsugite serve` in a browser
   pictures                       update the pictures of the README
   bench                          measure crates, build time, and calls with many tools and sessions
+  cold-start [--binary FILE] [--state WHERE]
+                                 measure the start of `tsugite serve` up to its first response
   msrv                           check that rust-version is the highest one of the dependencies
 ";

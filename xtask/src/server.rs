@@ -146,7 +146,7 @@ fn complete_lines(said: &str) -> impl Iterator<Item = &str> {
 }
 
 /// A port that was free a moment ago.
-fn free_address() -> Result<SocketAddr, String> {
+pub(crate) fn free_address() -> Result<SocketAddr, String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = listener.and_then(|listener| listener.local_addr());
     address.map_err(|error| format!("no free port: {error}"))

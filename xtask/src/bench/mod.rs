@@ -4,6 +4,7 @@
 //! Each figure has a goal, and a missed goal fails the command. Only the CPU time of the build depends on the machine,
 //! so it may run beside other programs.
 
+pub(crate) mod cold_start;
 mod scaling;
 
 use std::fs;
