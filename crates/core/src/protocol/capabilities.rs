@@ -263,6 +263,14 @@ capability! {
     }
 }
 
+impl TasksCapability {
+    /// Whether calls of tools can be tasks.
+    pub fn allows_tool_calls(&self) -> bool {
+        let tools = self.requests.as_ref().and_then(|requests| requests.get("tools"));
+        tools.and_then(|tools| tools.get("call")).is_some_and(|call| call.is_object())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -237,8 +237,10 @@ impl ClientBuilder {
         self
     }
 
-    /// Lets calls become tasks (2026-07-28): declares the extension for tasks, and [`Client::call`] and its siblings follow a
-    /// task to its end, answering its questions with the client's handlers. Default: no.
+    /// Lets calls become tasks (from 2025-11-25): [`Client::call`] and its siblings follow a task to its end, answering its
+    /// questions with the client's handlers. On 2026-07-28 this declares the extension for tasks, and the server decides; on
+    /// 2025-11-25 a tool is called as a task if it requires that, or allows it and [`Call::as_task`](super::Call::as_task) asks
+    /// for it. Default: no.
     #[doc(alias = "background")]
     pub fn tasks(self) -> Self {
         self.extension(tasks::EXTENSION, Object::new())

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use tsugite_core::jsonrpc::{Id, RawJson};
 use tsugite_core::protocol::mrtr::{InputRequired, InputResponses, MaybeInputRequired};
 use tsugite_core::protocol::progress::ProgressParams;
+use tsugite_core::protocol::tasks::Task;
 use tsugite_core::protocol::{HasMeta, Meta, Method, Output, completion, meta, prompts, resources, tools};
 use tsugite_core::revision::{
     InferResultType, Translate, read_result, write_request, write_request_with_meta,
@@ -21,6 +22,7 @@ use super::cache::Caching;
 use super::client_error::{ClientError, ErrorKind, Result, TimeoutKind};
 use super::connection::{ClientConnection, OutboundRequest};
 use super::options::{FailureCauseSlot, Options};
+use super::task_progress::KeptToken;
 
 /// A method a client can call.
 pub trait ClientMethod:
@@ -62,7 +64,7 @@ impl<M> ClientMethod for M where
 pub struct Call<M: ClientMethod, T = <M as Method>::Output> {
     client: Client,
     params: Result<M::Params>,
-    options: Options,
+    pub(super) options: Options,
     run: CallFn<M, T>,
 }
 
@@ -194,7 +196,7 @@ pub(super) fn send_single<M: ClientMethod>(
 }
 
 /// A method whose result may ask for input (2026-07-28).
-pub(super) trait MultiRoundMethod: ClientMethod {
+pub(super) trait MultiRoundMethod: ClientMethod + Sized {
     /// The complete result.
     type Done: Send + 'static;
 
@@ -204,6 +206,17 @@ pub(super) trait MultiRoundMethod: ClientMethod {
     /// The result of the task that the request became; `None` if requests of this method cannot become tasks.
     fn from_task(_result: tools::CallResult) -> Option<Self::Done> {
         None
+    }
+
+    /// Sends one request. One that may ask for a task (2025-11-25) decides about it before the first round, and returns the
+    /// token under which its task reports progress.
+    fn send<'a>(
+        client: &'a Client,
+        params: &'a mut Self::Params,
+        options: &'a Options,
+        _round: usize,
+    ) -> impl Future<Output = Result<(Self::Output, Option<Arc<KeptToken>>)>> + Send + 'a {
+        async move { Ok((client.send_request::<Self>(params, options).await?, None)) }
     }
 
     /// Puts the responses and the state into the params of the next round.
@@ -217,8 +230,7 @@ pub(super) trait MultiRoundMethod: ClientMethod {
 /// A result that is not complete.
 pub(super) enum IncompleteResult {
     InputRequired(InputRequired),
-    /// A task, by its id.
-    Task(String),
+    Task(Task),
     /// A kind of result that this library does not know.
     Unknown,
 }
@@ -230,13 +242,29 @@ impl MultiRoundMethod for tools::Call {
         match output {
             tools::CallOutput::Complete(result) => Ok(result),
             tools::CallOutput::InputRequired(input) => Err(IncompleteResult::InputRequired(input)),
-            tools::CallOutput::Task(created) => Err(IncompleteResult::Task(created.task.task_id)),
+            tools::CallOutput::Task(created) => Err(IncompleteResult::Task(created.task)),
             _ => Err(IncompleteResult::Unknown),
         }
     }
 
     fn from_task(result: tools::CallResult) -> Option<tools::CallResult> {
         Some(result)
+    }
+
+    async fn send(
+        client: &Client,
+        params: &mut tools::CallParams,
+        options: &Options,
+        round: usize,
+    ) -> Result<(tools::CallOutput, Option<Arc<KeptToken>>)> {
+        if round == 0 && client.inner.shared.settings.supports_tasks() {
+            params.task = Box::pin(client.task_request(&params.name, options)).await?;
+        }
+        if params.task.is_some() {
+            let (output, token) = Box::pin(client.send_task_request(params, options)).await?;
+            return Ok((output, Some(token)));
+        }
+        Ok((client.send_request::<Self>(params, options).await?, None))
     }
 
     fn set_input_responses(
@@ -324,10 +352,10 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
         // The total timeout covers all rounds, without the time in which the user answers.
         options.total_timeout = total.map(|total| total.saturating_sub(spent));
         let start = Instant::now();
-        let sent = client.send_request::<M>(&params, &options).await;
+        let sent = M::send(&client, &mut params, &options, round).await;
         spent += start.elapsed();
-        let output = match sent {
-            Ok(output) => output,
+        let (output, task_token) = match sent {
+            Ok(sent) => sent,
             Err(error) if total.is_some_and(|total| spent >= total) && error.is_timeout() => {
                 let limit = total.unwrap_or_default();
                 let timed_out = ClientError::from(ErrorKind::TimedOut { limit, kind: TimeoutKind::Total });
@@ -345,9 +373,11 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
         };
         match M::into_complete(output) {
             Ok(done) => return Ok(done),
-            Err(IncompleteResult::Task(id)) if client.inner.shared.settings.supports_tasks() => {
-                let result = Box::pin(client.follow_task(id)).await?;
-                return M::from_task(result).ok_or_else(unexpected_task);
+            Err(IncompleteResult::Task(task)) if client.inner.shared.settings.supports_tasks() => {
+                let of_task = options.task.unwrap_or_default();
+                let result = Box::pin(client.follow(task.task_id.clone(), Some(&task), &of_task)).await;
+                drop(task_token);
+                return M::from_task(result?).ok_or_else(unexpected_task);
             }
             Err(IncompleteResult::Task(_) | IncompleteResult::Unknown) => return Err(unexpected_task()),
             Err(IncompleteResult::InputRequired(input)) => {
@@ -425,6 +455,10 @@ impl<M: ClientMethod> OutboundRequest for TypedRequest<'_, M> {
         }
         connection.add_request_meta(params.meta_mut(), id, options);
         Ok(write_request::<M>(out, id, params, connection.revision())?)
+    }
+
+    fn asks_for_task(&self) -> bool {
+        M::tool_call(self.params).is_some_and(|call| call.task.is_some())
     }
 
     fn param_headers(&self, connection: &ClientConnection) -> Vec<(String, String)> {

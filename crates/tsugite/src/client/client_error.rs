@@ -27,6 +27,8 @@ struct ErrorRepr {
     source: Option<FailureCause>,
     /// Whether this attempt or an earlier one of the same call may have run.
     may_have_run: bool,
+    /// The id of the task that the call had become.
+    task_id: Option<Box<str>>,
 }
 
 /// The kind of a [`ClientError`].
@@ -90,7 +92,7 @@ pub enum ErrorKind {
     TimedOut {
         /// The timeout that has passed.
         limit: Duration,
-        /// Which of the two timeouts it is.
+        /// Which of the timeouts it is.
         kind: TimeoutKind,
     },
     /// The connection or the session was lost, and the call was not sent again.
@@ -102,6 +104,8 @@ pub enum ErrorKind {
     },
     /// The server asked for input more often than `max_rounds`, or for input that the client cannot give.
     InputRequired(String),
+    /// The task that the call had become was cancelled.
+    TaskCancelled,
     /// A message or list exceeds its limit.
     TooLarge(String),
     /// The permissions of the host do not allow the operation on this server.
@@ -117,6 +121,8 @@ pub enum TimeoutKind {
     Idle,
     /// The total timeout: the whole call took this long. Set by `total_timeout`.
     Total,
+    /// The time limit for a task: it has not ended within this time. Set by `task_timeout`.
+    Task,
 }
 
 /// A step of opening a connection.
@@ -171,6 +177,19 @@ impl ClientError {
     /// sent more than once. False only if it is certain that the call did not run, or if the server responded to it.
     pub fn may_have_run(&self) -> bool {
         self.0.may_have_run
+    }
+
+    /// The id of the task that the call had become when it failed. If the task did not fail itself, it may go on at the server:
+    /// [`Client::follow_task`](super::Client::follow_task) takes it up again.
+    pub fn task_id(&self) -> Option<&str> {
+        self.0.task_id.as_deref()
+    }
+
+    /// Sets the id of the task that the call had become.
+    pub(super) fn with_task_id(mut self, id: String) -> Self {
+        self.0.task_id = Some(id.into());
+        let may_go_on = !self.0.kind.ends_task();
+        self.after_attempts(may_go_on)
     }
 
     /// Sets whether the call may have run, where more is known than the kind of the error says.
@@ -263,6 +282,11 @@ impl ErrorKind {
         }
     }
 
+    /// Whether a task that is followed has ended, or is unknown, if this error is the outcome.
+    fn ends_task(&self) -> bool {
+        matches!(self, ErrorKind::ErrorResponse { .. } | ErrorKind::TaskCancelled | ErrorKind::ToolFailed(_))
+    }
+
     /// Whether the text of the error says already if the call ran.
     fn says_whether_it_ran(&self) -> bool {
         matches!(
@@ -284,7 +308,7 @@ fn is_refusal(status: u16) -> bool {
 impl From<ErrorKind> for ClientError {
     fn from(kind: ErrorKind) -> Self {
         let may_have_run = kind.may_have_run();
-        Self(Box::new(ErrorRepr { kind, source: None, may_have_run }))
+        Self(Box::new(ErrorRepr { kind, source: None, may_have_run, task_id: None }))
     }
 }
 
@@ -332,6 +356,9 @@ impl fmt::Debug for ClientError {
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.kind.describe(f)?;
+        if let Some(id) = self.0.task_id.as_deref().filter(|_| !self.0.kind.ends_task()) {
+            return write!(f, "; the task {id} may go on at the server");
+        }
         match self.0.may_have_run && !self.0.kind.says_whether_it_ran() {
             true => f.write_str("; the call may have run"),
             false => Ok(()),
@@ -381,6 +408,10 @@ impl ErrorKind {
             }
             ErrorKind::TimedOut { limit, kind: TimeoutKind::Total } => {
                 write!(f, "not complete after {}", Seconds(*limit))
+            }
+            ErrorKind::TaskCancelled => f.write_str("the task was cancelled"),
+            ErrorKind::TimedOut { limit, kind: TimeoutKind::Task } => {
+                write!(f, "the task did not end within {}", Seconds(*limit))
             }
             ErrorKind::ConnectionLost { may_have_run: true, reason } => {
                 write!(f, "{reason}; the call may have run")

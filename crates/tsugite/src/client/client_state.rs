@@ -12,6 +12,7 @@ use super::client_handler::{self, Change};
 use super::client_settings::{ClientSettings, Direction};
 use super::pausable_clock::PausableClock;
 use super::subscription_queue::SubscriptionQueue;
+use super::task_watch::TaskWatches;
 use super::tool_metadata::ToolMetadataCache;
 use crate::lock::lock;
 use crate::shared::log;
@@ -23,6 +24,8 @@ pub(super) struct ClientState {
     pub(super) tools: ToolMetadataCache,
     /// The clock of timeouts that do not belong to a call.
     pub(super) clock: Arc<PausableClock>,
+    /// The tasks that are followed.
+    pub(super) task_watches: TaskWatches,
     subscription_queues: Mutex<Vec<Weak<SubscriptionQueue>>>,
     /// The number of received lines and bodies that were not messages.
     invalid_message_count: AtomicU64,
@@ -35,6 +38,7 @@ impl ClientState {
             cache: Cache::default(),
             tools: ToolMetadataCache::default(),
             clock: Arc::default(),
+            task_watches: TaskWatches::default(),
             subscription_queues: Mutex::default(),
             invalid_message_count: AtomicU64::new(0),
         })

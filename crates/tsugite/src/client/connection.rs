@@ -17,6 +17,7 @@ use super::client_error::ClientError;
 use super::client_state::ClientState;
 use super::options::Options;
 use super::pending_calls::PendingCalls;
+use super::task_progress::TaskTokens;
 use super::transport::Transport;
 use crate::era::Era;
 use crate::lock::lock;
@@ -45,6 +46,8 @@ pub(super) struct ClientConnection {
     /// The start of the child that the connection belongs to.
     start_number: AtomicU32,
     tasks: Mutex<Vec<AbortHandle>>,
+    /// The progress tokens of tasks.
+    pub(super) task_tokens: Arc<TaskTokens>,
     /// Ids of web pages that the server has reported as complete.
     pub(super) completed_elicitations: Mutex<Vec<String>>,
     pub(super) elicitation_notify: Notify,
@@ -89,6 +92,10 @@ pub(super) trait OutboundRequest: Send + Sync {
         connection: &ClientConnection,
         options: &Options,
     ) -> Result<(), ClientError>;
+    /// Whether it asks for a task, which is not cancelled as other requests are.
+    fn asks_for_task(&self) -> bool {
+        false
+    }
     /// The headers that repeat arguments, over HTTP.
     fn param_headers(&self, connection: &ClientConnection) -> Vec<(String, String)>;
 }
@@ -115,6 +122,7 @@ impl ClientConnection {
             disconnect_notify: Notify::new(),
             start_number: AtomicU32::new(0),
             tasks: Mutex::default(),
+            task_tokens: Arc::default(),
             completed_elicitations: Mutex::default(),
             elicitation_notify: Notify::new(),
             queued_response_permits: Arc::new(Semaphore::new(MAX_QUEUED_RESPONSES)),

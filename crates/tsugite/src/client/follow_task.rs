@@ -1,107 +1,261 @@
-//! Follows a task of the server to its end: polls it, answers its questions, and returns the result of its call.
+//! Follows a task of the server to its end: waits for it, answers its questions, and returns the result of its call.
+//!
+//! The client polls at the interval of the server, and a notification about the task shortens the wait. Nothing depends on
+//! notifications: they may be lost, and they may be wrong.
 
 use std::collections::HashSet;
+use std::future::{Future, IntoFuture};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::{Instant, sleep_until};
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::mrtr::InputRequests;
-use tsugite_core::protocol::tasks::{Get, GetResult, Payload, Update};
+use tsugite_core::protocol::tasks::{Get, GetResult, Payload, PayloadResult, Task, Update};
 use tsugite_core::protocol::tools::{Call, CallOutput, CallResult};
 use tsugite_core::protocol::{Method, TaskParams, TaskStatus, UpdateParams};
 
 use super::Client;
-use super::client_error::{ClientError, ErrorKind, Result};
+use super::client_error::{ClientError, ErrorKind, Result, TimeoutKind};
+use super::client_handler;
+use super::era::TaskListener;
 use super::options::Options;
+use super::poll_pace::PollPace;
+use super::task_options::TaskOptions;
+use super::task_watch::TaskWatch;
+
+/// A task to be followed. Set its options, then await it; nothing is sent before. Dropping the future leaves the task running.
+#[must_use = "the task is followed only when this is awaited"]
+pub struct FollowTask {
+    client: Client,
+    id: String,
+    options: TaskOptions,
+}
 
 impl Client {
     /// Follows a task to its end and returns the result of its call, also in another process than the one that made the
     /// call: its id is all that is needed.
     ///
-    /// Polls at the interval that the server sets, and answers the questions of the task with the client's handlers. There
-    /// is no time limit; dropping the future leaves the task running, and [`Client::cancel_task`] cancels it. Fails with
-    /// [`ErrorKind::ErrorResponse`] if the task failed, with [`ErrorKind::InputRequired`] if it was cancelled or asks what
-    /// the client cannot answer, and with the error of the request if the server does not know the task any more.
-    pub async fn follow_task(&self, id: impl Into<String>) -> Result<CallResult> {
-        let (params, options) = (TaskParams::new(id), Options::default());
-        let mut answered = HashSet::new();
-        loop {
-            let details = self.send_request::<Get>(&params, &options).await?;
-            let core_tasks = self.revision().has_core_tasks();
-            match details.task.status {
-                TaskStatus::Cancelled => {
-                    let text = format!("the task {} was cancelled", params.task_id);
-                    return Err(ErrorKind::InputRequired(text).into());
+    /// Polls at the interval that the server sets, and sooner when the server reports a change. Answers the questions of the
+    /// task with the client's handlers. There is no time limit, unless [`FollowTask::timeout`] sets one; dropping the future
+    /// leaves the task running, and [`Client::cancel_task`] cancels it. Fails with [`ErrorKind::ErrorResponse`] if the task
+    /// failed, with [`ErrorKind::TaskCancelled`] if it was cancelled, and with the error of the request if the server does not
+    /// know the task any more.
+    pub fn follow_task(&self, id: impl Into<String>) -> FollowTask {
+        FollowTask { client: self.clone(), id: id.into(), options: TaskOptions::default() }
+    }
+
+    /// Follows a task. `created` is the task as the server announced it, if that is known.
+    pub(super) async fn follow(
+        &self,
+        id: String,
+        created: Option<&Task>,
+        options: &TaskOptions,
+    ) -> Result<CallResult> {
+        let client = self;
+        let watch = client.inner.shared.task_watches.watch(&id);
+        let mut follower = Follower {
+            client,
+            params: TaskParams::new(id.clone()),
+            options,
+            watch,
+            listener: None,
+            pace: PollPace::new(),
+            reported: None,
+            answered: HashSet::new(),
+        };
+        let followed = async {
+            created.into_iter().for_each(|task| follower.report(task));
+            follower.run().await
+        };
+        let outcome =
+            match options.timeout {
+                None => followed.await,
+                Some(limit) => {
+                    client.inner.shared.clock.timeout(limit, followed).await.unwrap_or_else(|_| {
+                        Err(ErrorKind::TimedOut { limit, kind: TimeoutKind::Task }.into())
+                    })
                 }
+            };
+        outcome.map_err(|error| error.with_task_id(id))
+    }
+}
+
+impl FollowTask {
+    /// Sets how long to follow the task; by default without a limit. The task goes on at the server.
+    pub fn timeout(mut self, limit: Duration) -> Self {
+        self.options.timeout = Some(limit);
+        self
+    }
+
+    /// Sets a callback that receives the task at first, and when its status or the message of its status changes.
+    pub fn on_task(mut self, callback: impl Fn(Task) + Send + Sync + 'static) -> Self {
+        self.options.on_task = Some(Arc::new(callback));
+        self
+    }
+}
+
+impl IntoFuture for FollowTask {
+    type Output = Result<CallResult>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Result<CallResult>> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { self.client.follow(self.id, None, &self.options).await })
+    }
+}
+
+/// A task that is followed.
+struct Follower<'a> {
+    client: &'a Client,
+    params: TaskParams,
+    options: &'a TaskOptions,
+    watch: Arc<TaskWatch>,
+    /// Makes the server report changes of the task, from the first wait on.
+    listener: Option<TaskListener>,
+    pace: PollPace,
+    /// The status and the message that the callback has received last.
+    reported: Option<(TaskStatus, Option<String>)>,
+    /// The keys of the questions that were answered.
+    answered: HashSet<String>,
+}
+
+impl Follower<'_> {
+    async fn run(&mut self) -> Result<CallResult> {
+        loop {
+            self.pace.record_poll(Instant::now());
+            let details = self.client.send_request::<Get>(&self.params, &Options::default()).await?;
+            let interval = self.pace.interval(&details.task);
+            self.report(&details.task);
+            let core_tasks = self.client.revision().has_core_tasks();
+            match details.task.status {
+                TaskStatus::Cancelled => return Err(ErrorKind::TaskCancelled.into()),
                 // Up to 2025-11-25 this request waits for the end, and the server puts its questions meanwhile.
                 TaskStatus::Completed | TaskStatus::Failed | TaskStatus::InputRequired if core_tasks => {
-                    return self.wait_for_result(&params).await;
+                    return self.wait_for_result().await;
                 }
-                TaskStatus::Completed | TaskStatus::Failed => return self.read_task_outcome(details),
-                TaskStatus::InputRequired => self.answer_task(&params, details, &mut answered).await?,
-                TaskStatus::Working => self.wait_for_poll(&details).await,
+                TaskStatus::Completed | TaskStatus::Failed => return self.read_outcome(details),
+                TaskStatus::InputRequired => {
+                    if !self.answer(details).await? {
+                        self.wait(interval).await;
+                    }
+                }
+                TaskStatus::Working => self.wait(interval).await,
             }
         }
     }
 
-    /// Answers the questions that were not answered before. The server may still show those that were.
-    async fn answer_task(
-        &self,
-        params: &TaskParams,
-        details: GetResult,
-        answered: &mut HashSet<String>,
-    ) -> Result<()> {
-        let interval = poll_interval(&details);
+    /// Waits until the task is to be polled again: for the interval, or less if the server reports a change.
+    async fn wait(&mut self, interval: Duration) {
+        if self.listener.is_none()
+            && let Some(connection) = self.client.last_connection()
+        {
+            self.listener = Some(connection.era().listen_for_task(self.client, &self.params.task_id));
+        }
+        let deadline = Instant::now() + interval;
+        loop {
+            let changed = tokio::select! {
+                biased;
+                () = sleep_until(deadline) => return,
+                task = self.watch.changed() => task,
+            };
+            self.report(&changed);
+            if changed.status != TaskStatus::Working {
+                return sleep_until(self.pace.early_poll(interval).min(deadline)).await;
+            }
+            sleep_until((Instant::now() + REPORT_INTERVAL).min(deadline)).await;
+        }
+    }
+
+    /// Gives the task to the callback, if it has changed since the last time.
+    fn report(&mut self, task: &Task) {
+        let state = (task.status, task.status_message.clone());
+        if let Some(callback) = &self.options.on_task
+            && self.reported.as_ref() != Some(&state)
+        {
+            self.reported = Some(state);
+            client_handler::invoke_callback(&**callback, task.clone());
+        }
+    }
+
+    /// Answers the questions that were not answered before, which the server may still show. Returns false if all were.
+    async fn answer(&mut self, details: GetResult) -> Result<bool> {
         let questions = details.input_requests.unwrap_or_default();
-        let new: InputRequests = questions.into_iter().filter(|(key, _)| !answered.contains(key)).collect();
+        let is_new = |key: &String| !self.answered.contains(key);
+        let new: InputRequests = questions.into_iter().filter(|(key, _)| is_new(key)).collect();
         if new.is_empty() {
-            tokio::time::sleep(interval).await;
-            return Ok(());
+            return Ok(false);
         }
-        answered.extend(new.iter().map(|(key, _)| key.to_owned()));
-        let responses = Box::pin(self.handle_input_requests(new)).await?;
-        let update = UpdateParams::new(params.task_id.clone(), responses);
-        self.send_request::<Update>(&update, &Options::default()).await.map(drop)
+        self.answered.extend(new.iter().map(|(key, _)| key.to_owned()));
+        if self.answered.len() > MAX_QUESTIONS {
+            let text = format!("the task asked more than {MAX_QUESTIONS} questions");
+            return Err(ErrorKind::InputRequired(text).into());
+        }
+        let responses = Box::pin(self.client.handle_input_requests(new)).await?;
+        self.pace.record_news();
+        let update = UpdateParams::new(self.params.task_id.clone(), responses);
+        self.client.send_request::<Update>(&update, &Options::default()).await?;
+        Ok(true)
     }
 
-    async fn wait_for_poll(&self, details: &GetResult) {
-        tokio::time::sleep(poll_interval(details)).await;
-    }
-
-    fn read_task_outcome(&self, details: GetResult) -> Result<CallResult> {
+    fn read_outcome(&self, details: GetResult) -> Result<CallResult> {
         if let Some(error) = details.error {
-            return Err(ClientError::from_error_response(error, Call::NAME, self.revision()));
+            return Err(ClientError::from_error_response(error, Call::NAME, self.client.revision()));
         }
-        let result = details.result.unwrap_or_else(RawJson::empty_object);
-        match self.decode_result::<Call>(&result, self.revision())? {
-            CallOutput::Complete(result) => Ok(result),
-            _ => Err(ErrorKind::Protocol("the result of a task is not complete".to_owned()).into()),
-        }
+        self.decode(&details.result.unwrap_or_else(RawJson::empty_object))
     }
 
-    async fn wait_for_result(&self, params: &TaskParams) -> Result<CallResult> {
+    async fn wait_for_result(&mut self) -> Result<CallResult> {
         let options = Options {
             idle_timeout: Some(RESULT_TIMEOUT),
             total_timeout: Some(RESULT_TIMEOUT),
             ..Options::default()
         };
-        let payload = self.send_request::<Payload>(params, &options).await?;
+        let (client, params, watch) = (self.client, self.params.clone(), Arc::clone(&self.watch));
+        let mut result = pin!(client.send_request::<Payload>(&params, &options));
+        let mut next_report = Instant::now();
+        let payload: Result<PayloadResult> = loop {
+            let changed = async {
+                sleep_until(next_report).await;
+                watch.changed().await
+            };
+            tokio::select! {
+                biased;
+                payload = &mut result => break payload,
+                task = changed => self.report(&task),
+            }
+            next_report = Instant::now() + REPORT_INTERVAL;
+        };
+        let payload = match payload {
+            Err(error) if error.as_rpc_error().is_some() && self.is_cancelled().await => {
+                return Err(ErrorKind::TaskCancelled.into());
+            }
+            payload => payload?,
+        };
         let malformed = |error| ClientError::malformed_result(Payload::NAME, error);
-        let payload = RawJson::from_value(&payload).map_err(malformed)?;
-        match self.decode_result::<Call>(&payload, self.revision())? {
+        self.decode(&RawJson::from_value(&payload).map_err(malformed)?)
+    }
+
+    /// Whether the task was cancelled while its result was waited for: the error of that request does not say it.
+    async fn is_cancelled(&mut self) -> bool {
+        let details = self.client.send_request::<Get>(&self.params, &Options::default()).await;
+        details.is_ok_and(|details| {
+            self.report(&details.task);
+            details.task.status == TaskStatus::Cancelled
+        })
+    }
+
+    fn decode(&self, result: &RawJson) -> Result<CallResult> {
+        match self.client.decode_result::<Call>(result, self.client.revision())? {
             CallOutput::Complete(result) => Ok(result),
             _ => Err(ErrorKind::Protocol("the result of a task is not complete".to_owned()).into()),
         }
     }
 }
 
-fn poll_interval(details: &GetResult) -> Duration {
-    let interval = details.task.poll_interval_ms.map_or(DEFAULT_INTERVAL, Duration::from_millis);
-    interval.clamp(MIN_INTERVAL, MAX_INTERVAL)
-}
-
-const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
-/// A server cannot make the client poll all the time, or forget the task.
-const MIN_INTERVAL: Duration = Duration::from_millis(50);
-const MAX_INTERVAL: Duration = Duration::from_secs(300);
+/// How often at most the callback receives what the server reports.
+const REPORT_INTERVAL: Duration = Duration::from_millis(50);
+/// A server cannot fill the memory with the keys of its questions.
+const MAX_QUESTIONS: usize = 1_000;
 /// Longer than any task is kept.
 const RESULT_TIMEOUT: Duration = Duration::from_secs(30 * 24 * 60 * 60);

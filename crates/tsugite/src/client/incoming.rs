@@ -7,7 +7,7 @@ use tsugite_core::protocol::cancellation::{Cancelled, CancelledParams};
 use tsugite_core::protocol::logging::Log;
 use tsugite_core::protocol::progress::Progress;
 use tsugite_core::protocol::{
-    EmptyParams, Meta, NotificationMethod, elicitation, prompts, resources, subscriptions, tools,
+    EmptyParams, Meta, NotificationMethod, elicitation, prompts, resources, subscriptions, tasks, tools,
 };
 use tsugite_core::revision::read_notification;
 
@@ -80,7 +80,10 @@ impl ClientConnection {
         match &*notification.method {
             Progress::NAME => {
                 if let Ok(progress) = read_notification::<Progress>(params, revision) {
-                    self.calls.handle_progress(progress);
+                    match self.calls.get(&progress.progress_token) {
+                        Some(call) => call.handle_progress(progress),
+                        None => self.task_tokens.handle_progress(progress),
+                    }
                 }
             }
             Log::NAME => {
@@ -115,6 +118,16 @@ impl ClientConnection {
                 if let Ok(done) = read_notification::<elicitation::Complete>(params, revision) {
                     self.complete_elicitation(&done.elicitation_id);
                     self.notify_change(Change::ElicitationComplete { id: done.elicitation_id }, None, via);
+                }
+            }
+            tasks::StatusChanged::NAME => {
+                if let Ok(changed) = read_notification::<tasks::StatusChanged>(params, revision) {
+                    self.shared.task_watches.notify(&changed.task);
+                }
+            }
+            tasks::TaskChanged::NAME => {
+                if let Ok(changed) = read_notification::<tasks::TaskChanged>(params, revision) {
+                    self.shared.task_watches.notify(&changed.task);
                 }
             }
             subscriptions::Acknowledged::NAME => {

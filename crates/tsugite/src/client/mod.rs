@@ -37,6 +37,8 @@
 // - `transport`: how a connection reaches its server: `line_connection` (pipes, this process), `http` and
 //   `http_transport`.
 // - `requests`, `call`, `paginator`: requests of the client. `client_handler`, `server_requests`: requests of the server.
+// - `task_request`: calls that ask for a task. `follow_task`: waits for its end, at the pace of `poll_pace` and with what
+//   `task_watch` and `task_progress` receive meanwhile.
 // - `subscription`: changes at the server. `cache`, `tool_metadata`: results that are kept.
 // - `host`: many servers at once. `servers`: files that list them.
 
@@ -80,6 +82,7 @@ mod oversized_line;
 mod paginator;
 mod pausable_clock;
 mod pending_calls;
+mod poll_pace;
 mod repeat;
 pub(crate) mod request_id_observer;
 mod requests;
@@ -90,6 +93,11 @@ mod server_requests;
 pub mod servers;
 mod subscription;
 mod subscription_queue;
+mod task_call;
+mod task_options;
+mod task_progress;
+mod task_request;
+mod task_watch;
 mod tool_digest;
 mod tool_metadata;
 mod tool_output;
@@ -116,6 +124,7 @@ pub use change_filter::ChangeFilter;
 pub use client_error::{ClientError, ConnectStep, ErrorKind, Result, TimeoutKind};
 pub use client_handler::{Change, ClientHandler, FormResponse, HandlerCapabilities, UrlResponse};
 pub use client_settings::Direction;
+pub use follow_task::FollowTask;
 pub use host::{Host, Permissions};
 #[cfg(feature = "http")]
 pub use http::{AddressFilter, FetchRequest, FetchResponse, Resolver, SystemResolver};

@@ -13,6 +13,8 @@ use super::cache::Caching;
 use super::client_settings::ClientSettings;
 use super::pending_calls::ProgressCallback;
 use super::request_id_observer::RequestIdObserver;
+use super::task_options::TaskOptions;
+use super::task_progress::KeptToken;
 use crate::lock::lock;
 use crate::shared::failure_causes::FailureCause;
 
@@ -39,6 +41,10 @@ pub(super) struct Options {
     pub(super) list_connection: Option<ListConnection>,
     /// Receives the id before the request is sent.
     pub(super) request_id_observer: Option<Arc<dyn RequestIdObserver>>,
+    /// The options for the task that the call may become.
+    pub(super) task: Option<Box<TaskOptions>>,
+    /// Keeps the progress token of a call that asks for a task.
+    pub(super) task_token: Option<Arc<KeptToken>>,
     /// Receives the error of a handler in the same process.
     pub(super) failure_cause: Option<FailureCauseSlot>,
 }

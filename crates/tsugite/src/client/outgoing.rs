@@ -30,10 +30,14 @@ impl ClientConnection {
         let timeouts = options.timeouts(&self.shared.settings);
         let on_progress =
             options.on_progress.clone().or_else(|| self.shared.settings.handlers.progress.clone());
-        let call = self.calls.register(timeouts, on_progress);
+        let call = self.calls.register(timeouts, on_progress.clone());
         let id = Id::from(call.id());
+        if let Some(token) = &options.task_token {
+            token.keep(&self.task_tokens, &id, on_progress.as_ref());
+        }
         let observer = options.request_id_observer.as_ref();
-        let cancel_guard = CancelOnDrop { connection: self, call: &call, observer };
+        let notifies = !(request.asks_for_task() && self.revision().has_core_tasks());
+        let cancel_guard = CancelOnDrop { connection: self, call: &call, observer, notifies };
         if let Some(observer) = &options.request_id_observer {
             observer.on_request_id(call.id());
         }
@@ -247,6 +251,8 @@ struct CancelOnDrop<'a> {
     connection: &'a Arc<ClientConnection>,
     call: &'a PendingCall,
     observer: Option<&'a Arc<dyn RequestIdObserver>>,
+    /// Whether the server is told. A request for a task is cancelled by the id of the task alone.
+    notifies: bool,
 }
 
 impl CancelOnDrop<'_> {
@@ -261,7 +267,8 @@ impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         // No cancellation for a call that is answered, that was not sent, that ends with the connection, or that was sent
         // before the negotiation, when the server may not know the notification.
-        let notifies = self.connection.negotiated().is_some() && !self.connection.is_closing();
+        let is_heard = self.connection.negotiated().is_some() && !self.connection.is_closing();
+        let notifies = self.notifies && is_heard;
         if self.connection.calls.remove(self.call.id()) && notifies && self.call.sent.get() {
             let reason = self.observer.and_then(|observer| observer.cancel_reason());
             self.connection.era().cancel(self.connection, self.call.id(), reason);

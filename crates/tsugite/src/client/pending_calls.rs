@@ -106,17 +106,6 @@ impl PendingCalls {
         call.inspect(|call| call.complete(CallOutcome::TooLarge(limit))).is_some()
     }
 
-    /// Reports progress to its call. Returns false if no call has this token.
-    pub(super) fn handle_progress(&self, progress: ProgressParams) -> bool {
-        match self.get(&progress.progress_token) {
-            Some(call) => {
-                call.handle_progress(progress);
-                true
-            }
-            None => false,
-        }
-    }
-
     /// The call with this id, if it is still pending.
     pub(super) fn get(&self, id: &Id<'_>) -> Option<Arc<PendingCall>> {
         let id = id.as_i64()?;
@@ -211,7 +200,8 @@ impl PendingCall {
         PausedTimer(Arc::clone(self))
     }
 
-    fn handle_progress(&self, progress: ProgressParams) {
+    /// Records progress, and reports it if it is more than before.
+    pub(super) fn handle_progress(&self, progress: ProgressParams) {
         let advanced =
             lock(&self.state).call_timer.record_progress(Instant::now().into_std(), progress.progress);
         if advanced && let Some(callback) = &self.on_progress {
@@ -275,7 +265,7 @@ mod tests {
         let work = async {
             for step in 1..10 {
                 tokio::time::sleep(SECOND * 20).await;
-                calls.handle_progress(progress(call.id(), f64::from(step)));
+                call.handle_progress(progress(call.id(), f64::from(step)));
             }
             std::future::pending::<()>().await;
         };

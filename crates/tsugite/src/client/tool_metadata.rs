@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::Value;
-use tsugite_core::protocol::tools::Tool;
-use tsugite_core::protocol::{Idempotency, Schema, TaskSupport};
+use tsugite_core::protocol::tools::{TaskSupport, Tool};
+use tsugite_core::protocol::{Idempotency, Schema};
 use tsugite_core::session::header::{self, HeaderParams};
 
 use crate::lock::lock;
@@ -16,6 +17,8 @@ use crate::shared::log;
 #[derive(Default)]
 pub(super) struct ToolMetadataCache {
     tools: Mutex<HashMap<String, ToolMetadata>>,
+    /// Whether the list was read to its end, and has not changed since.
+    is_complete: AtomicBool,
 }
 
 struct ToolMetadata {
@@ -23,8 +26,9 @@ struct ToolMetadata {
     idempotent: bool,
     /// Set if calls can have a key.
     idempotency: Option<Idempotency>,
-    task_support: TaskSupport,
     output_schema: Option<Schema>,
+    /// Whether the tool can run as a task. `None` if the list has changed since it said so.
+    task_support: Option<TaskSupport>,
 }
 
 impl ToolMetadataCache {
@@ -48,17 +52,15 @@ impl ToolMetadataCache {
             });
             // The size is limited, whatever the server lists.
             if known.len() < MAX_TOOLS || known.contains_key(&tool.name) {
-                let task_support = tool.execution.and_then(|execution| execution.task_support);
-                known.insert(
-                    tool.name.clone(),
-                    ToolMetadata {
-                        header_params,
-                        idempotent,
-                        idempotency: tool.meta.as_ref().and_then(|meta| meta.idempotency()),
-                        task_support: task_support.unwrap_or(TaskSupport::Forbidden),
-                        output_schema: tool.output_schema.clone(),
-                    },
-                );
+                let execution = tool.execution.and_then(|execution| execution.task_support);
+                let metadata = ToolMetadata {
+                    header_params,
+                    idempotent,
+                    idempotency: tool.meta.as_ref().and_then(|meta| meta.idempotency()),
+                    output_schema: tool.output_schema.clone(),
+                    task_support: Some(execution.unwrap_or(TaskSupport::Forbidden)),
+                };
+                known.insert(tool.name.clone(), metadata);
             }
             true
         });
@@ -73,7 +75,20 @@ impl ToolMetadataCache {
             if let Some(idempotency) = &mut known.idempotency {
                 idempotency.durable = false;
             }
+            known.task_support = None;
         }
+        self.is_complete.store(false, Ordering::Release);
+    }
+
+    /// Records that the list was read to its end.
+    pub(super) fn mark_complete(&self) {
+        self.is_complete.store(true, Ordering::Release);
+    }
+
+    /// Whether the tool can run as a task; `None` if the list must be read to know it. A tool that is not listed cannot.
+    pub(super) fn task_support(&self, name: &str) -> Option<TaskSupport> {
+        let known = lock(&self.tools).get(name).and_then(|known| known.task_support);
+        known.or_else(|| self.is_complete.load(Ordering::Acquire).then_some(TaskSupport::Forbidden))
     }
 
     /// Whether this tool was listed.
@@ -89,11 +104,6 @@ impl ToolMetadataCache {
     /// How long the server remembers calls of this tool by their key, if it does.
     pub(super) fn idempotency(&self, name: &str) -> Option<Idempotency> {
         lock(&self.tools).get(name)?.idempotency
-    }
-
-    /// Whether the tool runs as a task (2025-11-25); `None` if it was not listed.
-    pub(super) fn task_support(&self, name: &str) -> Option<TaskSupport> {
-        lock(&self.tools).get(name).map(|known| known.task_support)
     }
 
     /// The output schema of the tool.

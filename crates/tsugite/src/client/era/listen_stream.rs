@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::task::AbortHandle;
 use tsugite_core::protocol::Method;
-use tsugite_core::protocol::subscriptions::{Listen, ListenParams};
+use tsugite_core::protocol::subscriptions::{Listen, ListenParams, SubscriptionFilter};
 
 use crate::client::call::TypedRequest;
 use crate::client::change_filter::ChangeFilter;
@@ -56,7 +56,11 @@ async fn listen_with_retry(client: WeakClient, queue: Arc<SubscriptionQueue>) {
         // The stream keeps the connection alive, not the client: dropping the client ends both.
         drop(client);
         let result = match connection {
-            Ok(connection) => listen_once(&connection, &queue).await,
+            Ok(connection) => {
+                let params = ListenParams::new(queue.filter.to_listen_filter());
+                let observer = Arc::clone(&queue) as Arc<dyn RequestIdObserver>;
+                listen_once(&connection, &params, Some(observer)).await
+            }
             Err(error) => Err(error),
         };
         // Without an error the server has ended the stream: it may be restarting.
@@ -66,12 +70,7 @@ async fn listen_with_retry(client: WeakClient, queue: Arc<SubscriptionQueue>) {
             failures = 0;
         }
         failures += 1;
-        let permanent = error.as_ref().is_some_and(|error| {
-            !matches!(
-                error.kind(),
-                ErrorKind::ConnectionLost { .. } | ErrorKind::Connect { .. } | ErrorKind::Status { .. }
-            )
-        });
+        let permanent = error.as_ref().is_some_and(is_permanent);
         if permanent || failures > MAX_ATTEMPTS || !(was_established || acknowledged) {
             let error = error.unwrap_or_else(|| {
                 ErrorKind::ConnectionLost {
@@ -87,19 +86,64 @@ async fn listen_with_retry(client: WeakClient, queue: Arc<SubscriptionQueue>) {
     }
 }
 
-async fn listen_once(connection: &Arc<ClientConnection>, queue: &Arc<SubscriptionQueue>) -> Result<()> {
-    let params = ListenParams::new(queue.filter.to_listen_filter());
+async fn listen_once(
+    connection: &Arc<ClientConnection>,
+    params: &ListenParams,
+    request_id_observer: Option<Arc<dyn RequestIdObserver>>,
+) -> Result<()> {
     let options = Options {
         idle_timeout: Some(Duration::MAX),
         total_timeout: Some(Duration::MAX),
-        request_id_observer: Some(Arc::clone(queue) as Arc<dyn RequestIdObserver>),
+        request_id_observer,
         ..Options::default()
     };
-    match connection.call(&TypedRequest::<Listen>::new(&params), &options).await {
+    match connection.call(&TypedRequest::<Listen>::new(params), &options).await {
         Ok(Ok(_)) => Ok(()),
         Ok(Err(error)) => Err(ClientError::from_error_response(error, Listen::NAME, connection.revision())),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether the server refuses, so that another attempt would fail, too.
+fn is_permanent(error: &ClientError) -> bool {
+    !matches!(
+        error.kind(),
+        ErrorKind::ConnectionLost { .. } | ErrorKind::Connect { .. } | ErrorKind::Status { .. }
+    )
+}
+
+/// A stream on which the server reports changes of a task. Dropping it ends the stream.
+#[derive(Default)]
+pub(in crate::client) struct TaskListener(Option<AbortHandle>);
+
+impl Drop for TaskListener {
+    fn drop(&mut self) {
+        if let Some(task) = &self.0 {
+            task.abort();
+        }
+    }
+}
+
+/// Opens a stream for the changes of a task. It is opened again if the connection is lost, and not if the server refuses.
+pub(super) fn listen_for_task(client: &Client, id: &str) -> TaskListener {
+    let (client, params) =
+        (client.downgrade(), ListenParams::new(SubscriptionFilter::new().task_ids([id.to_owned()])));
+    let task = tokio::spawn(async move {
+        for attempt in 1..=MAX_ATTEMPTS {
+            let Some(client) = client.upgrade() else { return };
+            let connection = client.connection().await;
+            drop(client);
+            let result = match connection {
+                Ok(connection) => listen_once(&connection, &params, None).await,
+                Err(error) => Err(error),
+            };
+            if result.is_err_and(|error| is_permanent(&error)) {
+                return;
+            }
+            tokio::time::sleep(backoff(attempt)).await;
+        }
+    });
+    TaskListener(Some(task.abort_handle()))
 }
 
 /// The delay before the next attempt: doubles with each failure, up to 30 seconds.

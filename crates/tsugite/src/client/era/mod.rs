@@ -14,6 +14,7 @@ mod stateless;
 use std::sync::Arc;
 
 pub(super) use crate::era::Era;
+pub(super) use listen_stream::TaskListener;
 pub(super) use stateless::SENDER_KEYS;
 use tokio::task::AbortHandle;
 use tsugite_core::jsonrpc::{Id, RawJson, Request};
@@ -164,6 +165,15 @@ impl Era {
         match self {
             Era::Handshake => None,
             Era::Stateless => listen_stream::listen_for_handler(client, connection),
+        }
+    }
+
+    /// Makes the server report changes of a task until the listener is dropped.
+    pub(super) fn listen_for_task(self, client: &Client, id: &str) -> TaskListener {
+        match self {
+            // It reports them without being asked, or not at all.
+            Era::Handshake => TaskListener::default(),
+            Era::Stateless => listen_stream::listen_for_task(client, id),
         }
     }
 
