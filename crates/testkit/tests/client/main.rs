@@ -18,5 +18,6 @@ mod failure_sources;
 mod faults;
 mod outputs;
 mod streams;
+mod task_polls;
 mod tasks;
 mod transcripts;

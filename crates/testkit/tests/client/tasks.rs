@@ -1,12 +1,13 @@
 //! Calls that become tasks.
 
+use std::future::IntoFuture;
 use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::Instant;
-use tsugite::client::{Client, ClientBuilder, ErrorKind, FormResponse};
+use tsugite::client::{Client, ClientBuilder, ErrorKind, FormResponse, TimeoutKind};
 use tsugite::prelude::*;
-use tsugite::protocol::TaskSupport;
+use tsugite::protocol::{TaskStatus, TaskSupport};
 use tsugite_testkit::fixture;
 
 fn connect(server: &Server) -> ClientBuilder {
@@ -60,5 +61,120 @@ async fn task_is_taken_up_again_by_its_id() {
         assert_eq!(result.content[0].as_text(), Some("Hello, Ada!"), "{revision}");
         let unknown = later.follow_task("unknown").await.unwrap_err();
         assert!(matches!(unknown.kind(), ErrorKind::ErrorResponse { .. }), "{unknown}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn core_tasks_are_called_followed_and_answered() {
+    // TASK-007, TASK-022: required tools always, others if the application asks for it
+    let client =
+        connect(&fixture::by_name("tasks").unwrap()).revision(Revision::V2025_11_25).tasks().await.unwrap();
+    let both: String = client.call("asks_both", json!({})).await.unwrap();
+    assert_eq!(both, "Ada and Ada");
+    let plain: String = client.call("t", json!({})).as_task().await.unwrap();
+    assert_eq!(plain, "t");
+    let counted: String = client.call("counts", json!({})).await.unwrap();
+    assert_eq!(counted, "as a call");
+    let counted: String = client.call("counts", json!({})).as_task().await.unwrap();
+    assert_eq!(counted, "as a task");
+    let failed = client.call::<String>("fails", json!({})).await.unwrap_err();
+    assert!(matches!(failed.kind(), ErrorKind::ToolFailed(_)), "{failed}");
+    let broken = client.call::<String>("breaks", json!({})).await.unwrap_err();
+    assert!(matches!(broken.kind(), ErrorKind::ErrorResponse { .. }), "{broken}");
+    let checked = client.call_checked("done", json!({})).await.unwrap();
+    assert_eq!(checked.text(), "done");
+}
+
+#[tokio::test(start_paused = true)]
+async fn tools_that_require_tasks_need_a_client_that_declared_them() {
+    let client = connect(&fixture::by_name("tasks").unwrap()).revision(Revision::V2025_11_25).await.unwrap();
+    let refused = client.call::<String>("done", json!({})).as_task().await.unwrap_err();
+    assert!(
+        matches!(refused.kind(), ErrorKind::ErrorResponse { error, .. } if error.code == -32601),
+        "{refused}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn running_call_hands_out_its_task() {
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let server = fixture::by_name("tasks").unwrap();
+        let client = connect(&server).revision(revision).tasks().await.unwrap();
+        let (tell, mut tasks) = tokio::sync::mpsc::unbounded_channel();
+        let tell = move |task| drop(tell.send(task));
+        let call = tokio::spawn(client.call::<String>("waits", json!({})).on_task(tell).into_future());
+        let id = tasks.recv().await.unwrap().task_id;
+        call.abort();
+        drop(client);
+        // Another client, as after a restart.
+        let later = connect(&server).revision(revision).tasks().await.unwrap();
+        let following = tokio::spawn(later.follow_task(&id).into_future());
+        later.cancel_task(&id).await.unwrap();
+        let cancelled = following.await.unwrap().unwrap_err();
+        assert!(matches!(cancelled.kind(), ErrorKind::TaskCancelled), "{revision} {cancelled}");
+        assert_eq!((cancelled.task_id(), cancelled.may_have_run()), (Some(id.as_str()), false), "{revision}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_limit_ends_the_wait_and_not_the_task() {
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let server = fixture::by_name("tasks").unwrap();
+        let client = connect(&server).revision(revision).tasks().await.unwrap();
+        let limit = Duration::from_secs(500);
+        let error = client.call::<String>("waits", json!({})).task_timeout(limit).await.unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::TimedOut { kind: TimeoutKind::Task, .. })
+                && error.may_have_run(),
+            "{revision} {error}"
+        );
+        let id = error.task_id().expect("the id of the task").to_owned();
+        assert_eq!(client.task(id).await.unwrap().task.status, TaskStatus::Working, "{revision}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn status_and_progress_of_a_task_are_reported() {
+    // On 2026-07-28 a task has no progress.
+    for (revision, progress) in [(Revision::V2025_11_25, 1), (Revision::V2026_07_28, 0)] {
+        let server = fixture::by_name("tasks").unwrap();
+        let client = connect(&server).revision(revision).tasks().await.unwrap();
+        let (tell, mut tasks) = tokio::sync::mpsc::unbounded_channel();
+        let (tell_progress, mut reported) = tokio::sync::mpsc::unbounded_channel();
+        let name: String = client
+            .call("reports", json!({}))
+            .on_task(move |task| drop(tell.send((task.status, task.status_message))))
+            .on_progress(move |progress| drop(tell_progress.send(progress.progress)))
+            .await
+            .unwrap();
+        assert_eq!(name, "Ada");
+        assert_eq!(tasks.recv().await, Some((TaskStatus::Working, None)), "{revision}");
+        let mut seen = Vec::new();
+        while let Some((_, message)) = tasks.recv().await {
+            seen.extend(message);
+        }
+        assert!(seen.iter().all(|message| message == "half done") && !seen.is_empty(), "{revision} {seen:?}");
+        let mut count = 0;
+        while reported.recv().await.is_some() {
+            count += 1;
+        }
+        assert_eq!(count, progress, "{revision}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_are_heard_before_the_next_poll() {
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let works = Tool::new("works").task(TaskSupport::Required).handler(|| async {
+            tokio::time::sleep(Duration::from_secs(90)).await;
+            "done"
+        });
+        let server =
+            Server::new("s", "1").task_poll_interval(Duration::from_secs(300)).tool(works.no_timeout());
+        let client = Client::in_process(&server).revision(revision).tasks().await.unwrap();
+        let start = Instant::now();
+        let done: String = client.call("works", json!({})).await.unwrap();
+        assert_eq!(done, "done");
+        assert!(start.elapsed() < Duration::from_secs(100), "{revision} {:?}", start.elapsed());
     }
 }

@@ -241,6 +241,44 @@ async fn broken_stream_is_resumed_where_possible() {
 }
 
 #[tokio::test]
+async fn tool_is_a_task_where_both_sides_allow_it() {
+    // TASK-003, TASK-004, TASK-007
+    play(&[
+        "required_tool_is_called_as_a_task",
+        "tool_without_task_support_is_called_plainly",
+        "server_without_task_calls_is_asked_for_none",
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn task_is_cancelled_by_its_id_alone() {
+    // CANC-006, TASK-059, TASK-065
+    play(&[
+        "request_for_a_task_is_cancelled_by_its_task",
+        "task_is_cancelled_by_its_own_method",
+        "answers_to_a_task_name_it_in_a_header",
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn task_is_an_invalid_result_of_other_requests() {
+    // TASK-043
+    play(&["only_a_call_of_a_tool_may_become_a_task"]).await;
+}
+
+#[tokio::test]
+async fn notification_about_a_task_shortens_the_wait() {
+    play(&[
+        "notification_shortens_the_wait_for_a_core_task",
+        "notification_shortens_the_wait_for_a_task",
+        "refused_subscription_leaves_polling",
+    ])
+    .await;
+}
+
+#[tokio::test]
 async fn wrong_transcript_fails_over_every_transport() {
     let call = r#"do: call add {}"#;
     let asked = r#"< {"id":"$a","method":"tools/call","params":{"name":"add","arguments":{}}}"#;

@@ -14,6 +14,7 @@ use tsugite::jsonrpc::RawJson;
 use tsugite::protocol::completion::{self, CompleteParams};
 use tsugite::protocol::roots::Root;
 use tsugite::protocol::sampling::CreateMessageResult;
+use tsugite::protocol::tasks::Task;
 use tsugite::revision::{Revision, Revisions, RpcError};
 
 /// The outcome of an action: a value, or the kind of its error.
@@ -122,6 +123,7 @@ impl Application {
             }
             "probe" => connecting.probe_timeout(Duration::from_millis(parse(how)?)),
             "rounds" => connecting.max_rounds(parse(how)?),
+            "tasks" => connecting.tasks(),
             _ => return Err(format!("unknown setting {setting:?}")),
         })
     }
@@ -151,6 +153,19 @@ impl Application {
                 let arguments = arguments(&rest)?;
                 self.spawn(async move { to_action_result(client.call::<Value>(subject, arguments).await) });
             }
+            "task" => {
+                let arguments = arguments(&rest)?;
+                let call = client.call::<Value>(subject, arguments).as_task();
+                let call = call.on_task(report_task(self.event_sender.clone()));
+                self.spawn(async move { to_action_result(call.await) });
+            }
+            "follow" => {
+                let task = client.follow_task(subject).on_task(report_task(self.event_sender.clone()));
+                self.spawn(async move { to_action_result(task.await.map(|result| json!(result.text()))) });
+            }
+            "cancel-task" => self.spawn(async move {
+                to_action_result(client.cancel_task(subject).await.map(|_| json!("done")))
+            }),
             "hurry" => {
                 let limit = Duration::from_millis(parse(&subject)?);
                 let (name, rest) = split_word(&rest);
@@ -313,6 +328,14 @@ impl Drop for Application {
 
 fn to_action_result(result: Result<Value, ClientError>) -> ActionResult {
     result.map_err(|error| describe_error(&error))
+}
+
+/// A callback that tells the status of a task.
+fn report_task(tell: mpsc::UnboundedSender<String>) -> impl Fn(Task) + Send + Sync + 'static {
+    move |task| {
+        let message = task.status_message.map(|message| format!(" {message}")).unwrap_or_default();
+        let _ = tell.send(format!("task {} {}{message}", task.task_id, task.status.as_str()));
+    }
 }
 
 fn describe_error(error: &ClientError) -> String {

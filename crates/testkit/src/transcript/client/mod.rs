@@ -28,14 +28,15 @@
 //! The lines:
 //!
 //! - `client:` `forms CONTENT|decline|cancel`, `pages open|decline|cancel`, `samples TEXT|no`, `roots URI…`,
-//!   `logs LEVEL`, `changes`, `speaks all|REVISION…`, `probe MILLISECONDS`, `rounds N`.
+//!   `logs LEVEL`, `changes`, `speaks all|REVISION…`, `probe MILLISECONDS`, `rounds N`, `tasks`, or `tasks offered` if the
+//!   server offers them, too (2025-11-25).
 //! - `do:` starts `connect`, `list tools|prompts|resources|templates`, `call NAME ARGUMENTS`,
-//!   `hurry MILLISECONDS NAME ARGUMENTS` (a call with this timeout), `check NAME ARGUMENTS` (a call whose result is
-//!   validated with the output schema), `read URI`, `prompt NAME ARGUMENTS`, `complete PARAMS`, `level LEVEL`, `ping`,
+//!   `hurry MILLISECONDS NAME ARGUMENTS` (a call with this timeout), `task NAME ARGUMENTS` (a call that asks for a task),
+//!   `follow ID` (of a task), `cancel-task ID`, `check NAME ARGUMENTS` (a call whose result is validated with the output schema), `read URI`, `prompt NAME ARGUMENTS`, `complete PARAMS`, `level LEVEL`, `ping`,
 //!   `subscribe URI`, `unsubscribe URI`, `tell-roots`, `ask METHOD PARAMS`, `listen tools|prompts|resources|URI…`,
 //!   `close`; it performs `unlisten` and `drop` (of the last call) at once.
 //! - `= VALUE` and `! FAILURE` are the outcome of the oldest action. `* …` is an event for the application: `progress`,
-//!   `log`, `change`, `form`, `page`, `sample`.
+//!   `log`, `change`, `form`, `page`, `sample`, `task`.
 //! - `< (nothing)` is proven by a fence: another request, whose message must be the next. `< (end)` is the end of a
 //!   child's stdin, `< DELETE` the end of a session, `< GET` the resumption of a stream, `< Name: value` a header of
 //!   the last received message over HTTP, with `(none)` for a missing one. On 2026-07-28 over HTTP a cancellation is
@@ -162,7 +163,8 @@ impl ClientTranscript {
             if !self.raw {
                 play.app.connect(connecting.take().ok_or("connected already")?, place.1, &self.settings)?;
                 let logs = self.settings.iter().any(|setting| setting.starts_with("logs"));
-                play.handshake(&mut wire, logs).await?;
+                let tasks = self.settings.iter().any(|setting| setting == "tasks offered");
+                play.handshake(&mut wire, logs, tasks).await?;
             }
             for (number, mark, step) in &self.steps {
                 at = format!("line {number}");
@@ -260,16 +262,19 @@ impl ClientRun {
     }
 
     /// Makes the handshake, if the revision has one.
-    async fn handshake(&mut self, wire: &mut ScriptedServer, logs: bool) -> Result<(), String> {
+    async fn handshake(&mut self, wire: &mut ScriptedServer, logs: bool, tasks: bool) -> Result<(), String> {
         if !self.config.1.is_stateless() {
             let hello = json!({"id": "$hello", "method": "initialize", "params": {
                 "protocolVersion": "$revision", "capabilities": "$_", "clientInfo": {"name": "transcript", "version": "1"},
             }});
             self.receive(wire, &hello).await?;
-            let offers = json!({
+            let mut offers = json!({
                 "tools": {"listChanged": true}, "prompts": {"listChanged": true}, "logging": {},
                 "resources": {"listChanged": true, "subscribe": true}, "completions": {},
             });
+            if tasks {
+                offers["tasks"] = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
+            }
             let answer = json!({"id": "$hello", "result": {
                 "protocolVersion": "$revision", "capabilities": offers,
                 "serverInfo": {"name": "script", "version": "1"},
@@ -432,7 +437,14 @@ impl ClientRun {
                 _ => return Err(format!("the protocol version in `_meta` is not {revision}: {message}")),
             }
         }
-        if method == FENCE { Ok(()) } else { spec_schema::validate_message(revision, message) }
+        match method {
+            FENCE => Ok(()),
+            // The official schema does not contain the extension.
+            _ if revision.has_task_extension() && TASK_METHODS.contains(&method) => {
+                spec_schema::validate_definition(revision, "JSONRPCRequest", message)
+            }
+            _ => spec_schema::validate_message(revision, message),
+        }
     }
 
     fn validate_response(&mut self, message: &Value) -> Result<(), String> {
@@ -540,5 +552,8 @@ impl ClientRun {
         self.app.ensure_finished()
     }
 }
+
+/// The methods of the extension for tasks.
+const TASK_METHODS: [&str; 3] = ["tasks/get", "tasks/update", "tasks/cancel"];
 
 const FENCE: &str = "fence";

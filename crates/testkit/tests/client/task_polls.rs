@@ -1,0 +1,106 @@
+//! How often a task is polled, with a server on a pipe that counts the polls. The clock of the tests is paused.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex, split};
+use tokio::time::{Instant, sleep_until};
+use tsugite::client::{Client, ErrorKind, TimeoutKind};
+use tsugite::revision::Revision;
+
+/// What the server sends between two polls.
+#[derive(Clone, Copy, PartialEq)]
+enum Sends {
+    Nothing,
+    /// A notification each 10 milliseconds, which says that the task has ended.
+    WrongNews,
+    /// A notification each 10 milliseconds, which says that the task works, each with another message.
+    Messages,
+}
+
+/// Follows a task that never ends for 100 seconds; the server wants a poll every ten seconds. Returns the number of polls and
+/// of calls of the callback.
+async fn follow(sends: Sends) -> (usize, usize) {
+    let (ours, theirs) = duplex(1 << 16);
+    let server = tokio::spawn(serve(theirs, sends));
+    let (reader, writer) = split(ours);
+    let client = Client::over(reader, writer).revision(Revision::V2025_11_25).tasks().await.unwrap();
+    let (reports, counted) = std::sync::mpsc::channel();
+    let limit = Duration::from_secs(100);
+    let task = client.follow_task("t1").timeout(limit).on_task(move |task| drop(reports.send(task)));
+    let error = task.await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::TimedOut { kind: TimeoutKind::Task, .. }), "{error}");
+    assert_eq!(error.task_id(), Some("t1"));
+    assert_eq!(error.to_string(), "the task did not end within 100 s; the task t1 may go on at the server");
+    client.close().await;
+    drop(client);
+    (server.await.unwrap(), counted.iter().count())
+}
+
+/// Serves the client until it closes the pipe, and returns the number of polls.
+async fn serve(stream: DuplexStream, sends: Sends) -> usize {
+    let (reader, mut writer) = split(stream);
+    let mut lines = BufReader::new(reader).lines();
+    let (mut polls, mut number) = (0, 0);
+    let mut next = Instant::now();
+    loop {
+        let line = tokio::select! {
+            line = lines.next_line() => match line {
+                Ok(Some(line)) => line,
+                _ => return polls,
+            },
+            () = sleep_until(next), if sends != Sends::Nothing && polls > 0 => {
+                number += 1;
+                next = Instant::now() + Duration::from_millis(10);
+                let status = if sends == Sends::WrongNews { "completed" } else { "working" };
+                let params = task(status, &format!("step {number}"));
+                let news = json!({"jsonrpc": "2.0", "method": "notifications/tasks/status", "params": params});
+                if writer.write_all(format!("{news}\n").as_bytes()).await.is_err() {
+                    return polls;
+                }
+                continue;
+            }
+        };
+        let request: Value = serde_json::from_str(&line).unwrap();
+        let result = match request["method"].as_str() {
+            Some("initialize") => json!({
+                "protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {"name": "s", "version": "1"},
+            }),
+            Some("tasks/get") => {
+                polls += 1;
+                task("working", "polled")
+            }
+            _ => continue,
+        };
+        let response = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
+        writer.write_all(format!("{response}\n").as_bytes()).await.unwrap();
+    }
+}
+
+fn task(status: &str, message: &str) -> Value {
+    let time = "2026-01-01T00:00:00Z";
+    json!({
+        "taskId": "t1", "status": status, "statusMessage": message, "createdAt": time, "lastUpdatedAt": time,
+        "ttl": null, "pollInterval": 10_000,
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn silent_server_is_polled_at_its_interval() {
+    assert_eq!(follow(Sends::Nothing).await, (10, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn flood_of_wrong_notifications_causes_few_polls() {
+    // 10 at the interval, and 8 while the delay grows from 50 milliseconds to the interval.
+    let (polls, _) = follow(Sends::WrongNews).await;
+    assert!((10..=20).contains(&polls), "{polls}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn flood_of_messages_causes_no_polls() {
+    let (polls, reports) = follow(Sends::Messages).await;
+    assert_eq!(polls, 10);
+    // At most one each 50 milliseconds.
+    assert!((100..=2_000 + polls).contains(&reports), "{reports}");
+}
