@@ -13,6 +13,7 @@ use crate::child_watch;
 use crate::console::Console;
 use crate::demo;
 use crate::error::{CliError, ExitStatus, Result};
+use crate::followed_task::{FollowedTask, add_task_hints};
 use crate::headers;
 use crate::login::LoginServer;
 use crate::options::{CommonOptions, RevisionArg, Transport};
@@ -30,6 +31,10 @@ pub(crate) struct Connection {
     /// The name of the transport.
     pub(crate) transport: &'static str,
     pub(crate) request_handler: Arc<ServerRequestHandler>,
+    /// The task that the current command follows.
+    pub(crate) task: Arc<FollowedTask>,
+    /// The word that names the target on a command line, without secrets; empty for a command.
+    pub(crate) target_word: String,
 }
 
 /// The server's own description, from `initialize` or `server/discover`.
@@ -66,13 +71,24 @@ impl Connection {
             _ => "http",
         };
         let login = LoginServer::from_target(&target, &word, common)?.map(|server| server.command());
-        let builder = configure(handler.register(client_builder(target, &word, common).await?)?);
+        // Calls may become tasks, whichever command makes them.
+        let builder = client_builder(target, &word, common).await?.tasks();
+        let builder = configure(handler.register(builder)?);
         let started = Instant::now();
         let client = builder
             .await
             .map_err(|error| CliError::from_connect_error(error, &display_name, login.as_deref()))?;
         let connect_elapsed = started.elapsed();
-        Ok(Self { client, console, connect_elapsed, transport, request_handler: handler })
+        let task = Arc::default();
+        Ok(Self {
+            client,
+            console,
+            connect_elapsed,
+            transport,
+            request_handler: handler,
+            task,
+            target_word: word,
+        })
     }
 
     /// Returns the server's own description.
@@ -106,7 +122,10 @@ impl Connection {
     ) -> Result<T> {
         match self.request_handler.answer_error() {
             Some(error) => Err(error),
-            None => outcome.map_err(|error| CliError::from_client_error(error, step)),
+            None => outcome.map_err(|error| {
+                let failure = CliError::from_client_error(error.clone(), step);
+                add_task_hints(failure, self, &error)
+            }),
         }
     }
 }

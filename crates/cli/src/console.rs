@@ -27,7 +27,7 @@ pub(crate) struct Console {
     stderr_color: bool,
 }
 
-/// Whether a progress bar is on the last line of the terminal. The process has only one terminal.
+/// Whether a progress bar or the status of a task is on the last line of the terminal. The process has only one terminal.
 static PROGRESS_BAR: Mutex<bool> = Mutex::new(false);
 
 /// The receiver of notes while the line editor owns the last line of the terminal.
@@ -171,15 +171,14 @@ impl Console {
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 
+    /// Shows the status of a task, on a terminal only, in place of its progress.
+    pub(crate) fn show_status(&self, status: &str) {
+        self.draw_status_line(&first_line(status));
+    }
+
     /// Draws the progress of a call, on a terminal only.
     pub(crate) fn show_progress(&self, progress: &ProgressParams) {
-        let is_editing = NOTE_SINK.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-        if !self.stderr_is_terminal || self.json || is_editing {
-            return;
-        }
-        let message = progress.message.as_deref().map(sanitize).unwrap_or_default();
-        let message: String =
-            message.lines().next().unwrap_or_default().chars().take(MAX_MESSAGE_CHARS).collect();
+        let message = progress.message.as_deref().map(first_line).unwrap_or_default();
         let drawn = match progress.total {
             Some(total) if total > 0.0 => {
                 let part = (progress.progress / total).clamp(0.0, 1.0);
@@ -191,6 +190,15 @@ impl Console {
             }
             _ => format!("{} {message}", progress.progress),
         };
+        self.draw_status_line(&drawn);
+    }
+
+    /// Replaces the last line of the terminal.
+    fn draw_status_line(&self, drawn: &str) {
+        let is_editing = NOTE_SINK.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        if !self.stderr_is_terminal || self.json || is_editing {
+            return;
+        }
         let mut is_shown = PROGRESS_BAR.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = write!(io::stderr().lock(), "\r\x1b[K{drawn}");
         let _ = io::stderr().flush();
@@ -223,6 +231,11 @@ impl Console {
     pub(crate) fn sanitized_name(&self, text: &str) -> String {
         if self.is_terminal { sanitize_name(text) } else { text.to_owned() }
     }
+}
+
+/// The beginning of the first line of a text from a server, sanitized.
+fn first_line(text: &str) -> String {
+    sanitize(text).lines().next().unwrap_or_default().chars().take(MAX_MESSAGE_CHARS).collect()
 }
 
 fn to_json<T: serde::Serialize + ?Sized>(value: &T) -> Result<String> {

@@ -209,6 +209,7 @@ impl CliError {
                 }
             }
             ErrorKind::ToolFailed(_) => Self::new(ExitStatus::Tool, detail).at_step(step),
+            ErrorKind::TaskCancelled => Self::new(ExitStatus::Tool, detail).at_step(step),
             ErrorKind::InputRequired(_) => {
                 Self::new(ExitStatus::Protocol, "the server asked for input that cannot be given here")
                     .at_step(step)

@@ -3,7 +3,7 @@
 //! Each verb is a file in `verbs`. `targets` resolves the server that the command line names, `connection` connects to
 //! it, and `server_requests` answers its requests. `console` and `output` print results, `error` holds errors and exit
 //! codes. `shell` is the interactive prompt, `demo` the built-in server, `serve_options` runs a server, and `page` is the
-//! start page of a served server. `trust` asks before it uses entries of the current
+//! start page of a served server. `followed_task` is the task that a call has become. `trust` asks before it uses entries of the current
 //! folder. `login` logs in where a server requires it. `edit` changes configuration files. `dev` runs a
 //! server under development, `watch` finds changed files, and `child_watch` ends servers if this program is killed.
 
@@ -21,6 +21,7 @@ mod error;
 mod escapes;
 mod executable;
 mod file_mode;
+mod followed_task;
 mod headers;
 mod issuer_options;
 mod item_details;

@@ -1,6 +1,8 @@
 //! Prompts the user at the terminal.
 
 use std::io::{self, BufRead, Write};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::console::sanitize;
 
@@ -24,14 +26,46 @@ impl Prompter for TerminalPrompter {
     }
 
     fn read_line(&self, prompt: &str) -> Option<String> {
+        let line = next_line();
         self.show(prompt);
-        let mut line = String::new();
-        match io::stdin().lock().read_line(&mut line) {
-            Ok(1..) => Some(line.trim_end_matches(['\n', '\r']).to_owned()),
-            _ => {
-                self.show("\n");
-                None
-            }
+        // The sender is gone if another prompt has taken the place of this one.
+        let line = line.recv().ok()?;
+        if line.is_none() {
+            self.show("\n");
         }
+        line
     }
+}
+
+/// The prompt that gets the next line of standard input.
+struct LineReader {
+    waiting: Option<Sender<Option<String>>>,
+    is_reading: bool,
+}
+
+static LINE_READER: Mutex<LineReader> = Mutex::new(LineReader { waiting: None, is_reading: false });
+
+/// Requests the next line of standard input. A prompt that still waits gets none: a read cannot be stopped, so its line goes to
+/// the prompt that the user sees.
+fn next_line() -> Receiver<Option<String>> {
+    let (sender, receiver) = mpsc::channel();
+    let mut reader = lock();
+    reader.waiting = Some(sender);
+    if !std::mem::replace(&mut reader.is_reading, true) {
+        std::thread::spawn(|| {
+            let mut line = String::new();
+            let read = io::stdin().lock().read_line(&mut line);
+            let line = matches!(read, Ok(1..)).then(|| line.trim_end_matches(['\n', '\r']).to_owned());
+            let mut reader = lock();
+            reader.is_reading = false;
+            if let Some(waiting) = reader.waiting.take() {
+                let _ = waiting.send(line);
+            }
+        });
+    }
+    receiver
+}
+
+fn lock() -> MutexGuard<'static, LineReader> {
+    LINE_READER.lock().unwrap_or_else(PoisonError::into_inner)
 }

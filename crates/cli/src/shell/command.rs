@@ -12,7 +12,7 @@ use crate::error::{CliError, ExitStatus, Result};
 use crate::options::parse_pair;
 use crate::suggest::did_you_mean;
 use crate::usage_tips;
-use crate::verbs::{call, complete, info, list, listen, ping, prompt, raw, read};
+use crate::verbs::{call, complete, info, list, listen, ping, prompt, raw, read, take_first, tasks};
 
 /// A parsed line of the shell.
 #[derive(Debug, Parser)]
@@ -70,6 +70,12 @@ pub(super) enum Command {
         after_help = "A REQUEST is JSON with `method` and `params`, or @file.json.\n\nExamples:\n  raw '{\"method\":\"tools/list\"}'"
     )]
     Raw(AnswerArgs),
+    /// List, show, wait for and cancel tasks
+    #[command(
+        override_usage = "tasks list\n       tasks get|cancel ID\n       tasks wait [OPTIONS] ID",
+        after_help = "Examples:\n  tasks list\n  tasks wait 4f2a"
+    )]
+    Tasks(OutputArgs),
     /// List the commands, or explain one
     #[command(override_usage = "help [COMMAND]", after_help = "Examples:\n  help\n  help call")]
     Help {
@@ -153,7 +159,9 @@ impl Command {
     /// Returns the answers for the server's questions during this command.
     pub(super) fn answers(&self) -> Vec<(String, String)> {
         match self {
-            Command::Call(args) | Command::Read(args) => args.answer_args.answers.clone(),
+            Command::Call(args) | Command::Read(args) | Command::Tasks(args) => {
+                args.answer_args.answers.clone()
+            }
             Command::Prompt(args) | Command::Raw(args) => args.answers.clone(),
             _ => Vec::new(),
         }
@@ -162,7 +170,9 @@ impl Command {
     pub(super) fn wants_json(&self) -> bool {
         match self {
             Command::Ping(args) | Command::Info(args) => args.json,
-            Command::Call(args) | Command::Read(args) => args.answer_args.words.format.json,
+            Command::Call(args) | Command::Read(args) | Command::Tasks(args) => {
+                args.answer_args.words.format.json
+            }
             Command::Prompt(args) | Command::Raw(args) => args.words.format.json,
             Command::List(words) | Command::Complete(words) => words.format.json,
             Command::Listen(args) => args.words.format.json,
@@ -181,6 +191,11 @@ impl Command {
             }
             Command::Read(OutputArgs { answer_args: args, output }) => {
                 read::ResourceRead::new(args.words.words, output)?.run_on(connection).await
+            }
+            Command::Tasks(OutputArgs { answer_args: args, output }) => {
+                let mut words = args.words.words;
+                let action = take_first(&mut words, "tasks", "list, get, wait or cancel", "tasks list")?;
+                tasks::TaskRequest::new(&action, words, output)?.run_on(connection).await
             }
             Command::Prompt(args) => prompt::PromptRequest::new(args.words.words)?.run_on(connection).await,
             Command::Raw(args) => raw::RawRequest::new(args.words.words)?.run_on(connection).await,

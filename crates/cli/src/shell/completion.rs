@@ -77,6 +77,7 @@ impl Completer<'_> {
                 matching_words(catalog.prompts.iter().map(|prompt| prompt.name.as_str()), prefix)
             }
             ("prompt", [prompt, given @ ..]) => self.complete_prompt_arguments(prompt, given, prefix),
+            ("tasks", []) => matching_words(["list", "get", "wait", "cancel"].into_iter(), prefix),
             ("read", []) => self.complete_uris(prefix, true),
             ("listen", _) => self.complete_uris(prefix, false),
             ("complete", given) => self.complete_reference(given, prefix),

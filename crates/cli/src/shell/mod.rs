@@ -21,7 +21,7 @@ use tsugite::client::Client;
 use tsugite::protocol::completion::{Complete, CompleteParams};
 
 use crate::connection::Connection;
-use crate::console::Console;
+use crate::console::{Console, sanitize_name};
 use crate::error::{CliError, ExitStatus, Result};
 use crate::options::CommonOptions;
 use crate::server_requests::{PresetAnswers, ServerRequestHandler};
@@ -192,6 +192,7 @@ impl Repl {
         let is_listening = matches!(command, Command::Listen(_));
         let _mute = is_listening.then(|| self.catalog.mute());
         connection.request_handler.begin_command(command.answers());
+        connection.task.begin_command();
         let outcome = self.run_until_stopped(command, &connection).await;
         connection.console.clear_progress();
         self.lines.cancel_prompt();
@@ -223,12 +224,12 @@ impl Repl {
                             // The terminal has echoed ^C.
                             eprintln!();
                         }
-                        return Err(CliError::new(ExitStatus::Interrupted, "stopped"));
+                        return Err(stopped(connection));
                     }
                     SignalEvent::Terminate => return Err(CliError::silent(ExitStatus::Interrupted)),
                     SignalEvent::Resize => self.lines.redraw(),
                 },
-                () = self.lines.interrupted() => return Err(CliError::new(ExitStatus::Interrupted, "stopped")),
+                () = self.lines.interrupted() => return Err(stopped(connection)),
                 outcome = &mut running => return outcome,
             }
         }
@@ -254,6 +255,20 @@ impl Repl {
         connection.console.print_error(&failure);
         Ok(())
     }
+}
+
+/// The error for a command that Ctrl-C has stopped. A task that it followed goes on.
+fn stopped(connection: &Connection) -> CliError {
+    let message = match connection.task.running_id() {
+        Some(id) => {
+            let id = sanitize_name(&id);
+            format!(
+                "stopped; the task {id} was not cancelled: `tasks wait ID` waits for it, `tasks cancel ID` cancels it"
+            )
+        }
+        None => "stopped".to_owned(),
+    };
+    CliError::new(ExitStatus::Interrupted, message)
 }
 
 /// Formats the first lines of an interactive shell.

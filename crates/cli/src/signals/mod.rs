@@ -6,9 +6,9 @@ mod unix;
 mod windows;
 
 #[cfg(unix)]
-pub(crate) use unix::{Signals, grace_elapsed, shutdown_requested};
+pub(crate) use unix::{Signals, grace_elapsed, shutdown_requested, stop_signal};
 #[cfg(windows)]
-pub(crate) use windows::{Signals, grace_elapsed, shutdown_requested};
+pub(crate) use windows::{Signals, grace_elapsed, shutdown_requested, stop_signal};
 
 /// A signal that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

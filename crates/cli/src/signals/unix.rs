@@ -8,6 +8,14 @@ use super::SignalEvent;
 
 /// Completes when a signal asks to stop. Signals count from this call on, not only once the future is awaited.
 pub(crate) fn shutdown_requested() -> impl Future<Output = ()> {
+    let stop = stop_signal();
+    async {
+        let _ = stop.await;
+    }
+}
+
+/// Like [`shutdown_requested`], and says which kind of signal it was.
+pub(crate) fn stop_signal() -> impl Future<Output = SignalEvent> {
     let signals = (signal(SignalKind::interrupt()), signal(SignalKind::terminate()));
     let mut hangup = handles_hangup().then(|| signal(SignalKind::hangup()).ok()).flatten();
     async move {
@@ -19,9 +27,9 @@ pub(crate) fn shutdown_requested() -> impl Future<Output = ()> {
             }
         };
         tokio::select! {
-            _ = interrupt.recv() => {}
-            _ = terminate.recv() => {}
-            _ = hung_up => {}
+            _ = interrupt.recv() => SignalEvent::Interrupt,
+            _ = terminate.recv() => SignalEvent::Terminate,
+            _ = hung_up => SignalEvent::Terminate,
         }
     }
 }

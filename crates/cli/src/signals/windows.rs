@@ -13,10 +13,18 @@ use super::SignalEvent;
 
 /// Completes when a signal asks to stop. Signals count from this call on, not only once the future is awaited.
 pub(crate) fn shutdown_requested() -> impl Future<Output = ()> {
+    let stop = stop_signal();
+    async {
+        let _ = stop.await;
+    }
+}
+
+/// Like [`shutdown_requested`], and says which kind of signal it was.
+pub(crate) fn stop_signal() -> impl Future<Output = SignalEvent> {
     let signals = StopSignals::listen();
     async {
         match signals {
-            Ok(mut signals) => drop(signals.next().await),
+            Ok(mut signals) => signals.next().await,
             Err(_) => std::future::pending().await,
         }
     }

@@ -1,6 +1,7 @@
 //! `tsugite call`: calls a tool, answers its requests, and prints its result.
 
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::sync::Arc;
 
 use clap::Args;
@@ -15,9 +16,11 @@ use crate::catalog::list_error;
 use crate::connection::Connection;
 use crate::console::Console;
 use crate::error::{CliError, ExitStatus, Result};
+use crate::followed_task::run_until_stopped;
 use crate::options::CommonOptions;
 use crate::output;
 use crate::server_requests::PresetAnswers;
+use crate::signals;
 use crate::suggest::did_you_mean;
 use crate::targets;
 
@@ -48,11 +51,23 @@ pub(crate) struct ToolCall {
 
 impl Call {
     pub(crate) async fn run(self) -> Result<()> {
-        let (found, rest) = targets::resolve(self.words, &self.common, "call").await?;
-        let call = ToolCall::new(rest, self.output)?;
-        let connection = Connection::open(found, &self.common, self.answers).await?;
-        let outcome = call.run_on(&connection).await;
-        connection.finish(outcome).await
+        let mut stop = pin!(signals::stop_signal());
+        let opened = async {
+            let (found, rest) = targets::resolve(self.words, &self.common, "call").await?;
+            let call = ToolCall::new(rest, self.output)?;
+            Ok::<_, CliError>((call, Connection::open(found, &self.common, self.answers).await?))
+        };
+        let (call, connection) = tokio::select! {
+            biased;
+            _ = &mut stop => return Err(CliError::silent(ExitStatus::Interrupted)),
+            opened = opened => opened?,
+        };
+        let outcome = run_until_stopped(&connection, stop, call.run_on(&connection)).await;
+        tokio::select! {
+            biased;
+            () = signals::shutdown_requested() => Err(CliError::silent(ExitStatus::Interrupted)),
+            outcome = connection.finish(outcome) => outcome,
+        }
     }
 }
 
@@ -73,26 +88,37 @@ impl ToolCall {
         let call = connection
             .client
             .call_raw(name, &arguments)
+            .on_task(connection.task.call_observer(&connection.console))
             .on_progress(move |progress| console.show_progress(&progress));
         let result = connection.check_result(call.await, "call")?;
-        connection.console.clear_progress();
-        output.as_deref().map_or(Ok(()), |to| match connection.console.json {
-            true => output::save(&output::parts_from_blocks(&result.content), to, name),
-            false => Ok(()),
-        })?;
-        let failed = result.is_error == Some(true);
-        match (connection.console.json, failed) {
-            (true, _) => connection.console.print_json(&result)?,
-            (false, true) => {}
-            (false, false) => show(&connection.console, &result, output.as_deref(), name)?,
-        }
-        match (failed, connection.console.json) {
-            (false, _) => Ok(()),
-            (true, true) => Err(CliError::silent(ExitStatus::Tool)),
-            (true, false) => Err(CliError::new(ExitStatus::Tool, "the tool failed")
-                .at_step("call")
-                .detail(result_text(&result))),
-        }
+        print_result(connection, &result, output.as_deref(), name)
+    }
+}
+
+/// Prints the result of the tool `name`, or saves its bytes to `to`. Fails if the tool reports a failure.
+pub(super) fn print_result(
+    connection: &Connection,
+    result: &CallResult,
+    to: Option<&Path>,
+    name: &str,
+) -> Result<()> {
+    connection.console.clear_progress();
+    to.map_or(Ok(()), |to| match connection.console.json {
+        true => output::save(&output::parts_from_blocks(&result.content), to, name),
+        false => Ok(()),
+    })?;
+    let failed = result.is_error == Some(true);
+    match (connection.console.json, failed) {
+        (true, _) => connection.console.print_json(result)?,
+        (false, true) => {}
+        (false, false) => show(&connection.console, result, to, name)?,
+    }
+    match (failed, connection.console.json) {
+        (false, _) => Ok(()),
+        (true, true) => Err(CliError::silent(ExitStatus::Tool)),
+        (true, false) => Err(CliError::new(ExitStatus::Tool, "the tool failed")
+            .at_step("call")
+            .detail(result_text(result))),
     }
 }
 

@@ -21,6 +21,7 @@ pub(crate) mod raw;
 pub(crate) mod read;
 mod serve;
 mod shell;
+pub(crate) mod tasks;
 mod trust;
 mod users;
 
@@ -44,6 +45,7 @@ pub(crate) enum Verb {
     Ping(ping::Ping),
     Info(info::Info),
     Raw(raw::Raw),
+    Tasks(tasks::Tasks),
     Shell(shell::Shell),
     Dev(dev::Dev),
     Login(login::Login),
@@ -70,6 +72,7 @@ impl Verb {
             Verb::Ping(verb) => verb.run().await,
             Verb::Info(verb) => verb.run().await,
             Verb::Raw(verb) => verb.run().await,
+            Verb::Tasks(verb) => verb.run().await,
             Verb::Shell(verb) => verb.run().await,
             Verb::Dev(verb) => verb.run().await,
             Verb::Login(verb) => verb.run().await,
@@ -99,7 +102,10 @@ impl Verb {
 
     /// Whether the verb handles signals itself.
     pub(crate) fn handles_signals(&self) -> bool {
-        matches!(self, Verb::Serve(_) | Verb::Bridge(_) | Verb::Shell(_) | Verb::Dev(_))
+        matches!(
+            self,
+            Verb::Serve(_) | Verb::Bridge(_) | Verb::Call(_) | Verb::Tasks(_) | Verb::Shell(_) | Verb::Dev(_)
+        )
     }
 
     /// Whether lines that the server writes to standard error are shown as they come.
@@ -126,6 +132,7 @@ impl Verb {
             Verb::Ping(verb) => Some(&verb.common),
             Verb::Info(verb) => Some(&verb.common),
             Verb::Raw(verb) => Some(&verb.common),
+            Verb::Tasks(verb) => Some(verb.common_options()),
             Verb::Shell(verb) => Some(&verb.common),
             Verb::Dev(verb) => Some(&verb.common),
             Verb::Login(verb) => Some(&verb.common),
@@ -135,7 +142,7 @@ impl Verb {
 }
 
 /// Removes and returns the first word after the target; fails if there is none.
-fn take_first(words: &mut Vec<String>, verb: &str, what: &str, example: &str) -> Result<String> {
+pub(crate) fn take_first(words: &mut Vec<String>, verb: &str, what: &str, example: &str) -> Result<String> {
     if words.is_empty() {
         return Err(CliError::usage(format!("`{verb}` needs {what}")).hint(format!("for example: {example}")));
     }

@@ -42,6 +42,7 @@ mod snapshots;
 mod state;
 mod support;
 mod targets;
+mod tasks;
 #[cfg(unix)]
 mod terminal;
 #[cfg(unix)]

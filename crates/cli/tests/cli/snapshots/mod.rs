@@ -28,7 +28,7 @@ macro_rules! sessions {
 }
 
 sessions! {
-    config connecting doctor help installing login questions serving shell talking trust verbs words
+    config connecting doctor help installing login questions serving shell talking tasks trust verbs words
 }
 
 /// Runs a session again and compares its output with the file.

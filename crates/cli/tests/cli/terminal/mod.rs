@@ -4,6 +4,7 @@ mod passwords;
 mod prompt;
 mod questions;
 mod results;
+mod tasks;
 mod tmux;
 
 pub(crate) use tmux::Terminal;

@@ -1,0 +1,147 @@
+//! The task that a call has become: its status on standard error, and what a signal does to it.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tsugite::client::ClientError;
+use tsugite::protocol::TaskStatus;
+use tsugite::protocol::tasks::Task;
+
+use crate::connection::Connection;
+use crate::console::{Console, sanitize_name};
+use crate::error::{CliError, ExitStatus, Result};
+use crate::server_requests::{Prompter, TerminalPrompter, parse_bool};
+use crate::signals::{self, SignalEvent};
+
+/// The task of the current command, if its call has become one.
+#[derive(Default)]
+pub(crate) struct FollowedTask(Mutex<Option<Task>>);
+
+impl FollowedTask {
+    /// Forgets the task of the command before.
+    pub(crate) fn begin_command(&self) {
+        *self.newest() = None;
+    }
+
+    /// Returns a callback that shows the status of a task.
+    pub(crate) fn observer(
+        self: &Arc<Self>,
+        console: &Arc<Console>,
+    ) -> impl Fn(Task) + Send + Sync + use<> + 'static {
+        let (followed, console) = (Arc::clone(self), Arc::clone(console));
+        move |task| {
+            console.show_status(&match &task.status_message {
+                Some(message) => format!("{}: {message}", task.status.as_str()),
+                None => task.status.as_str().to_owned(),
+            });
+            *followed.newest() = Some(task);
+        }
+    }
+
+    /// Returns the same for a call, and also notes the id of its task.
+    pub(crate) fn call_observer(
+        self: &Arc<Self>,
+        console: &Arc<Console>,
+    ) -> impl Fn(Task) + Send + Sync + use<> + 'static {
+        let (followed, observer) = (Arc::clone(self), self.observer(console));
+        let console = Arc::clone(console);
+        move |task| {
+            let is_first = followed.newest().is_none();
+            if is_first && !console.json {
+                console.note(&format!("note: the call is the task {}", sanitize_name(&task.task_id)));
+            }
+            observer(task);
+        }
+    }
+
+    /// Returns the id of the task, unless it has ended.
+    pub(crate) fn running_id(&self) -> Option<String> {
+        let is_running =
+            |task: &&Task| matches!(task.status, TaskStatus::Working | TaskStatus::InputRequired);
+        self.newest().as_ref().filter(is_running).map(|task| task.task_id.clone())
+    }
+
+    fn newest(&self) -> MutexGuard<'_, Option<Task>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Runs `work` until it completes or a signal asks to stop. A task that it follows is cancelled only if the user says so, and
+/// the error says what has become of it.
+pub(crate) async fn run_until_stopped(
+    connection: &Connection,
+    stop: Pin<&mut impl Future<Output = SignalEvent>>,
+    work: impl Future<Output = Result<()>>,
+) -> Result<()> {
+    let signal = tokio::select! {
+        biased;
+        signal = stop => signal,
+        outcome = work => return outcome,
+    };
+    connection.console.clear_progress();
+    let Some(id) = connection.task.running_id() else {
+        return Err(CliError::silent(ExitStatus::Interrupted));
+    };
+    if signal == SignalEvent::Interrupt && connection.console.is_interactive() && wants_to_cancel(&id).await {
+        return Err(cancel(connection, &id).await);
+    }
+    Err(left_running(connection, &id))
+}
+
+/// Asks the user. A second signal is a no.
+async fn wants_to_cancel(id: &str) -> bool {
+    let prompt = format!("\nCancel the task {}? (yes or no) [no]: ", sanitize_name(id));
+    let answer = tokio::task::spawn_blocking(move || TerminalPrompter.read_line(&prompt));
+    tokio::select! {
+        biased;
+        () = signals::shutdown_requested() => false,
+        answer = answer => answer.ok().flatten().is_some_and(|answer| parse_bool(&answer) == Some(true)),
+    }
+}
+
+async fn cancel(connection: &Connection, id: &str) -> CliError {
+    match connection.client.cancel_task(id).await {
+        Ok(_) => CliError::new(
+            ExitStatus::Interrupted,
+            format!("interrupted; cancelled the task {}", sanitize_name(id)),
+        ),
+        Err(error) => left_running(connection, id).detail(format!("it could not be cancelled: {error}")),
+    }
+}
+
+/// The error for a task that was not cancelled.
+fn left_running(connection: &Connection, id: &str) -> CliError {
+    let message = format!("interrupted; the task {} was not cancelled", sanitize_name(id));
+    let failure = CliError::new(ExitStatus::Interrupted, message);
+    with_hints(failure, connection, id)
+}
+
+/// Adds how to wait for a task and how to cancel it.
+fn with_hints(failure: CliError, connection: &Connection, id: &str) -> CliError {
+    // It is to be pasted into a shell.
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:".contains(letter);
+    let id = if id.chars().all(is_plain) { id } else { "ID" };
+    let words = |verb: &str| match connection.target_word.as_str() {
+        "" => format!("tsugite tasks {verb} {id} -- COMMAND…"),
+        target => format!("tsugite tasks {verb} {target} {id}"),
+    };
+    let failure = match connection.transport {
+        "http" => failure,
+        _ => failure.detail("it ends with the server, unless the server keeps its tasks"),
+    };
+    failure
+        .hint(format!("`{}` waits for its result", words("wait")))
+        .hint(format!("`{}` cancels it", words("cancel")))
+}
+
+/// Adds how to take the task up again to the error of a call that has lost it.
+pub(crate) fn add_task_hints(failure: CliError, connection: &Connection, error: &ClientError) -> CliError {
+    match error.task_id() {
+        Some(id) if connection.task.running_id().is_some() && error.may_have_run() => {
+            let detail = failure.detail.clone();
+            let failure = with_hints(failure, connection, id);
+            CliError { detail: detail.or(failure.detail), ..failure }
+        }
+        _ => failure,
+    }
+}
