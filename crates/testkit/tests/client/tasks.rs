@@ -144,7 +144,9 @@ async fn status_and_progress_of_a_task_are_reported() {
         let name: String = client
             .call("reports", json!({}))
             .on_task(move |task| drop(tell.send((task.status, task.status_message))))
-            .on_progress(move |progress| drop(tell_progress.send(progress.progress)))
+            .on_progress(move |progress| {
+                let _ = tell_progress.send(progress.progress);
+            })
             .await
             .unwrap();
         assert_eq!(name, "Ada");

@@ -230,7 +230,7 @@ pub(super) trait MultiRoundMethod: ClientMethod + Sized {
 /// A result that is not complete.
 pub(super) enum IncompleteResult {
     InputRequired(InputRequired),
-    Task(Task),
+    Task(Box<Task>),
     /// A kind of result that this library does not know.
     Unknown,
 }
@@ -242,7 +242,7 @@ impl MultiRoundMethod for tools::Call {
         match output {
             tools::CallOutput::Complete(result) => Ok(result),
             tools::CallOutput::InputRequired(input) => Err(IncompleteResult::InputRequired(input)),
-            tools::CallOutput::Task(created) => Err(IncompleteResult::Task(created.task)),
+            tools::CallOutput::Task(created) => Err(IncompleteResult::Task(Box::new(created.task))),
             _ => Err(IncompleteResult::Unknown),
         }
     }
@@ -375,7 +375,7 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
             Ok(done) => return Ok(done),
             Err(IncompleteResult::Task(task)) if client.inner.shared.settings.supports_tasks() => {
                 let of_task = options.task.unwrap_or_default();
-                let result = Box::pin(client.follow(task.task_id.clone(), Some(&task), &of_task)).await;
+                let result = Box::pin(client.follow(task.task_id.clone(), Some(&*task), &of_task)).await;
                 drop(task_token);
                 return M::from_task(result?).ok_or_else(unexpected_task);
             }

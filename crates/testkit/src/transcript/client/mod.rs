@@ -272,8 +272,9 @@ impl ClientRun {
                 "tools": {"listChanged": true}, "prompts": {"listChanged": true}, "logging": {},
                 "resources": {"listChanged": true, "subscribe": true}, "completions": {},
             });
-            if tasks {
-                offers["tasks"] = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
+            if let Some(offers) = offers.as_object_mut().filter(|_| tasks) {
+                let offered = json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
+                offers.insert("tasks".to_owned(), offered);
             }
             let answer = json!({"id": "$hello", "result": {
                 "protocolVersion": "$revision", "capabilities": offers,
