@@ -89,9 +89,10 @@ fn clippy() -> Result<(), String> {
         ["clippy", "--workspace", "--all-targets", "--all-features", "--locked", "--", "-D", "warnings"];
     let remedy = "fix the warnings above; `cargo clippy --fix` can fix some of them";
     process::run_or_fail(process::cargo(args), remedy)?;
-    // Code that is unused with a single feature.
-    ["", "macros", "http", "client"].into_iter().try_for_each(|features| {
-        let part = ["clippy", "-p", "tsugite", "--no-default-features", "--features", features, "--locked"];
+    // Code that is unused with a single feature, or without the authorization server.
+    let parts = ["", "macros", "http", "client"].map(|features| ("tsugite", features));
+    parts.into_iter().chain([("tsugite-auth", "client")]).try_for_each(|(package, features)| {
+        let part = ["clippy", "-p", package, "--no-default-features", "--features", features, "--locked"];
         process::run_or_fail(process::cargo(part.into_iter().chain(["--", "-D", "warnings"])), remedy)
     })
 }

@@ -132,6 +132,7 @@ pub(crate) struct TokenResponse {
     pub(crate) refresh_token: Option<String>,
     pub(crate) scope: Option<String>,
     pub(crate) issued_token_type: Option<String>,
+    #[allow(dead_code, reason = "only the authorization server logs users in with it")]
     pub(crate) id_token: Option<String>,
 }
 

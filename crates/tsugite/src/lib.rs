@@ -52,7 +52,7 @@
 //! | `tls` | no | `https` for clients, [`Http::tls`](transport::http::Http::tls) for servers |
 //! | `http2` | no | HTTP/2 for servers |
 //!
-//! The crate needs tokio, and builds on Unix.
+//! The crate needs tokio. It runs on Linux; Windows was tested under wine only, and macOS was only type-checked.
 //!
 //! # Guides
 //!

@@ -8,4 +8,6 @@ mod verify;
 pub(crate) use nonce::NonceKey;
 pub(crate) use proof::{Proof, now};
 pub(crate) use replay::use_once;
-pub(crate) use verify::{ProvenRequest, VerifiedProof, verify_proof};
+#[cfg(feature = "authorization-server")]
+pub(crate) use verify::VerifiedProof;
+pub(crate) use verify::{ProvenRequest, verify_proof};

@@ -47,22 +47,6 @@ impl GuardedHttp {
         Err(fetch_error(&url, &format!("more than {MAX_REDIRECTS} redirects")))
     }
 
-    /// Fetches the JSON object at exactly this URL, of at most 64 KiB, and the seconds for which it may be cached. `None` if
-    /// there is none; a redirect is not followed.
-    pub(crate) async fn get_cached_json(
-        &self,
-        url: &Url,
-    ) -> Result<(Option<Map<String, Value>>, Option<u64>)> {
-        let request = FetchRequest::get(url.as_str()).header("accept", "application/json");
-        let response = self.fetch_limited(url, request, MAX_DOCUMENT_BYTES).await?;
-        let max_age = response.header("cache-control").and_then(max_age);
-        match response.status {
-            200 => Ok((serde_json::from_slice(&response.body).ok(), max_age)),
-            300..=499 => Ok((None, None)),
-            status => Err(fetch_error(url, &format!("HTTP status {status}"))),
-        }
-    }
-
     /// Sends a body. A redirect is an error: the body may contain credentials.
     pub(crate) async fn post(
         &self,
@@ -87,7 +71,7 @@ impl GuardedHttp {
         self.fetch_limited(url, request, MAX_RESPONSE_BYTES).await
     }
 
-    async fn fetch_limited(
+    pub(super) async fn fetch_limited(
         &self,
         url: &Url,
         request: FetchRequest,
@@ -106,20 +90,10 @@ impl GuardedHttp {
     }
 }
 
-/// The seconds for which a response may be cached, by its `Cache-Control`.
-fn max_age(header: &str) -> Option<u64> {
-    let mut directives = header.split(',').map(|directive| directive.trim().to_ascii_lowercase());
-    if directives.clone().any(|directive| matches!(directive.as_str(), "no-store" | "no-cache")) {
-        return Some(0);
-    }
-    directives.find_map(|directive| directive.strip_prefix("max-age=")?.trim_matches('"').parse().ok())
-}
-
-fn fetch_error(url: &Url, reason: &str) -> AuthError {
+pub(super) fn fetch_error(url: &Url, reason: &str) -> AuthError {
     AuthError::new(AuthErrorKind::Fetch, format!("cannot fetch {}: {reason}", url.without_query()))
 }
 
 const MAX_REDIRECTS: usize = 3;
 const MAX_RESPONSE_BYTES: usize = 1 << 20;
-const MAX_DOCUMENT_BYTES: usize = 64 << 10;
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,5 +1,7 @@
 //! URLs, the guard over those that a server names, and requests to them.
 
+#[cfg(feature = "authorization-server")]
+mod cached_json;
 mod guard;
 mod http;
 mod url;

@@ -33,6 +33,9 @@ pub use dpop::Dpop;
 pub use introspection::Introspection;
 pub use jwt::Jwt;
 
+#[cfg(feature = "authorization-server")]
 pub(crate) use claims::ClaimRules;
+#[cfg(feature = "authorization-server")]
 pub(crate) use issuer::Issuer;
+#[cfg(feature = "authorization-server")]
 pub(crate) use issuer_keys::{IssuerKeys, KeyError, KeySource};
