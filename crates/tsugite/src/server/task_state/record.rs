@@ -14,6 +14,7 @@ use tsugite_core::revision::Revision;
 
 use super::super::kept_call::KeptAnswer;
 use super::timestamp::{iso_8601, now_millis};
+use crate::replica::OtherMembers;
 use crate::shared::principal::{CallerIdentity, Principal};
 
 /// The call that became a task. Written once.
@@ -69,6 +70,9 @@ pub(crate) struct TaskState {
     /// The steps of `once`, by key.
     pub(crate) once: HashMap<String, OnceStep>,
     pub(crate) outcome: Option<TaskOutcome>,
+    /// Members of a later version, which are kept.
+    #[serde(flatten)]
+    pub(crate) other: OtherMembers,
 }
 
 /// A question without an answer.
@@ -110,6 +114,7 @@ impl TaskState {
             answers: HashMap::new(),
             once: HashMap::new(),
             outcome: None,
+            other: OtherMembers::default(),
         }
     }
 

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 
 use super::record::{StoredCaller, StoredTask, TaskCall, TaskState};
 use super::timestamp::now_millis;
-use crate::replica::{Replica, ReplicaMessage, digest};
+use crate::replica::{RecordError, Replica, ReplicaMessage, digest, read_record};
 use crate::shared::log;
 use crate::shared::principal::CallerIdentity;
 use crate::store::{Field, Precondition, Recipient, Store, StoreError, Write};
@@ -85,12 +85,18 @@ impl TaskStore {
         let key = task_key(id);
         let Some(fields) = self.store.read(&key, &[CALL, STATE]).await? else { return Ok(None) };
         let [Some(call), Some(state)] = &fields[..] else { return Ok(None) };
-        let opened = (self.open(&key, CALL, call), self.open(&key, STATE, state));
-        let (Some(call), Some(opened)) = opened else {
-            log::error!("a task cannot be opened: do all replicas have the same keys?");
-            return Ok(None);
-        };
-        Ok(Some(StoredTask { call: Arc::new(call), state: opened, version: state.version }))
+        let opened = self.open(&key, CALL, call);
+        match opened.and_then(|call| Ok((call, self.open(&key, STATE, state)?))) {
+            Ok((call, opened)) => {
+                Ok(Some(StoredTask { call: Arc::new(call), state: opened, version: state.version }))
+            }
+            // It exists for replicas of that version.
+            Err(error @ RecordError::Newer(_)) => Err(error.into()),
+            Err(error) => {
+                log::error!(%error, "a task cannot be read");
+                Ok(None)
+            }
+        }
     }
 
     /// Changes the state of a task. If another writer was faster, `change` runs again on the state that it left.
@@ -152,7 +158,7 @@ impl TaskStore {
         let key = caller_key(caller);
         let listed = self.store.list(&key, after, max).await?;
         let opened = listed.into_iter().map(|(field, value)| {
-            let id: Option<String> = self.open(&key, &field, &value);
+            let id: Option<String> = self.open_id(&key, &field, &value);
             (field, id.unwrap_or_default())
         });
         Ok(opened.collect())
@@ -180,7 +186,7 @@ impl TaskStore {
         let key = runner_key(runner);
         let listed = self.store.list(&key, after, MAX_LISTED).await?;
         let opened = listed.into_iter().map(|(field, value)| {
-            let id: Option<String> = self.open(&key, &field, &value);
+            let id: Option<String> = self.open_id(&key, &field, &value);
             (field, id.unwrap_or_default())
         });
         Ok(opened.collect())
@@ -206,10 +212,18 @@ impl TaskStore {
         }
     }
 
-    fn open<T: DeserializeOwned>(&self, key: &str, field: &str, value: &Field) -> Option<T> {
+    /// Opens an entry of an index.
+    fn open_id(&self, key: &str, field: &str, value: &Field) -> Option<String> {
         match &self.replica {
             Some(replica) => serde_json::from_slice(&replica.open(key, field, &value.value)?).ok(),
             None => serde_json::from_slice(&value.value).ok(),
+        }
+    }
+
+    fn open<T: DeserializeOwned>(&self, key: &str, field: &str, value: &Field) -> Result<T, RecordError> {
+        match &self.replica {
+            Some(replica) => replica.open_record(key, field, &value.value),
+            None => read_record(&value.value),
         }
     }
 }
@@ -252,3 +266,55 @@ const MAX_LISTED: usize = 1_000;
 /// Ids of this server are shorter.
 const MAX_ID_BYTES: usize = 256;
 const INDEX_RESERVE: Duration = Duration::from_secs(24 * 60 * 60);
+
+#[cfg(test)]
+mod tests {
+    use tsugite_core::jsonrpc::RawJson;
+    use tsugite_core::revision::Revision;
+
+    use super::*;
+    use crate::store::MemoryStore;
+
+    /// A store with a task whose state has more members.
+    async fn with_members(members: &str) -> (Arc<dyn Store>, TaskStore) {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let tasks = TaskStore::new(store.clone(), None, Duration::from_secs(60));
+        let call = TaskCall {
+            id: "id".to_owned(),
+            tool: "tool".to_owned(),
+            params: RawJson::parse("{}").unwrap(),
+            revision: Revision::NEWEST.as_str().to_owned(),
+            caller: None,
+            handshake: None,
+            created_millis: now_millis(),
+            ttl_millis: 60_000,
+            poll_interval_millis: 1_000,
+        };
+        let task = tasks.create(call, TaskState::new(""), None).await.unwrap();
+        let text = serde_json::to_string(&task.state).unwrap().replace("\"version\":1", members);
+        let key = task_key("id");
+        let state = set(&key, STATE, text.into(), Precondition::None, Duration::from_secs(60));
+        assert!(store.commit(&[state]).await.unwrap().is_ok());
+        (store, tasks)
+    }
+
+    #[tokio::test]
+    async fn members_of_a_later_version_survive_a_change() {
+        let (store, tasks) = with_members(r#""version":1,"later":{"a":[1]}"#).await;
+        let task = tasks.read("id").await.unwrap().unwrap();
+        let mut change = |state: &mut TaskState| {
+            state.message = Some("half done".to_owned());
+            Ok::<_, ()>(true)
+        };
+        assert!(tasks.change(task, &mut change).await.is_ok());
+        let fields = store.read(&task_key("id"), &[STATE]).await.unwrap().unwrap();
+        let text = String::from_utf8(fields[0].clone().unwrap().value.to_vec()).unwrap();
+        assert!(text.contains("half done") && text.contains(r#""later":{"a":[1]}"#), "{text}");
+    }
+
+    #[tokio::test]
+    async fn task_of_a_newer_version_is_an_error() {
+        let (_, tasks) = with_members(r#""version":2"#).await;
+        assert!(tasks.read("id").await.unwrap_err().to_string().contains("version 2"));
+    }
+}
