@@ -527,7 +527,10 @@ impl Client {
     }
 
     async fn refresh_tools(&self) -> Result<()> {
-        self.list_tools().caching(Caching::Refresh).await.map(drop)
+        let changes = self.inner.shared.tools.change_count();
+        self.list_tools().caching(Caching::Refresh).await?;
+        self.inner.shared.tools.mark_complete(changes);
+        Ok(())
     }
 
     /// Reads the list of tools unless it contains this one already.

@@ -22,16 +22,8 @@ impl Client {
         if !connection.revision().has_core_tasks() || !is_offered {
             return Ok(None);
         }
-        let known = &self.inner.shared.tools;
-        let support = match known.task_support(tool) {
-            Some(support) => support,
-            None => {
-                let listed = self.refresh_tools().await;
-                listed.map_err(|error| error.with_may_have_run(false))?;
-                known.mark_complete();
-                known.task_support(tool).unwrap_or(TaskSupport::Forbidden)
-            }
-        };
+        let support = self.listed_task_support(tool).await;
+        let support = support.map_err(|error| error.with_may_have_run(false))?;
         let task = options.task.as_deref();
         let asks = match support {
             TaskSupport::Forbidden => false,
@@ -42,6 +34,18 @@ impl Client {
         let mut request = TaskRequest::new();
         request.ttl = ttl.map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX));
         Ok(asks.then_some(request))
+    }
+
+    /// Whether a tool can run as a task. Reads the list of tools unless it is known, and again if it changes meanwhile.
+    pub(super) async fn listed_task_support(&self, tool: &str) -> Result<TaskSupport> {
+        let known = &self.inner.shared.tools;
+        for _ in 0..MAX_LISTINGS {
+            if let Some(support) = known.task_support(tool) {
+                return Ok(support);
+            }
+            self.refresh_tools().await?;
+        }
+        Ok(known.last_task_support(tool))
     }
 
     /// Sends a call that asks for a task. If the caller stops waiting before it has the id of the task, the task is
@@ -69,3 +73,6 @@ impl Client {
         receiver.await.map_err(stopped)?.map(|output| (output, token))
     }
 }
+
+/// How often the list of tools is read for one call, while it changes.
+const MAX_LISTINGS: usize = 3;

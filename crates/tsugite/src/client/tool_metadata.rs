@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde_json::Value;
 use tsugite_core::protocol::tools::{TaskSupport, Tool};
@@ -17,8 +17,10 @@ use crate::shared::log;
 #[derive(Default)]
 pub(super) struct ToolMetadataCache {
     tools: Mutex<HashMap<String, ToolMetadata>>,
-    /// Whether the list was read to its end, and has not changed since.
+    /// Whether the list was read to its end, and has not changed since. Set while `tools` is locked.
     is_complete: AtomicBool,
+    /// Counts the changes of the list. Increased while `tools` is locked.
+    changes: AtomicU64,
 }
 
 struct ToolMetadata {
@@ -27,8 +29,10 @@ struct ToolMetadata {
     /// Set if calls can have a key.
     idempotency: Option<Idempotency>,
     output_schema: Option<Schema>,
-    /// Whether the tool can run as a task. `None` if the list has changed since it said so.
-    task_support: Option<TaskSupport>,
+    /// Whether the tool can run as a task.
+    task_support: TaskSupport,
+    /// Whether the list has changed since it named the tool.
+    has_changed: bool,
 }
 
 impl ToolMetadataCache {
@@ -58,7 +62,8 @@ impl ToolMetadataCache {
                     idempotent,
                     idempotency: tool.meta.as_ref().and_then(|meta| meta.idempotency()),
                     output_schema: tool.output_schema.clone(),
-                    task_support: Some(execution.unwrap_or(TaskSupport::Forbidden)),
+                    task_support: execution.unwrap_or(TaskSupport::Forbidden),
+                    has_changed: false,
                 };
                 known.insert(tool.name.clone(), metadata);
             }
@@ -69,26 +74,50 @@ impl ToolMetadataCache {
     /// Handles a change of the list.
     pub(super) fn invalidate(&self) {
         // Header marks stay until the next list: the server refuses a wrong header, and then the list is read again.
-        for known in lock(&self.tools).values_mut() {
+        let mut tools = lock(&self.tools);
+        for known in tools.values_mut() {
             known.idempotent = false;
             // A key does no harm where the server no longer looks at it, but a second call would.
             if let Some(idempotency) = &mut known.idempotency {
                 idempotency.durable = false;
             }
-            known.task_support = None;
+            known.has_changed = true;
         }
+        self.changes.fetch_add(1, Ordering::AcqRel);
         self.is_complete.store(false, Ordering::Release);
     }
 
-    /// Records that the list was read to its end.
-    pub(super) fn mark_complete(&self) {
-        self.is_complete.store(true, Ordering::Release);
+    /// The number of changes of the list, for [`mark_complete`](Self::mark_complete).
+    pub(super) fn change_count(&self) -> u64 {
+        self.changes.load(Ordering::Acquire)
+    }
+
+    /// Records that the list was read to its end. `changes` is the number of its changes before it was read: a list that has
+    /// changed meanwhile is not complete.
+    pub(super) fn mark_complete(&self, changes: u64) {
+        let _tools = lock(&self.tools);
+        if self.change_count() == changes {
+            self.is_complete.store(true, Ordering::Release);
+        }
+    }
+
+    /// Whether the list was read to its end, and has not changed since.
+    pub(super) fn is_complete(&self) -> bool {
+        self.is_complete.load(Ordering::Acquire)
     }
 
     /// Whether the tool can run as a task; `None` if the list must be read to know it. A tool that is not listed cannot.
     pub(super) fn task_support(&self, name: &str) -> Option<TaskSupport> {
-        let known = lock(&self.tools).get(name).and_then(|known| known.task_support);
-        known.or_else(|| self.is_complete.load(Ordering::Acquire).then_some(TaskSupport::Forbidden))
+        let tools = lock(&self.tools);
+        match tools.get(name).filter(|known| !known.has_changed) {
+            Some(known) => Some(known.task_support),
+            None => self.is_complete().then_some(TaskSupport::Forbidden),
+        }
+    }
+
+    /// Whether the tool could run as a task when the list was last read. A tool that was not listed could not.
+    pub(super) fn last_task_support(&self, name: &str) -> TaskSupport {
+        lock(&self.tools).get(name).map_or(TaskSupport::Forbidden, |known| known.task_support)
     }
 
     /// Whether this tool was listed.
@@ -151,5 +180,21 @@ mod tests {
         tools.invalidate();
         assert_eq!(tools.idempotency("t"), Some(Idempotency::new(60_000, false)));
         assert_eq!(tools.idempotency("other"), None);
+    }
+
+    #[test]
+    fn list_that_changes_while_it_is_read_forbids_no_task() {
+        let tool =
+            r#"{"name": "t", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"}}"#;
+        let tools = ToolMetadataCache::default();
+        let changes = tools.change_count();
+        tools.update(&mut vec![serde_json::from_str(tool).unwrap()], false);
+        assert_eq!(tools.task_support("t"), Some(TaskSupport::Required));
+        tools.invalidate();
+        tools.mark_complete(changes);
+        assert_eq!((tools.task_support("t"), tools.task_support("other")), (None, None));
+        assert_eq!(tools.last_task_support("t"), TaskSupport::Required);
+        tools.mark_complete(tools.change_count());
+        assert_eq!(tools.task_support("t"), Some(TaskSupport::Forbidden));
     }
 }
