@@ -244,9 +244,12 @@ impl Client {
         arguments: Raw<'_>,
         lookup: impl Fn(&str) -> OptionalHeader<'h>,
     ) -> Result<(), RpcError> {
-        // Without a list the server itself checks the headers.
-        let _ = self.ensure_tool_listed(name).await;
-        let Some(params) = self.inner.shared.tools.header_params(name) else { return Ok(()) };
+        let tools = &self.inner.shared.tools;
+        if !tools.is_complete() {
+            // Without a list the server itself checks the headers.
+            let _ = self.ensure_tool_listed(name).await;
+        }
+        let Some(params) = tools.header_params(name) else { return Ok(()) };
         let arguments: serde_json::Value =
             arguments.read().map_err(|error| RpcError::invalid_params(&error))?;
         params.check(&arguments, lookup)
@@ -254,9 +257,9 @@ impl Client {
 
     /// Whether the server runs a tool as a task (2025-11-25). Reads the list of tools if it is not known yet.
     pub(crate) async fn task_support(&self, name: &str) -> TaskSupport {
-        // Without a list the tool is called as any other, and the server says if that is wrong.
-        let _ = self.ensure_tool_listed(name).await;
-        self.inner.shared.tools.task_support(name).unwrap_or(TaskSupport::Forbidden)
+        // Without a list the tool is called as before or as any other, and the server says if that is wrong.
+        let listed = Box::pin(self.listed_task_support(name)).await;
+        listed.unwrap_or_else(|_| self.inner.shared.tools.last_task_support(name))
     }
 
     fn update_tool_metadata(&self, result: &RawJson, revision: Revision) {

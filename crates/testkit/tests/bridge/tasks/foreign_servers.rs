@@ -48,6 +48,31 @@ while read_line; do
 done
 "#;
 
+/// A server of 2025-11-25 whose list of tools changes with each call of a tool as a task.
+const CHANGING: &str = r#"
+while read_line; do
+    id
+    case "$line" in
+        *'"initialize"'*) result '{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"s","version":"1"}}';;
+        *tools/list*) result '{"tools":[{"name":"t","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}';;
+        *tools/call*'"task":'*)
+            send_line '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
+            result '{"task":{'$(fields working)',"ttl":null,"pollInterval":50}}';;
+        *tools/call*) result '{"content":[]}';;
+    esac
+done
+"#;
+
+#[tokio::test]
+async fn changed_list_keeps_calls_tasks() {
+    let bridge = Bridge::to(spawn(&format!("{TASK_WORDS}{CHANGING}")));
+    let mut client = RawClient::connect(&bridge.server(), EXTENSION, declared()).await;
+    for _ in 0..2 {
+        assert_eq!(start(&mut client, "t").await, "1");
+    }
+    bridge.close().await;
+}
+
 #[tokio::test]
 async fn early_question_of_a_core_task_is_kept() {
     let bridge = Bridge::to(spawn(&format!("{TASK_WORDS}{EAGER}")));
