@@ -16,6 +16,8 @@ enum Sends {
     WrongNews,
     /// A notification each 10 milliseconds, which says that the task works, each with another message.
     Messages,
+    /// No answer to every second poll.
+    FewAnswers,
 }
 
 /// Follows a task that never ends for 100 seconds; the server wants a poll every ten seconds. Returns the number of polls and
@@ -49,7 +51,7 @@ async fn serve(stream: DuplexStream, sends: Sends) -> usize {
                 Ok(Some(line)) => line,
                 _ => return polls,
             },
-            () = sleep_until(next), if sends != Sends::Nothing && polls > 0 => {
+            () = sleep_until(next), if matches!(sends, Sends::WrongNews | Sends::Messages) && polls > 0 => {
                 number += 1;
                 next = Instant::now() + Duration::from_millis(10);
                 let status = if sends == Sends::WrongNews { "completed" } else { "working" };
@@ -68,6 +70,9 @@ async fn serve(stream: DuplexStream, sends: Sends) -> usize {
             }),
             Some("tasks/get") => {
                 polls += 1;
+                if sends == Sends::FewAnswers && polls % 2 == 0 {
+                    continue;
+                }
                 task("working", "polled")
             }
             _ => continue,
@@ -103,4 +108,11 @@ async fn flood_of_messages_causes_no_polls() {
     assert_eq!(polls, 10);
     // At most one each 50 milliseconds.
     assert!((100..=2_000 + polls).contains(&reports), "{reports}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn poll_without_an_answer_is_repeated() {
+    // Each second one lasts 30 seconds, the idle timeout.
+    let (polls, _) = follow(Sends::FewAnswers).await;
+    assert!((4..=5).contains(&polls), "{polls}");
 }

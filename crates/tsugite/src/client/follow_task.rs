@@ -9,7 +9,7 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::mrtr::InputRequests;
 use tsugite_core::protocol::tasks::{Get, GetResult, Payload, PayloadResult, Task, Update};
@@ -22,6 +22,7 @@ use super::client_handler;
 use super::era::TaskListener;
 use super::options::Options;
 use super::poll_pace::PollPace;
+use super::task_failures::TaskFailures;
 use super::task_options::TaskOptions;
 use super::task_watch::TaskWatch;
 
@@ -37,8 +38,9 @@ impl Client {
     /// Follows a task to its end and returns the result of its call, also in another process than the one that made the
     /// call: its id is all that is needed.
     ///
-    /// Polls at the interval that the server sets, and sooner when the server reports a change. Answers the questions of the
-    /// task with the client's handlers. There is no time limit, unless [`FollowTask::timeout`] sets one; dropping the future
+    /// Polls at the interval that the server sets, and sooner when the server reports a change. A poll that times out, finds
+    /// no connection or gets the status 429, 502, 503 or 504 is repeated; the tenth such failure in a row ends the following.
+    /// Answers the questions of the task with the client's handlers. There is no time limit, unless [`FollowTask::timeout`] sets one; dropping the future
     /// leaves the task running, and [`Client::cancel_task`] cancels it. Fails with [`ErrorKind::ErrorResponse`] if the task
     /// failed, with [`ErrorKind::TaskCancelled`] if it was cancelled, and with the error of the request if the server does not
     /// know the task any more.
@@ -62,6 +64,7 @@ impl Client {
             watch,
             listener: None,
             pace: PollPace::new(),
+            failed_polls: TaskFailures::default(),
             reported: None,
             answered: HashSet::new(),
         };
@@ -114,6 +117,7 @@ struct Follower<'a> {
     /// Makes the server report changes of the task, from the first wait on.
     listener: Option<TaskListener>,
     pace: PollPace,
+    failed_polls: TaskFailures,
     /// The status and the message that the callback has received last.
     reported: Option<(TaskStatus, Option<String>)>,
     /// The keys of the questions that were answered.
@@ -123,9 +127,8 @@ struct Follower<'a> {
 impl Follower<'_> {
     async fn run(&mut self) -> Result<CallResult> {
         loop {
-            self.pace.record_poll(Instant::now());
-            let details = self.client.send_request::<Get>(&self.params, &Options::default()).await?;
-            let interval = self.pace.interval(&details.task);
+            let details = self.poll().await?;
+            let interval = self.pace.record_interval(&details.task);
             self.report(&details.task);
             let core_tasks = self.client.revision().has_core_tasks();
             match details.task.status {
@@ -141,6 +144,20 @@ impl Follower<'_> {
                     }
                 }
                 TaskStatus::Working => self.wait(interval).await,
+            }
+        }
+    }
+
+    /// Polls the task, and again after failures that may pass.
+    async fn poll(&mut self) -> Result<GetResult> {
+        loop {
+            self.pace.record_poll(Instant::now());
+            match self.client.send_request::<Get>(&self.params, &Options::default()).await {
+                Ok(details) => {
+                    self.failed_polls.reset();
+                    return Ok(details);
+                }
+                Err(error) => sleep(self.failed_polls.record(error, self.pace.last_interval())?).await,
             }
         }
     }

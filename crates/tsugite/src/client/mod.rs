@@ -94,6 +94,7 @@ pub mod servers;
 mod subscription;
 mod subscription_queue;
 mod task_call;
+mod task_failures;
 mod task_options;
 mod task_progress;
 mod task_request;

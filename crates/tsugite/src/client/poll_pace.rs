@@ -11,13 +11,15 @@ use tsugite_core::protocol::tasks::Task;
 /// The polls of one task.
 pub(super) struct PollPace {
     last_poll: Option<Instant>,
+    /// The interval that the server has named last.
+    interval: Duration,
     /// The shortest time between a poll and one that a notification causes.
     early_delay: Duration,
 }
 
 impl PollPace {
     pub(super) fn new() -> Self {
-        Self { last_poll: None, early_delay: MIN_INTERVAL }
+        Self { last_poll: None, interval: DEFAULT_INTERVAL, early_delay: MIN_INTERVAL }
     }
 
     pub(super) fn record_poll(&mut self, now: Instant) {
@@ -29,10 +31,16 @@ impl PollPace {
         self.early_delay = MIN_INTERVAL;
     }
 
-    /// The interval that the server wants, within limits.
-    pub(super) fn interval(&self, task: &Task) -> Duration {
+    /// Records the interval that the server wants, and returns it within limits.
+    pub(super) fn record_interval(&mut self, task: &Task) -> Duration {
         let interval = task.poll_interval_ms.map_or(DEFAULT_INTERVAL, Duration::from_millis);
-        interval.clamp(MIN_INTERVAL, MAX_INTERVAL)
+        self.interval = interval.clamp(MIN_INTERVAL, MAX_INTERVAL);
+        self.interval
+    }
+
+    /// The interval that the server has named last.
+    pub(super) fn last_interval(&self) -> Duration {
+        self.interval
     }
 
     /// The time of a poll that a notification causes. Each of them delays the next one more.
