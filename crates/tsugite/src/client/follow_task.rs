@@ -65,6 +65,7 @@ impl Client {
             listener: None,
             pace: PollPace::new(),
             failed_polls: TaskFailures::default(),
+            failed_results: TaskFailures::default(),
             reported: None,
             answered: HashSet::new(),
         };
@@ -118,6 +119,8 @@ struct Follower<'a> {
     listener: Option<TaskListener>,
     pace: PollPace,
     failed_polls: TaskFailures,
+    /// Requests for the result of a task that has ended.
+    failed_results: TaskFailures,
     /// The status and the message that the callback has received last.
     reported: Option<(TaskStatus, Option<String>)>,
     /// The keys of the questions that were answered.
@@ -135,7 +138,9 @@ impl Follower<'_> {
                 TaskStatus::Cancelled => return Err(ErrorKind::TaskCancelled.into()),
                 // Up to 2025-11-25 this request waits for the end, and the server puts its questions meanwhile.
                 TaskStatus::Completed | TaskStatus::Failed | TaskStatus::InputRequired if core_tasks => {
-                    return self.wait_for_result().await;
+                    if let Some(result) = self.wait_for_result(&details.task).await? {
+                        return Ok(result);
+                    }
                 }
                 TaskStatus::Completed | TaskStatus::Failed => return self.read_outcome(details),
                 TaskStatus::InputRequired => {
@@ -222,15 +227,18 @@ impl Follower<'_> {
         self.decode(&details.result.unwrap_or_else(RawJson::empty_object))
     }
 
-    async fn wait_for_result(&mut self) -> Result<CallResult> {
-        let options = Options {
-            idle_timeout: Some(RESULT_TIMEOUT),
-            total_timeout: Some(RESULT_TIMEOUT),
-            ..Options::default()
-        };
+    /// Waits for the result of a task of 2025-11-25. The request may be lost on its way without an error, so the task is
+    /// polled meanwhile unless it has ended. Returns `None` if the request must be sent again after a poll.
+    async fn wait_for_result(&mut self, task: &Task) -> Result<Option<CallResult>> {
+        let has_ended = task.status != TaskStatus::InputRequired;
+        let timeout = (!has_ended).then_some(RESULT_TIMEOUT);
+        let options = Options { idle_timeout: timeout, total_timeout: timeout, ..Options::default() };
         let (client, params, watch) = (self.client, self.params.clone(), Arc::clone(&self.watch));
+        let interval = self.pace.last_interval();
         let mut result = pin!(client.send_request::<Payload>(&params, &options));
+        let mut poll = pin!(poll_after(client, &params, interval));
         let mut next_report = Instant::now();
+        let mut seen_end = false;
         let payload: Result<PayloadResult> = loop {
             let changed = async {
                 sleep_until(next_report).await;
@@ -239,18 +247,46 @@ impl Follower<'_> {
             tokio::select! {
                 biased;
                 payload = &mut result => break payload,
-                task = changed => self.report(&task),
+                polled = &mut poll, if !has_ended => {
+                    let pause = match polled {
+                        Ok(details) => {
+                            self.failed_polls.reset();
+                            self.report(&details.task);
+                            match details.task.status {
+                                TaskStatus::Cancelled => return Err(ErrorKind::TaskCancelled.into()),
+                                // The result has had the time of one interval to arrive.
+                                TaskStatus::Completed | TaskStatus::Failed if seen_end => return Ok(None),
+                                TaskStatus::Completed | TaskStatus::Failed => seen_end = true,
+                                TaskStatus::Working | TaskStatus::InputRequired => {}
+                            }
+                            interval
+                        }
+                        Err(error) => self.failed_polls.record(error, interval)?,
+                    };
+                    poll.set(poll_after(client, &params, pause));
+                }
+                task = changed => {
+                    self.report(&task);
+                    next_report = Instant::now() + REPORT_INTERVAL;
+                }
             }
-            next_report = Instant::now() + REPORT_INTERVAL;
         };
-        let payload = match payload {
-            Err(error) if error.as_rpc_error().is_some() && self.is_cancelled().await => {
-                return Err(ErrorKind::TaskCancelled.into());
+        let error = match payload {
+            Ok(payload) => {
+                let malformed = |error| ClientError::malformed_result(Payload::NAME, error);
+                return self.decode(&RawJson::from_value(&payload).map_err(malformed)?).map(Some);
             }
-            payload => payload?,
+            Err(error) => error,
         };
-        let malformed = |error| ClientError::malformed_result(Payload::NAME, error);
-        self.decode(&RawJson::from_value(&payload).map_err(malformed)?)
+        if error.as_rpc_error().is_some() && self.is_cancelled().await {
+            return Err(ErrorKind::TaskCancelled.into());
+        }
+        if !has_ended {
+            // A proxy may end each request long before a person has answered.
+            self.failed_results.reset();
+        }
+        sleep(self.failed_results.record(error, interval)?).await;
+        Ok(None)
     }
 
     /// Whether the task was cancelled while its result was waited for: the error of that request does not say it.
@@ -268,6 +304,12 @@ impl Follower<'_> {
             _ => Err(ErrorKind::Protocol("the result of a task is not complete".to_owned()).into()),
         }
     }
+}
+
+/// Polls a task after a pause.
+async fn poll_after(client: &Client, params: &TaskParams, pause: Duration) -> Result<GetResult> {
+    sleep(pause).await;
+    client.send_request::<Get>(params, &Options::default()).await
 }
 
 /// How often at most the callback receives what the server reports.

@@ -33,6 +33,7 @@ mod sessions;
 mod shell;
 #[cfg(unix)]
 mod stray_lines;
+mod task_results;
 mod timeouts;
 
 use std::future::{Future, IntoFuture};

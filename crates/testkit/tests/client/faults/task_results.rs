@@ -1,0 +1,76 @@
+//! Servers and proxies that lose requests about a task of 2025-11-25.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use tsugite::client::ErrorKind;
+
+use super::raw::{AfterResponse, Raw, ReceivedRequest, ResponseWriter};
+use super::{kind, within};
+
+fn task(status: &str) -> Value {
+    let time = "2026-01-01T00:00:00Z";
+    json!({"taskId": "t1", "status": status, "createdAt": time, "lastUpdatedAt": time, "ttl": null, "pollInterval": 50})
+}
+
+/// A server whose task needs input until its result was requested once. `lose` handles that first request.
+fn loses_a_result(lose: impl Fn(&mut ResponseWriter) + Send + Sync + 'static) -> Raw {
+    let results = AtomicUsize::new(0);
+    Raw::after_handshake(move |request: &ReceivedRequest, writer: &mut ResponseWriter| {
+        match request.method() {
+            "tasks/get" if results.load(Ordering::SeqCst) == 0 => {
+                writer.json(&request.result(task("input_required")))
+            }
+            "tasks/get" => writer.json(&request.result(task("completed"))),
+            "tasks/result" if results.fetch_add(1, Ordering::SeqCst) == 0 => lose(writer),
+            "tasks/result" => writer.json(&request.answer("done")),
+            _ => writer.status(404, "", ""),
+        }
+        AfterResponse::Keep
+    })
+}
+
+#[tokio::test]
+async fn failed_poll_is_repeated() {
+    let polls = AtomicUsize::new(0);
+    let raw = Raw::after_handshake(move |request, writer| {
+        match (request.method(), polls.fetch_add(1, Ordering::SeqCst)) {
+            (_, 0) => writer.json(&request.result(task("working"))),
+            (_, 1) => writer.status(503, "retry-after: 0\r\n", ""),
+            (_, 2) => writer.status(504, "", "gateway timeout"),
+            (_, 3) => writer.json(&request.result(task("completed"))),
+            ("tasks/result", 4) => writer.status(502, "", ""),
+            ("tasks/get", _) => writer.json(&request.result(task("completed"))),
+            _ => writer.json(&request.answer("done")),
+        }
+        AfterResponse::Keep
+    });
+    let client = within(raw.client().tasks()).await.unwrap();
+    assert_eq!(within(client.follow_task("t1")).await.unwrap().text(), "done");
+}
+
+#[tokio::test]
+async fn refused_poll_is_final() {
+    let raw = Raw::after_handshake(|_, writer| {
+        writer.status(500, "", "");
+        AfterResponse::Keep
+    });
+    let client = within(raw.client().tasks()).await.unwrap();
+    let error = kind(within(client.follow_task("t1")).await);
+    assert!(matches!(error, ErrorKind::Status { status: 500, .. }), "{error:?}");
+    assert_eq!(raw.count(|request| request.method() == "tasks/get"), 1);
+}
+
+#[tokio::test]
+async fn result_that_a_proxy_gives_up_is_requested_again() {
+    let raw = loses_a_result(|writer| writer.status(504, "", "gateway timeout"));
+    let client = within(raw.client().tasks()).await.unwrap();
+    assert_eq!(within(client.follow_task("t1")).await.unwrap().text(), "done");
+}
+
+#[tokio::test]
+async fn end_of_a_task_is_seen_beside_a_lost_result() {
+    let raw = loses_a_result(|_| {});
+    let client = within(raw.client().tasks()).await.unwrap();
+    assert_eq!(within(client.follow_task("t1")).await.unwrap().text(), "done");
+}
