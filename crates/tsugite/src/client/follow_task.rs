@@ -157,7 +157,7 @@ impl Follower<'_> {
     async fn poll(&mut self) -> Result<GetResult> {
         loop {
             self.pace.record_poll(Instant::now());
-            match self.client.send_request::<Get>(&self.params, &Options::default()).await {
+            match read_task(self.client, &self.params, &Options::default()).await {
                 Ok(details) => {
                     self.failed_polls.reset();
                     return Ok(details);
@@ -291,7 +291,7 @@ impl Follower<'_> {
 
     /// Whether the task was cancelled while its result was waited for: the error of that request does not say it.
     async fn is_cancelled(&mut self) -> bool {
-        let details = self.client.send_request::<Get>(&self.params, &Options::default()).await;
+        let details = read_task(self.client, &self.params, &Options::default()).await;
         details.is_ok_and(|details| {
             self.report(&details.task);
             details.task.status == TaskStatus::Cancelled
@@ -309,7 +309,18 @@ impl Follower<'_> {
 /// Polls a task after a pause.
 async fn poll_after(client: &Client, params: &TaskParams, pause: Duration) -> Result<GetResult> {
     sleep(pause).await;
-    client.send_request::<Get>(params, &Options::default()).await
+    read_task(client, params, &Options::default()).await
+}
+
+/// Reads the state of a task. Fails if the server returns another task.
+pub(super) async fn read_task(client: &Client, params: &TaskParams, options: &Options) -> Result<GetResult> {
+    let details = client.send_request::<Get>(params, options).await?;
+    if details.task.task_id != params.task_id {
+        let text =
+            format!("the server answered `{}` for the task {} with another task", Get::NAME, params.task_id);
+        return Err(ErrorKind::Protocol(text).into());
+    }
+    Ok(details)
 }
 
 /// How often at most the callback receives what the server reports.

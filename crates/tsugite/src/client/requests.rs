@@ -23,7 +23,7 @@ use super::era::SENDER_KEYS;
 use super::options::Options;
 use super::paginator::Paginator;
 use super::tool_output::read_output;
-use super::{Client, output_validation};
+use super::{Client, follow_task, output_validation};
 
 impl Client {
     /// Lists the tools, all pages of them.
@@ -225,7 +225,11 @@ impl Client {
     /// Gets the status of a task.
     #[doc(alias("get_task", "tasks/get"))]
     pub fn task(&self, id: impl Into<String>) -> Call<tasks::Get, tasks::GetResult> {
-        self.request::<tasks::Get>(TaskParams::new(id))
+        let run =
+            |client: Client, params: TaskParams, options: Options| -> call::CallFuture<tasks::GetResult> {
+                Box::pin(async move { follow_task::read_task(&client, &params, &options).await })
+            };
+        Call::new(self, Ok(TaskParams::new(id)), run)
     }
 
     /// Waits for the result of a task (2025-11-25 only).

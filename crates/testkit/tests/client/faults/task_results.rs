@@ -74,3 +74,17 @@ async fn end_of_a_task_is_seen_beside_a_lost_result() {
     let client = within(raw.client().tasks()).await.unwrap();
     assert_eq!(within(client.follow_task("t1")).await.unwrap().text(), "done");
 }
+
+#[tokio::test]
+async fn state_of_another_task_is_an_error() {
+    let raw = Raw::after_handshake(|request, writer| {
+        writer.json(&request.result(task("completed")));
+        AfterResponse::Keep
+    });
+    let client = within(raw.client().tasks()).await.unwrap();
+    let followed = kind(within(client.follow_task("t2")).await);
+    let read = kind(within(client.task("t2")).await);
+    for error in [followed, read] {
+        assert!(matches!(&error, ErrorKind::Protocol(text) if text.contains("another task")), "{error:?}");
+    }
+}
