@@ -99,8 +99,18 @@ async fn wants_to_cancel(id: &str) -> bool {
     }
 }
 
+/// Cancels the task. Another signal ends the wait for the response.
 async fn cancel(connection: &Connection, id: &str) -> CliError {
-    match connection.client.cancel_task(id).await {
+    let outcome = tokio::select! {
+        biased;
+        () = signals::shutdown_requested() => {
+            let id_text = sanitize_name(id);
+            let message = format!("interrupted; the server has not confirmed that it cancelled the task {id_text}");
+            return with_hints(CliError::new(ExitStatus::Interrupted, message), connection, id);
+        }
+        outcome = connection.client.cancel_task(id).into_future() => outcome,
+    };
+    match outcome {
         Ok(_) => CliError::new(
             ExitStatus::Interrupted,
             format!("interrupted; cancelled the task {}", sanitize_name(id)),
