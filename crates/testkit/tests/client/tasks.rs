@@ -1,6 +1,9 @@
 //! Calls that become tasks.
 
-use std::future::IntoFuture;
+use std::future::{IntoFuture, pending, poll_fn};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use serde_json::json;
@@ -179,4 +182,40 @@ async fn changes_are_heard_before_the_next_poll() {
         assert_eq!(done, "done");
         assert!(start.elapsed() < Duration::from_secs(100), "{revision} {:?}", start.elapsed());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn dropped_call_leaves_no_unknown_task() {
+    // Each running call of the tool holds a reference.
+    let running = Arc::new(());
+    let held = Arc::clone(&running);
+    let waits = Tool::new("waits").task(TaskSupport::Required).handler(move || {
+        let held = Arc::clone(&held);
+        async move {
+            pending::<()>().await;
+            drop(held);
+        }
+    });
+    let server = Server::new("s", "1").tool(waits);
+    let client = Client::in_process(&server).revision(Revision::V2025_11_25).tasks().await.unwrap();
+    let idle = Arc::strong_count(&running);
+    for polls in 0..1_000 {
+        let known = Arc::new(AtomicBool::new(false));
+        let tell = Arc::clone(&known);
+        let call =
+            client.call::<String>("waits", json!({})).on_task(move |_| tell.store(true, Ordering::SeqCst));
+        let mut call = call.into_future();
+        for _ in 0..polls {
+            poll_fn(|cx| Poll::Ready(drop(call.as_mut().poll(cx)))).await;
+            tokio::task::yield_now().await;
+        }
+        drop(call);
+        if known.load(Ordering::SeqCst) {
+            return;
+        }
+        // The clock is paused: it goes on when nothing else is left to do.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert_eq!(Arc::strong_count(&running), idle, "dropped after {polls} polls");
+    }
+    panic!("no call became a task");
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 use tsugite_core::protocol::tools;
 use tsugite_core::protocol::{TaskRequest, TaskSupport};
@@ -61,16 +62,34 @@ impl Client {
         let (sender, receiver) = oneshot::channel();
         tokio::spawn(async move {
             let outcome = client.send_request::<tools::Call>(&params, &options).await;
-            if let Err(Ok(tools::CallOutput::Task(created))) = sender.send(outcome) {
-                let id = created.task.task_id;
-                if let Err(error) = client.cancel_task(&id).await {
-                    tracing::debug!(%error, task = id, "cannot cancel the task of a call that was dropped");
-                }
-            }
+            let untaken = UntakenOutcome { client, runtime: Handle::current(), outcome: Some(outcome) };
+            // Without a receiver, the outcome is dropped here.
+            let _ = sender.send(untaken);
         });
         // The runtime was shut down.
-        let stopped = |_| ClientError::from(ErrorKind::Closed);
-        receiver.await.map_err(stopped)?.map(|output| (output, token))
+        let stopped = || ClientError::from(ErrorKind::Closed);
+        let mut untaken = receiver.await.map_err(|_| stopped())?;
+        let output = untaken.outcome.take().ok_or_else(stopped)??;
+        Ok((output, token))
+    }
+}
+
+/// The outcome of a request for a task, on its way to the caller. If the caller does not take it, dropping it cancels the task.
+struct UntakenOutcome {
+    client: Client,
+    runtime: Handle,
+    outcome: Option<Result<tools::CallOutput>>,
+}
+
+impl Drop for UntakenOutcome {
+    fn drop(&mut self) {
+        let Some(Ok(tools::CallOutput::Task(created))) = self.outcome.take() else { return };
+        let (client, id) = (self.client.clone(), created.task.task_id);
+        self.runtime.spawn(async move {
+            if let Err(error) = client.cancel_task(&id).await {
+                tracing::debug!(%error, task = id, "cannot cancel the task of a call that was dropped");
+            }
+        });
     }
 }
 
