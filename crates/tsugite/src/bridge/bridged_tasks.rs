@@ -127,7 +127,7 @@ fn remove_expired(tasks: &mut HashMap<TaskKey, Arc<BridgedTask>>) {
 }
 
 /// How long a task is known, whatever its server says.
-const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+pub(super) const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_TASKS: usize = 10_000;
 const MAX_TASKS_PER_CALLER: usize = 1_000;
 /// Bytes of results that the bridge keeps.

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tokio::task::AbortHandle;
-use tokio::time::Instant;
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::Method;
 use tsugite_core::protocol::tasks::Payload;
@@ -16,6 +15,7 @@ use tsugite_core::revision::{Revision, RpcError};
 use super::in_flight::InFlightCall;
 use super::suspendable_call::SuspendableCall;
 use super::suspension_slots::SuspensionClaim;
+use super::task_use::TaskUse;
 use super::upstream::Upstream;
 use crate::client::forwarded_request::ForwardedRequest;
 use crate::lock::lock;
@@ -29,8 +29,8 @@ pub(super) struct CoreTask {
     /// The right to keep `tasks/result` open.
     claim: Option<SuspensionClaim>,
     open_result: Mutex<Option<OpenResult>>,
-    /// When the client has polled last.
-    last_poll: Arc<Mutex<Instant>>,
+    /// Keeps the connection open.
+    pub(super) in_use: Arc<TaskUse>,
 }
 
 /// The request `tasks/result` of the bridge.
@@ -43,42 +43,43 @@ impl Drop for OpenResult {
 }
 
 impl CoreTask {
-    /// A task that was created on this connection.
+    /// A task that was created on this connection, whose client polls it within `ttl`.
     pub(super) fn new(
         id: &str,
         upstream: &Arc<Upstream>,
         questions: Arc<SuspendableCall>,
         claim: Option<SuspensionClaim>,
+        ttl: Duration,
     ) -> Self {
-        upstream.task_questions.register(id, &questions);
+        let in_use = Arc::new(TaskUse::new(ttl));
+        upstream.task_questions.register(id, &questions, &in_use);
         Self {
             upstream: Mutex::new(Arc::downgrade(upstream)),
             questions,
             claim,
             open_result: Mutex::default(),
-            last_poll: Arc::new(Mutex::new(Instant::now())),
+            in_use,
         }
     }
 
     /// The connection that the task was created on. If it was closed, `leased` takes its place.
     pub(super) fn upstream(&self, id: &str, leased: &Arc<Upstream>) -> Arc<Upstream> {
-        *lock(&self.last_poll) = Instant::now();
+        self.in_use.renew();
         let mut upstream = lock(&self.upstream);
         if let Some(known) = upstream.upgrade() {
             return known;
         }
         *upstream = Arc::downgrade(leased);
-        leased.task_questions.register(id, &self.questions);
+        leased.task_questions.register(id, &self.questions, &self.in_use);
         Arc::clone(leased)
     }
 
-    /// Keeps `tasks/result` open, so that the server sends its questions. Ends when the client has not polled for `ttl`.
+    /// Keeps `tasks/result` open, so that the server sends its questions. Ends when its client does not poll.
     pub(super) fn request_questions(
         &self,
         upstream: &Arc<Upstream>,
         params: RawJson,
         from: Revision,
-        ttl: Duration,
     ) -> Result<(), RpcError> {
         let mut open = lock(&self.open_result);
         if open.as_ref().is_some_and(|open| !open.0.is_finished()) {
@@ -86,7 +87,7 @@ impl CoreTask {
         }
         let permit = self.claim.as_ref().map(SuspensionClaim::acquire).transpose()?;
         let (upstream, questions) = (Arc::clone(upstream), Arc::clone(&self.questions));
-        let last_poll = Arc::clone(&self.last_poll);
+        let in_use = Arc::clone(&self.in_use);
         let task = tokio::spawn(async move {
             let _permit = permit;
             let call = InFlightCall::of_task(from, Some(Arc::clone(&questions)));
@@ -94,7 +95,7 @@ impl CoreTask {
             tokio::select! {
                 // The result is fetched again when the client asks for it.
                 ended = upstream.send(request, &call) => drop(ended),
-                () = wait_until_unused(&last_poll, ttl) => {
+                () = in_use.wait_until_over() => {
                     tracing::debug!("the questions of a task are no longer waited for: its client does not poll");
                 }
             }
@@ -102,16 +103,5 @@ impl CoreTask {
         });
         *open = Some(OpenResult(task.abort_handle()));
         Ok(())
-    }
-}
-
-/// Waits until the client has not polled for `ttl`.
-async fn wait_until_unused(last_poll: &Mutex<Instant>, ttl: Duration) {
-    loop {
-        let until = *lock(last_poll) + ttl;
-        if until <= Instant::now() {
-            return;
-        }
-        tokio::time::sleep_until(until).await;
     }
 }

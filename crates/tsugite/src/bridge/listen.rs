@@ -110,7 +110,7 @@ pub(super) async fn listen(
     }));
     let pushing = join_all(tasks.into_iter().filter_map(|task| {
         let upstream = lent.first().map(|lent| Arc::clone(&lent.upstream))?;
-        Some(pairing::push_changes(task, upstream, &place, job.revision, bridge.suspended.ttl()))
+        Some(pairing::push_changes(task, upstream, &place, job.revision))
     }));
     let lasting = async {
         tokio::join!(listening, pushing);

@@ -26,7 +26,8 @@
 // - `pause`, `gate`: keep the servers disconnected while they are replaced.
 // - `bridge_session`, `session_state`: clients with a session. `upstream_pool`, `suspended_calls`, `suspendable_call`,
 //   `suspension_slots`: clients without.
-// - `bridged_tasks`, `core_task`, `task_questions`, `task_poll`: tasks that cross between 2025-11-25 and 2026-07-28.
+// - `bridged_tasks`, `core_task`, `task_questions`, `task_poll`, `task_use`: tasks that cross between 2025-11-25 and
+//   2026-07-28.
 // - `target`, `name_mapping`, `merged_list`, `join_all`: several servers behind one bridge. `bridge_errors`: errors.
 
 mod backoff;
@@ -60,6 +61,7 @@ mod suspension_slots;
 mod target;
 mod task_poll;
 mod task_questions;
+mod task_use;
 mod upstream;
 mod upstream_events;
 mod upstream_listener;

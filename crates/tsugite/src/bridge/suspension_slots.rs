@@ -18,13 +18,17 @@ pub(super) struct SuspensionSlots {
 impl SuspensionSlots {
     /// Three quarters of the connections of a pool, and of the share of one caller.
     pub(super) fn new(max_upstreams: usize, caller_share: usize) -> Arc<Self> {
-        let part = |connections: usize| connections - connections / 4;
         Arc::new(Self {
-            max_calls: part(max_upstreams),
-            max_calls_per_caller: part(caller_share),
+            max_calls: held_part(max_upstreams),
+            max_calls_per_caller: held_part(caller_share),
             callers: Mutex::default(),
         })
     }
+}
+
+/// How many of these connections may be held for clients that are away.
+pub(super) fn held_part(connections: usize) -> usize {
+    connections - connections / 4
 }
 
 /// The right of a call to hold its connection while it is suspended, if there is a slot.

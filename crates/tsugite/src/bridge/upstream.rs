@@ -243,8 +243,13 @@ impl Upstream {
         }
     }
 
-    /// Whether it has no request in flight and no listener.
+    /// Whether it has no request in flight, no listener, and no task that its client polls.
     pub(super) fn is_idle(&self) -> bool {
+        self.has_no_requests() && !self.task_questions.has_active()
+    }
+
+    /// Whether it has no request in flight and no listener.
+    pub(super) fn has_no_requests(&self) -> bool {
         self.in_flight.is_empty() && lock(&self.listeners).iter().all(|one| one.strong_count() == 0)
     }
 

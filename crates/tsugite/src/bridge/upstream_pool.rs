@@ -17,7 +17,7 @@ use tsugite_core::revision::RpcError;
 
 use super::client_identity::ClientIdentity;
 use super::client_request::parse_request_meta;
-use super::suspension_slots::{SuspensionClaim, SuspensionSlots};
+use super::suspension_slots::{self, SuspensionClaim, SuspensionSlots};
 use super::upstream::Upstream;
 use crate::era::Era;
 use crate::lock::lock;
@@ -131,10 +131,18 @@ impl UpstreamPool {
         if !has_used_share && entries.len() < self.max_upstreams {
             return true;
         }
-        let can_close = |entry: &PooledUpstream| {
-            !entry.in_exclusive_use && entry.upstream.is_idle() && (!has_used_share || is_own(entry))
+        let counts = |entry: &&PooledUpstream| !has_used_share || is_own(entry);
+        let is_unused = |entry: &PooledUpstream| {
+            !entry.in_exclusive_use && entry.upstream.has_no_requests() && counts(&entry)
         };
-        match entries.iter().position(can_close) {
+        let is_idle = |entry: &PooledUpstream| is_unused(entry) && entry.upstream.is_idle();
+        let idle = entries.iter().position(is_idle).or_else(|| {
+            // Tasks hold at most as many connections as suspended calls, so that other calls still find one.
+            let held = entries.iter().filter(|entry| is_unused(entry)).count();
+            let limit = entries.iter().filter(counts).count();
+            (held > suspension_slots::held_part(limit)).then(|| entries.iter().position(is_unused)).flatten()
+        });
+        match idle {
             Some(idle) => {
                 entries.remove(idle);
                 true
@@ -316,9 +324,13 @@ const SET_ASIDE_TIME: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
+    use tsugite_core::revision::Revision;
+
     use super::*;
     use crate::Server;
+    use crate::bridge::suspendable_call::SuspendableCall;
     use crate::bridge::target::Target;
+    use crate::bridge::task_use::TaskUse;
     use crate::bridge::upstream::Downstream;
     use crate::client::Client;
 
@@ -367,6 +379,48 @@ mod tests {
         call(0);
         let entries = lock(&pool.entries);
         assert!(entries.len() == 1 && Arc::ptr_eq(&entries[0].upstream, &first));
+    }
+
+    /// Adds a connection with a task to a pool.
+    fn add_with_task(pool: &UpstreamPool) -> (Arc<SuspendableCall>, Arc<TaskUse>) {
+        let questions = Arc::new(SuspendableCall::new(ClientCapabilities::new(), Revision::NEWEST));
+        let (upstream, used) = (upstream(), Arc::new(TaskUse::new(Duration::from_secs(60))));
+        upstream.task_questions.register("1", &questions, &used);
+        lock(&pool.entries).push(PooledUpstream::new("caller".to_owned(), None, None, upstream));
+        (questions, used)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn connection_of_a_task_stays_beside_another() {
+        let pool = pool_after_call(true);
+        let (_questions, task) = add_with_task(&pool);
+        let call = || {
+            let mut lease = pool.lease(&mut lock(&pool.entries)[0], true, true);
+            lease.mark_completed();
+        };
+        call();
+        assert_eq!(lock(&pool.entries).len(), 2);
+        task.end();
+        call();
+        assert_eq!(lock(&pool.entries).len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn tasks_hold_three_quarters_of_the_connections() {
+        let pool = UpstreamPool::new(4, Duration::from_secs(30));
+        let tasks: Vec<_> = (0..3).map(|_| add_with_task(&pool)).collect();
+        let mut entries = pool.entries.lock().unwrap();
+        let mut busy = PooledUpstream::new("busy".to_owned(), None, None, upstream());
+        busy.in_exclusive_use = true;
+        entries.push(busy);
+        assert!(!pool.make_room(&mut entries, None));
+        entries.pop();
+        drop(entries);
+        let fourth = add_with_task(&pool);
+        let mut entries = pool.entries.lock().unwrap();
+        assert!(pool.make_room(&mut entries, None));
+        assert_eq!(entries.len(), 3);
+        drop((tasks, fourth));
     }
 
     #[tokio::test(start_paused = true)]

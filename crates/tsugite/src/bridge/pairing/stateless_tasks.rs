@@ -107,6 +107,8 @@ pub(super) struct CreatedTask<'a> {
     pub(super) capabilities: ClientCapabilities,
     pub(super) revision: Revision,
     pub(super) claim: Option<SuspensionClaim>,
+    /// How long the task holds its connection for a client that does not poll.
+    pub(super) ttl: Duration,
 }
 
 impl CreatedTask<'_> {
@@ -117,15 +119,15 @@ impl CreatedTask<'_> {
         }
         let Ok(CreateTaskResult { task, .. }) = result.read() else { return };
         let questions = Arc::new(SuspendableCall::new(self.capabilities, self.revision));
-        let form = TaskForm::Core(CoreTask::new(&task.task_id, self.upstream, questions, self.claim));
+        let core = CoreTask::new(&task.task_id, self.upstream, questions, self.claim, self.ttl);
         let ttl = task.ttl_ms.map(Duration::from_millis);
-        self.tasks.insert(self.caller, BridgedTask::new(task.task_id, form, ttl));
+        self.tasks.insert(self.caller, BridgedTask::new(task.task_id, TaskForm::Core(core), ttl));
     }
 }
 
 /// Answers a request about a task.
 pub(super) async fn forward(request: LeasedRequest<'_>) -> Result<RawJson, RpcError> {
-    let LeasedRequest { tasks, lease, method, params, job, reply_target, suspended, .. } = request;
+    let LeasedRequest { tasks, lease, method, params, job, reply_target, .. } = request;
     if !offers_tasks(&lease.upstream).await? {
         return Err(RpcError::MethodNotFound { method: method.to_owned() });
     }
@@ -138,7 +140,7 @@ pub(super) async fn forward(request: LeasedRequest<'_>) -> Result<RawJson, RpcEr
     let TaskForm::Core(core) = &task.form else { return Err(unknown_task()) };
     let upstream = core.upstream(&id, &lease.upstream);
     let call = InFlightCall::new(job.revision, reply_target);
-    let reader = TaskReader { core, upstream: &upstream, call, question_ttl: suspended.ttl() };
+    let reader = TaskReader { core, upstream: &upstream, call };
     match method {
         Update::NAME => {
             let answers = read_params::<Update>(Raw::from(&*params), job.revision)?.input_responses;
@@ -180,7 +182,6 @@ pub(in crate::bridge) async fn push_changes(
     leased: Arc<Upstream>,
     target: &ReplyTarget,
     revision: Revision,
-    question_ttl: Duration,
 ) {
     let TaskForm::Core(core) = &task.form else { return };
     let Ok(params) = RawJson::from_value(&TaskParams::new(task.id.clone())) else { return };
@@ -188,7 +189,7 @@ pub(in crate::bridge) async fn push_changes(
     loop {
         let upstream = core.upstream(&task.id, &leased);
         let call = InFlightCall::of_task(revision, None);
-        let reader = TaskReader { core, upstream: &upstream, call, question_ttl };
+        let reader = TaskReader { core, upstream: &upstream, call };
         let interval = match reader.read(&params, revision).await {
             Ok((details, from)) => {
                 let Ok(read) = RawTaskDetails::read(&details) else { return };
@@ -227,7 +228,6 @@ struct TaskReader<'a> {
     core: &'a CoreTask,
     upstream: &'a Arc<Upstream>,
     call: Arc<InFlightCall>,
-    question_ttl: Duration,
 }
 
 impl TaskReader<'_> {
@@ -256,6 +256,9 @@ impl TaskReader<'_> {
                 }
                 TaskStatus::Cancelled => (TaskStatus::Cancelled, RawTaskPayload::None),
             };
+            if is_final(status) {
+                self.core.in_use.end();
+            }
             let mut members: OrderedMap<RawJson> = found.read().map_err(malformed)?;
             set_task_payload(&mut members, status, &payload).map_err(malformed)?;
             return Ok((RawJson::from_value(&members).map_err(malformed)?, from));
@@ -288,7 +291,7 @@ impl TaskReader<'_> {
     ) -> Result<(), RpcError> {
         let id = read_params::<Get>(Raw::from(params), written_in)?.task_id;
         let params = RawJson::from_value(&TaskParams::new(id)).map_err(|_| RpcError::Internal)?;
-        self.core.request_questions(self.upstream, params, to, self.question_ttl)?;
+        self.core.request_questions(self.upstream, params, to)?;
         // The question may have arrived meanwhile: then the pause is all that is lost.
         let _ = tokio::time::timeout(QUESTION_PAUSE, self.core.questions.changed()).await;
         Ok(())
@@ -297,7 +300,10 @@ impl TaskReader<'_> {
     /// Cancels the task. One that has ended stays as it is.
     async fn cancel(&self, params: &RawJson, written_in: Revision) -> Result<RawJson, RpcError> {
         let (result, from) = match self.send(Cancel::NAME, params, written_in).await {
-            Ok((result, from)) => (result, from),
+            Ok(cancelled) => {
+                self.core.in_use.end();
+                cancelled
+            }
             Err(RpcError::Forwarded(error)) if error.code == INVALID_PARAMS => {
                 // 2025-11-25 refuses to cancel a task that has ended, and one that it does not know.
                 self.send(Get::NAME, params, written_in).await?

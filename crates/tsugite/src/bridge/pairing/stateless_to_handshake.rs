@@ -14,6 +14,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tsugite_core::jsonrpc::{JsonError, Raw, RawJson};
 use tsugite_core::protocol::discover::DiscoverResult;
@@ -54,7 +55,7 @@ pub(super) async fn forward(request: LeasedRequest<'_>) -> Result<RawJson, RpcEr
 
 /// Starts a call in a task of its own.
 fn start(request: LeasedRequest<'_>) -> Result<SuspendedCall, RpcError> {
-    let LeasedRequest { lease, tasks, method, params, job, reply_target, .. } = request;
+    let LeasedRequest { lease, tasks, method, params, job, reply_target, suspended, .. } = request;
     let capabilities = parse_request_meta(&job.params)?.declared_client()?.capabilities;
     let to = job.revision;
     let suspendable = Arc::new(SuspendableCall::new(capabilities.clone(), to));
@@ -74,6 +75,7 @@ fn start(request: LeasedRequest<'_>) -> Result<SuspendedCall, RpcError> {
             tasks: Arc::clone(tasks),
             caller: CallerKey::of_caller(&job.caller),
             claim: lease.suspension_claim(),
+            ttl: suspended.ttl(),
         };
         async move {
             let mut lease = lease;
@@ -111,6 +113,8 @@ struct OutboundCall {
     tasks: Arc<BridgedTasks>,
     caller: Option<CallerKey>,
     claim: Option<SuspensionClaim>,
+    /// How long a suspended call waits for its client.
+    ttl: Duration,
 }
 
 impl OutboundCall {
@@ -128,6 +132,7 @@ impl OutboundCall {
                 capabilities: self.capabilities.clone(),
                 revision: self.revision,
                 claim: self.claim.clone(),
+                ttl: self.ttl,
             }
             .register(&result);
             return Ok(result);
