@@ -15,6 +15,7 @@ use tsugite_core::revision::RpcError;
 
 use super::bridge_errors::limit_error;
 use super::core_task::CoreTask;
+use super::target::Target;
 use crate::lock::lock;
 use crate::server::limits::CallerKey;
 use crate::server::tasks::unknown_task;
@@ -121,6 +122,19 @@ impl BridgedTasks {
     }
 }
 
+/// Fails if the id that a server gave to a task is too long to be kept.
+pub(super) fn check_task_id(id: &str, target: &Target) -> Result<(), RpcError> {
+    if id.len() <= MAX_TASK_ID_BYTES {
+        return Ok(());
+    }
+    let text = format!(
+        "{} created a task with an id of {} bytes; the limit is {MAX_TASK_ID_BYTES}; the call may have run",
+        target.display_name(),
+        id.len()
+    );
+    Err(limit_error(text, MAX_TASK_ID_BYTES))
+}
+
 fn remove_expired(tasks: &mut HashMap<TaskKey, Arc<BridgedTask>>) {
     let now = Instant::now();
     tasks.retain(|_, task| task.expires_at > now);
@@ -128,6 +142,7 @@ fn remove_expired(tasks: &mut HashMap<TaskKey, Arc<BridgedTask>>) {
 
 /// How long a task is known, whatever its server says.
 pub(super) const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+const MAX_TASK_ID_BYTES: usize = 1 << 10;
 const MAX_TASKS: usize = 10_000;
 const MAX_TASKS_PER_CALLER: usize = 1_000;
 /// Bytes of results that the bridge keeps.

@@ -89,6 +89,21 @@ async fn early_question_of_a_core_task_is_kept() {
 }
 
 #[tokio::test]
+async fn task_with_an_oversized_id_is_refused() {
+    let id = "x".repeat(1025);
+    let name_task = |script: &str| {
+        format!("{TASK_WORDS}{script}").replace(r#""taskId":"1""#, &format!(r#""taskId":"{id}""#))
+    };
+    for (script, behind, near) in [(EAGER, CORE, EXTENSION), (STUBBORN, EXTENSION, CORE)] {
+        let bridge = Bridge::to(spawn(&name_task(script)).revision(behind));
+        let mut client = RawClient::connect(&bridge.server(), near, declared()).await;
+        let refused = within(client.request_once("tools/call", json!({"name": "t", "task": {}}))).await;
+        assert_eq!(refused["error"]["data"]["limit"], 1024, "{refused}");
+        bridge.close().await;
+    }
+}
+
+#[tokio::test]
 async fn cancelled_task_stays_cancelled_for_its_client() {
     let bridge = Bridge::to(spawn(&format!("{TASK_WORDS}{STUBBORN}")).revision(EXTENSION));
     let mut client = RawClient::connect(&bridge.server(), CORE, json!({})).await;

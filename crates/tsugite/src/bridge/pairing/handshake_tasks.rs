@@ -30,7 +30,7 @@ use tsugite_core::revision::{Revision, RpcError, Translate, read_params, transla
 use super::handshake_to_stateless::{request_input, send_rounds};
 use super::{SessionRequest, handshake_to_stateless, translate_result};
 use crate::bridge::bridge_errors::{malformed_task_error, unsupported_error};
-use crate::bridge::bridged_tasks::{BridgedTask, ExtensionTask, TaskForm};
+use crate::bridge::bridged_tasks::{BridgedTask, ExtensionTask, TaskForm, check_task_id};
 use crate::bridge::client_request::reply_target;
 use crate::bridge::in_flight::InFlightCall;
 use crate::bridge::task_poll::poll_interval;
@@ -102,6 +102,9 @@ async fn create(request: SessionRequest<'_>) -> Result<RawJson, RpcError> {
     let (result, from) = send_rounds(&request, &call).await?;
     let is_task = matches!(ResultType::from_result(Raw::from(&result)), Ok(ResultType::Task));
     let created = result.read::<CreateTaskResult>().ok().filter(|_| is_task);
+    if let Some(CreateTaskResult { task, .. }) = &created {
+        check_task_id(&task.task_id, &upstream.target)?;
+    }
     let result = translate_result(upstream, method, &result, from, to)?;
     if let Some(CreateTaskResult { task, .. }) = created {
         let ttl = task.ttl_ms.map(Duration::from_millis);

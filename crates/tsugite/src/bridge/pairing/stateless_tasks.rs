@@ -25,7 +25,7 @@ use tsugite_core::revision::{Revision, RpcError, read_params, translate_raw_para
 
 use super::{LeasedRequest, translate_result};
 use crate::bridge::bridge_errors::{malformed_task_error, unsupported_error};
-use crate::bridge::bridged_tasks::{BridgedTask, BridgedTasks, TaskForm};
+use crate::bridge::bridged_tasks::{BridgedTask, BridgedTasks, TaskForm, check_task_id};
 use crate::bridge::client_request::{ReplyTarget, parse_request_meta};
 use crate::bridge::core_task::CoreTask;
 use crate::bridge::in_flight::InFlightCall;
@@ -112,16 +112,18 @@ pub(super) struct CreatedTask<'a> {
 }
 
 impl CreatedTask<'_> {
-    /// Registers the task for the caller that gets this result, if it is one.
-    pub(super) fn register(self, result: &RawJson) {
+    /// Registers the task for the caller that gets this result, if it is one. Fails if its id is too long.
+    pub(super) fn register(self, result: &RawJson) -> Result<(), RpcError> {
         if !matches!(ResultType::from_result(Raw::from(result)), Ok(ResultType::Task)) {
-            return;
+            return Ok(());
         }
-        let Ok(CreateTaskResult { task, .. }) = result.read() else { return };
+        let Ok(CreateTaskResult { task, .. }) = result.read() else { return Ok(()) };
+        check_task_id(&task.task_id, &self.upstream.target)?;
         let questions = Arc::new(SuspendableCall::new(self.capabilities, self.revision));
         let core = CoreTask::new(&task.task_id, self.upstream, questions, self.claim, self.ttl);
         let ttl = task.ttl_ms.map(Duration::from_millis);
         self.tasks.insert(self.caller, BridgedTask::new(task.task_id, TaskForm::Core(core), ttl));
+        Ok(())
     }
 }
 

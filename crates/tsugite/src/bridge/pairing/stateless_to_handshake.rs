@@ -134,7 +134,7 @@ impl OutboundCall {
                 claim: self.claim.clone(),
                 ttl: self.ttl,
             }
-            .register(&result);
+            .register(&result)?;
             return Ok(result);
         }
         match self.forward(&self.params, self.revision).await {
