@@ -115,6 +115,11 @@ impl InFlightCall {
         })
     }
 
+    /// Whether it waits for the questions of a task.
+    pub(super) fn waits_for_questions(&self) -> bool {
+        self.is_subscription && self.suspendable.is_some()
+    }
+
     pub(super) fn reply_target(&self) -> Option<ReplyTarget> {
         lock(&self.reply_target).clone()
     }

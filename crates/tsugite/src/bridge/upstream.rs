@@ -217,9 +217,11 @@ impl Upstream {
         let shared = self.is_stateless_downstream();
         let method = request.method;
         let request = request.shared_connection(shared);
-        // A listen stream has no timeout: it lasts until one side ends it. A task may take as long as it wants.
+        // A listen stream has no timeout: it lasts until one side ends it. A task may take as long as it wants, but the
+        // bridge fetches the outcome for a client without a session only when the task has ended.
         let patience = match method {
-            Listen::NAME | Payload::NAME => Duration::MAX,
+            Listen::NAME => Duration::MAX,
+            Payload::NAME if !shared || flight.waits_for_questions() => Duration::MAX,
             _ => self.call_timeout,
         };
         let outcome = client.forward(&request, patience, guard).await;

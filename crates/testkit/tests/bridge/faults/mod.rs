@@ -111,10 +111,10 @@ impl Service<LayerRequest> for EndingListen {
 
 /// A layer that never responds to one method.
 #[derive(Clone)]
-struct Mute(&'static str);
+pub(crate) struct Mute(pub(crate) &'static str);
 
 #[derive(Clone)]
-struct Muted(&'static str, Next);
+pub(crate) struct Muted(&'static str, Next);
 
 impl Layer<Next> for Mute {
     type Service = Muted;

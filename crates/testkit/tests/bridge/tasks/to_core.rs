@@ -9,7 +9,10 @@ use tsugite::prelude::*;
 use tsugite::server::Principal;
 use tsugite_testkit::raw_client::RawClient;
 
-use super::{CORE, EXTENSION, answer, bridge_to, declared, poll_until, request_task, server, start, within};
+use super::super::faults::Mute;
+use super::{
+    CORE, EXTENSION, MAX_POLLS, answer, bridge_to, declared, poll_until, request_task, server, start, within,
+};
 
 async fn connect(bridge: &Bridge) -> RawClient {
     RawClient::connect(&bridge.server(), EXTENSION, declared()).await
@@ -106,6 +109,24 @@ async fn changes_of_a_core_task_are_sent_to_subscribers() {
             request_task(&mut client, "tasks/cancel", &id).await;
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn outcome_that_is_never_sent_times_out() {
+    let server = server().layer(Mute("tasks/result"));
+    let bridge = bridge_to(&server, CORE).timeout(Duration::from_secs(60));
+    let mut client = connect(&bridge).await;
+    let id = start(&mut client, "done").await;
+    for _ in 0..MAX_POLLS {
+        let polled = request_task(&mut client, "tasks/get", &id).await;
+        if !polled["error"].is_null() {
+            assert_eq!(polled["error"]["code"], -32603, "{polled}");
+            return;
+        }
+        assert_eq!(polled["result"]["status"], "working", "{polled}");
+        tokio::task::yield_now().await;
+    }
+    panic!("the task has not ended");
 }
 
 #[tokio::test(start_paused = true)]
