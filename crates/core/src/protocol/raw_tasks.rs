@@ -81,6 +81,13 @@ pub fn set_task_payload(
     Ok(())
 }
 
+/// Sets the id of a task in raw params about it, or in a raw result that describes it.
+pub fn set_task_id(message: &RawJson, id: &str) -> Result<RawJson, JsonError> {
+    let mut members: OrderedMap<RawJson> = message.read()?;
+    members.insert("taskId", RawJson::from_value(id)?);
+    RawJson::from_value(&members)
+}
+
 /// Adds a request for a task to raw params (2025-11-25).
 pub fn set_task_request(params: &mut OrderedMap<RawJson>, request: TaskRequest) -> Result<(), JsonError> {
     params.insert(TASK, RawJson::from_value(&request)?);

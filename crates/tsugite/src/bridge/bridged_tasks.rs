@@ -1,7 +1,8 @@
 //! Tasks that cross between the two forms: of 2025-11-25, and of the extension of 2026-07-28.
 //!
-//! A task keeps the id that the server gave it. An entry here says which caller got the id: to all others the task does
-//! not exist, since the server cannot tell the clients of the bridge apart. Entries are limited in number and age.
+//! A task gets an id of the bridge: one caller may have several connections, and so several servers that give the same id.
+//! An entry here says which caller got the id: to all others the task does not exist, since the server cannot tell the
+//! clients of the bridge apart. Entries are limited in number and age.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,6 +23,7 @@ use crate::server::tasks::unknown_task;
 
 /// A task that crosses from one form to the other.
 pub(super) struct BridgedTask {
+    /// As its client knows it.
     pub(super) id: String,
     pub(super) form: TaskForm,
     expires_at: Instant,
@@ -38,12 +40,18 @@ pub(super) enum TaskForm {
 }
 
 /// A task at a server of 2026-07-28.
-#[derive(Default)]
 pub(super) struct ExtensionTask {
+    /// As the server knows it.
+    pub(super) id: String,
     cancelled: AtomicBool,
 }
 
 impl ExtensionTask {
+    /// A task that the server knows by this id.
+    pub(super) fn new(id: String) -> Self {
+        Self { id, cancelled: AtomicBool::new(false) }
+    }
+
     /// Marks it as cancelled by its client, which must not see another status from then on.
     pub(super) fn mark_cancelled(&self) {
         self.cancelled.store(true, Ordering::Release);
@@ -73,7 +81,7 @@ impl BridgedTask {
 #[derive(Default)]
 pub(super) struct BridgedTasks(Mutex<HashMap<TaskKey, Arc<BridgedTask>>>);
 
-/// The caller of a task, and its id. Servers of two callers may give the same id.
+/// The caller of a task, and its id.
 type TaskKey = (Option<CallerKey>, String);
 
 impl BridgedTasks {
@@ -160,7 +168,7 @@ mod tests {
     }
 
     fn task(id: &str, ttl: Option<Duration>) -> BridgedTask {
-        BridgedTask::new(id.to_owned(), TaskForm::Extension(ExtensionTask::default()), ttl)
+        BridgedTask::new(id.to_owned(), TaskForm::Extension(ExtensionTask::new(id.to_owned())), ttl)
     }
 
     #[tokio::test(start_paused = true)]

@@ -22,6 +22,8 @@ use crate::lock::lock;
 
 /// A task at a server of 2025-11-25.
 pub(super) struct CoreTask {
+    /// As the server knows it.
+    pub(super) id: String,
     /// The connection that created it. A server may know the task on no other.
     upstream: Mutex<Weak<Upstream>>,
     /// Its questions.
@@ -45,15 +47,16 @@ impl Drop for OpenResult {
 impl CoreTask {
     /// A task that was created on this connection, whose client polls it within `ttl`.
     pub(super) fn new(
-        id: &str,
+        id: String,
         upstream: &Arc<Upstream>,
         questions: Arc<SuspendableCall>,
         claim: Option<SuspensionClaim>,
         ttl: Duration,
     ) -> Self {
         let in_use = Arc::new(TaskUse::new(ttl));
-        upstream.task_questions.register(id, &questions, &in_use);
+        upstream.task_questions.register(&id, &questions, &in_use);
         Self {
+            id,
             upstream: Mutex::new(Arc::downgrade(upstream)),
             questions,
             claim,
@@ -63,14 +66,14 @@ impl CoreTask {
     }
 
     /// The connection that the task was created on. If it was closed, `leased` takes its place.
-    pub(super) fn upstream(&self, id: &str, leased: &Arc<Upstream>) -> Arc<Upstream> {
+    pub(super) fn upstream(&self, leased: &Arc<Upstream>) -> Arc<Upstream> {
         self.in_use.renew();
         let mut upstream = lock(&self.upstream);
         if let Some(known) = upstream.upgrade() {
             return known;
         }
         *upstream = Arc::downgrade(leased);
-        leased.task_questions.register(id, &self.questions, &self.in_use);
+        leased.task_questions.register(&self.id, &self.questions, &self.in_use);
         Arc::clone(leased)
     }
 

@@ -104,6 +104,41 @@ async fn task_with_an_oversized_id_is_refused() {
 }
 
 #[tokio::test]
+async fn equal_ids_of_two_core_servers_do_not_mix() {
+    let bridge = Bridge::to(spawn(&format!("{TASK_WORDS}{EAGER}")));
+    let other = json!({"elicitation": {}, "roots": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let mut clients = [
+        RawClient::connect(&bridge.server(), EXTENSION, declared()).await,
+        // A connection has one set of capabilities, so this client gets another process.
+        RawClient::connect(&bridge.server(), EXTENSION, other).await,
+    ];
+    let mut ids = Vec::new();
+    for client in &mut clients {
+        ids.push(start(client, "t").await);
+    }
+    let [one, other] = &mut clients;
+    let asked = poll_until(one, &ids[0], "input_required").await;
+    let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    let update = json!({"taskId": ids[0], "inputResponses": {key: answer("Ada")}});
+    within(one.request_once("tasks/update", update)).await;
+    poll_until(one, &ids[0], "completed").await;
+    assert_eq!(poll_until(other, &ids[1], "input_required").await["taskId"], json!(ids[1]));
+    bridge.close().await;
+}
+
+#[tokio::test]
+async fn equal_ids_of_two_extension_servers_do_not_mix() {
+    let bridge = Bridge::to(spawn(&format!("{TASK_WORDS}{STUBBORN}")).revision(EXTENSION));
+    let mut one = RawClient::connect(&bridge.server(), CORE, json!({})).await;
+    let mut other = RawClient::connect(&bridge.server(), CORE, json!({})).await;
+    let ids = [start(&mut one, "t").await, start(&mut other, "t").await];
+    request_task(&mut one, "tasks/cancel", &ids[0]).await;
+    let seen = request_task(&mut other, "tasks/get", &ids[1]).await;
+    assert_eq!((&seen["result"]["taskId"], &seen["result"]["status"]), (&json!(ids[1]), &json!("working")));
+    bridge.close().await;
+}
+
+#[tokio::test]
 async fn cancelled_task_stays_cancelled_for_its_client() {
     let bridge = Bridge::to(spawn(&format!("{TASK_WORDS}{STUBBORN}")).revision(EXTENSION));
     let mut client = RawClient::connect(&bridge.server(), CORE, json!({})).await;

@@ -17,7 +17,7 @@ use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::mrtr::{InputResponses, RawInputRequest};
 use tsugite_core::protocol::raw_tasks::{
     RawTaskDetails, RawTaskPayload, declare_tasks, has_task_request, offer_tasks, set_related_task,
-    set_task_payload,
+    set_task_id, set_task_payload,
 };
 use tsugite_core::protocol::tasks::{Cancel, CreateTaskResult, Get, GetResult, Payload, Update};
 use tsugite_core::protocol::tools::{Call, CallResult, List};
@@ -102,16 +102,17 @@ async fn create(request: SessionRequest<'_>) -> Result<RawJson, RpcError> {
     let (result, from) = send_rounds(&request, &call).await?;
     let is_task = matches!(ResultType::from_result(Raw::from(&result)), Ok(ResultType::Task));
     let created = result.read::<CreateTaskResult>().ok().filter(|_| is_task);
-    if let Some(CreateTaskResult { task, .. }) = &created {
-        check_task_id(&task.task_id, &upstream.target)?;
-    }
-    let result = translate_result(upstream, method, &result, from, to)?;
     if let Some(CreateTaskResult { task, .. }) = created {
+        check_task_id(&task.task_id, &upstream.target)?;
+        let id = random_id().ok_or(RpcError::Internal)?;
+        let result = set_task_id(&result, &id).map_err(|_| malformed_task_error(&upstream.target))?;
+        let result = translate_result(upstream, method, &result, from, to)?;
         let ttl = task.ttl_ms.map(Duration::from_millis);
-        let form = TaskForm::Extension(ExtensionTask::default());
-        request.tasks.insert(caller, BridgedTask::new(task.task_id, form, ttl));
+        let form = TaskForm::Extension(ExtensionTask::new(task.task_id));
+        request.tasks.insert(caller, BridgedTask::new(id, form, ttl));
         return Ok(result);
     }
+    let result = translate_result(upstream, method, &result, from, to)?;
     keep_result(&request, caller, result)
 }
 
@@ -161,6 +162,7 @@ fn with_extension(request: &SessionRequest<'_>, params: &RawJson) -> Result<RawJ
 /// A request about a task of the server.
 struct TaskReader<'a> {
     request: &'a SessionRequest<'a>,
+    /// The id of the task, as the client knows it.
     id: &'a str,
     extension: &'a ExtensionTask,
     call: Arc<InFlightCall>,
@@ -170,7 +172,8 @@ impl TaskReader<'_> {
     /// The status of the task.
     async fn get(&self) -> Result<RawJson, RpcError> {
         let (found, from) = self.read().await?;
-        let mut members: OrderedMap<RawJson> = found.read().map_err(|_| self.malformed())?;
+        let named = set_task_id(&found, self.id).map_err(|_| self.malformed())?;
+        let mut members: OrderedMap<RawJson> = named.read().map_err(|_| self.malformed())?;
         if self.extension.is_cancelled() {
             set_task_payload(&mut members, TaskStatus::Cancelled, &RawTaskPayload::None)
                 .map_err(|_| RpcError::Internal)?;
@@ -192,7 +195,7 @@ impl TaskReader<'_> {
             }
             TaskStatus::Working | TaskStatus::InputRequired => {}
         }
-        self.send(Cancel::NAME, &TaskParams::new(self.id)).await?;
+        self.send(Cancel::NAME, &TaskParams::new(&*self.extension.id)).await?;
         self.extension.mark_cancelled();
         self.get().await
     }
@@ -247,7 +250,7 @@ impl TaskReader<'_> {
             answer = request_input(self.request.job, &self.call, &question, from) => answer?,
             closed = self.wait_until_closed(key, interval) => return closed,
         };
-        let update = UpdateParams::new(self.id, InputResponses::from_iter([(key, answer)]));
+        let update = UpdateParams::new(&*self.extension.id, InputResponses::from_iter([(key, answer)]));
         self.send(Update::NAME, &update).await.map(drop)
     }
 
@@ -266,7 +269,7 @@ impl TaskReader<'_> {
 
     /// The task as its server writes it.
     async fn read(&self) -> Result<(RawJson, Revision), RpcError> {
-        self.send(Get::NAME, &TaskParams::new(self.id)).await
+        self.send(Get::NAME, &TaskParams::new(&*self.extension.id)).await
     }
 
     async fn send(&self, method: &str, params: &impl Serialize) -> Result<(RawJson, Revision), RpcError> {

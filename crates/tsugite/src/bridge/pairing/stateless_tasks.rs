@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tsugite_core::jsonrpc::code::{INVALID_PARAMS, METHOD_NOT_FOUND};
 use tsugite_core::jsonrpc::{Raw, RawJson};
 use tsugite_core::protocol::raw_tasks::{
-    RawTaskDetails, RawTaskPayload, set_related_task, set_task_payload, set_task_request,
+    RawTaskDetails, RawTaskPayload, set_related_task, set_task_id, set_task_payload, set_task_request,
 };
 use tsugite_core::protocol::tasks::{Cancel, CreateTaskResult, Get, Payload, TaskChanged, Update};
 use tsugite_core::protocol::tools::Call;
@@ -39,6 +39,7 @@ use crate::server::layer::RequestParts;
 use crate::server::limits::CallerKey;
 use crate::server::task_offer::missing_extension;
 use crate::server::tasks::unknown_task;
+use crate::shared::seal::random_id;
 
 /// Whether the method is about a task.
 pub(super) fn is_about_a_task(method: &str) -> bool {
@@ -112,18 +113,21 @@ pub(super) struct CreatedTask<'a> {
 }
 
 impl CreatedTask<'_> {
-    /// Registers the task for the caller that gets this result, if it is one. Fails if its id is too long.
-    pub(super) fn register(self, result: &RawJson) -> Result<(), RpcError> {
-        if !matches!(ResultType::from_result(Raw::from(result)), Ok(ResultType::Task)) {
-            return Ok(());
+    /// Registers the task for the caller that gets this result, if it is one, and returns the result with the id of the
+    /// bridge. Fails if the id of the server is too long.
+    pub(super) fn register(self, result: RawJson) -> Result<RawJson, RpcError> {
+        if !matches!(ResultType::from_result(Raw::from(&result)), Ok(ResultType::Task)) {
+            return Ok(result);
         }
-        let Ok(CreateTaskResult { task, .. }) = result.read() else { return Ok(()) };
+        let Ok(CreateTaskResult { task, .. }) = result.read() else { return Ok(result) };
         check_task_id(&task.task_id, &self.upstream.target)?;
         let questions = Arc::new(SuspendableCall::new(self.capabilities, self.revision));
-        let core = CoreTask::new(&task.task_id, self.upstream, questions, self.claim, self.ttl);
+        let id = random_id().ok_or(RpcError::Internal)?;
+        let named = set_task_id(&result, &id).map_err(|_| malformed_task_error(&self.upstream.target))?;
+        let core = CoreTask::new(task.task_id, self.upstream, questions, self.claim, self.ttl);
         let ttl = task.ttl_ms.map(Duration::from_millis);
-        self.tasks.insert(self.caller, BridgedTask::new(task.task_id, TaskForm::Core(core), ttl));
-        Ok(())
+        self.tasks.insert(self.caller, BridgedTask::new(id, TaskForm::Core(core), ttl));
+        Ok(named)
     }
 }
 
@@ -140,12 +144,13 @@ pub(super) async fn forward(request: LeasedRequest<'_>) -> Result<RawJson, RpcEr
     let id = read_params::<Get>(Raw::from(&*params), job.revision)?.task_id;
     let task = tasks.find(CallerKey::of_caller(&job.caller).as_ref(), &id)?;
     let TaskForm::Core(core) = &task.form else { return Err(unknown_task()) };
-    let upstream = core.upstream(&id, &lease.upstream);
+    let upstream = core.upstream(&lease.upstream);
+    let params = set_task_id(&params, &core.id).map_err(|error| RpcError::invalid_params(&error))?;
     let call = InFlightCall::new(job.revision, reply_target);
-    let reader = TaskReader { core, upstream: &upstream, call };
+    let reader = TaskReader { id: &id, core, upstream: &upstream, call };
     match method {
         Update::NAME => {
-            let answers = read_params::<Update>(Raw::from(&*params), job.revision)?.input_responses;
+            let answers = read_params::<Update>(Raw::from(&params), job.revision)?.input_responses;
             core.questions.resolve_inputs(&answers);
             let from = upstream.connected_client().await?.revision();
             translate_result(&upstream, method, &RawJson::empty_object(), from, job.revision)
@@ -186,12 +191,12 @@ pub(in crate::bridge) async fn push_changes(
     revision: Revision,
 ) {
     let TaskForm::Core(core) = &task.form else { return };
-    let Ok(params) = RawJson::from_value(&TaskParams::new(task.id.clone())) else { return };
+    let Ok(params) = RawJson::from_value(&TaskParams::new(core.id.clone())) else { return };
     let mut sent = None;
     loop {
-        let upstream = core.upstream(&task.id, &leased);
+        let upstream = core.upstream(&leased);
         let call = InFlightCall::of_task(revision, None);
-        let reader = TaskReader { core, upstream: &upstream, call };
+        let reader = TaskReader { id: &task.id, core, upstream: &upstream, call };
         let interval = match reader.read(&params, revision).await {
             Ok((details, from)) => {
                 let Ok(read) = RawTaskDetails::read(&details) else { return };
@@ -227,13 +232,15 @@ pub(in crate::bridge) async fn push_changes(
 
 /// Reads a task on its connection.
 struct TaskReader<'a> {
+    /// The id of the task, as the client knows it.
+    id: &'a str,
     core: &'a CoreTask,
     upstream: &'a Arc<Upstream>,
     call: Arc<InFlightCall>,
 }
 
 impl TaskReader<'_> {
-    /// The task as its server writes it, with its result, error or questions as the client reads them.
+    /// The task as its server writes it, with the id, result, error or questions as the client reads them.
     async fn read(&self, params: &RawJson, written_in: Revision) -> Result<(RawJson, Revision), RpcError> {
         let deadline = Instant::now() + QUESTION_TIMEOUT;
         loop {
@@ -248,7 +255,7 @@ impl TaskReader<'_> {
                         && details.status == TaskStatus::InputRequired
                         && Instant::now() < deadline
                     {
-                        self.wait_for_question(params, written_in, from).await?;
+                        self.wait_for_question(from).await?;
                         continue;
                     }
                     match open.is_empty() {
@@ -261,7 +268,8 @@ impl TaskReader<'_> {
             if is_final(status) {
                 self.core.in_use.end();
             }
-            let mut members: OrderedMap<RawJson> = found.read().map_err(malformed)?;
+            let named = set_task_id(&found, self.id).map_err(malformed)?;
+            let mut members: OrderedMap<RawJson> = named.read().map_err(malformed)?;
             set_task_payload(&mut members, status, &payload).map_err(malformed)?;
             return Ok((RawJson::from_value(&members).map_err(malformed)?, from));
         }
@@ -285,14 +293,9 @@ impl TaskReader<'_> {
     }
 
     /// Has the server send the questions of the task, and waits a while for the first.
-    async fn wait_for_question(
-        &self,
-        params: &RawJson,
-        written_in: Revision,
-        to: Revision,
-    ) -> Result<(), RpcError> {
-        let id = read_params::<Get>(Raw::from(params), written_in)?.task_id;
-        let params = RawJson::from_value(&TaskParams::new(id)).map_err(|_| RpcError::Internal)?;
+    async fn wait_for_question(&self, to: Revision) -> Result<(), RpcError> {
+        let params = TaskParams::new(self.core.id.clone());
+        let params = RawJson::from_value(&params).map_err(|_| RpcError::Internal)?;
         self.core.request_questions(self.upstream, params, to)?;
         // The question may have arrived meanwhile: then the pause is all that is lost.
         let _ = tokio::time::timeout(QUESTION_PAUSE, self.core.questions.changed()).await;
@@ -312,6 +315,8 @@ impl TaskReader<'_> {
             }
             Err(error) => return Err(error),
         };
+        let result =
+            set_task_id(&result, self.id).map_err(|_| malformed_task_error(&self.upstream.target))?;
         translate_result(self.upstream, Cancel::NAME, &result, from, written_in)
     }
 

@@ -125,7 +125,7 @@ impl OutboundCall {
         {
             self.tasks.check_room(self.caller.as_ref())?;
             let result = self.forward(&params, from).await?;
-            stateless_tasks::CreatedTask {
+            return stateless_tasks::CreatedTask {
                 tasks: &self.tasks,
                 caller: self.caller.clone(),
                 upstream: &self.upstream,
@@ -134,8 +134,7 @@ impl OutboundCall {
                 claim: self.claim.clone(),
                 ttl: self.ttl,
             }
-            .register(&result)?;
-            return Ok(result);
+            .register(result);
         }
         match self.forward(&self.params, self.revision).await {
             Err(error) if self.method == Call::NAME => {
