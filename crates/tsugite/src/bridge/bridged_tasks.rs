@@ -27,6 +27,8 @@ pub(super) struct BridgedTask {
     pub(super) id: String,
     pub(super) form: TaskForm,
     expires_at: Instant,
+    /// Whether its client has got the outcome.
+    delivered: AtomicBool,
 }
 
 /// The form that a task has behind the bridge.
@@ -66,7 +68,17 @@ impl BridgedTask {
     /// A task that the server keeps for `ttl`; `None` is forever.
     pub(super) fn new(id: String, form: TaskForm, ttl: Option<Duration>) -> Self {
         let ttl = ttl.unwrap_or(MAX_TTL).min(MAX_TTL);
-        Self { id, form, expires_at: Instant::now() + ttl }
+        Self { id, form, expires_at: Instant::now() + ttl, delivered: AtomicBool::new(false) }
+    }
+
+    /// Records that its client has got the outcome, so that it can give way to another task.
+    pub(super) fn mark_delivered(&self) {
+        self.delivered.store(true, Ordering::Release);
+    }
+
+    fn can_give_way(&self) -> bool {
+        let has_ended = matches!(&self.form, TaskForm::Core(core) if core.in_use.has_ended());
+        has_ended || self.delivered.load(Ordering::Acquire)
     }
 
     fn kept_bytes(&self) -> usize {
@@ -85,15 +97,21 @@ pub(super) struct BridgedTasks(Mutex<HashMap<TaskKey, Arc<BridgedTask>>>);
 type TaskKey = (Option<CallerKey>, String);
 
 impl BridgedTasks {
-    /// Fails if the caller cannot have a further task.
+    /// Fails if the caller cannot have a further task. Tasks whose clients have got the outcome give way.
     pub(super) fn check_room(&self, caller: Option<&CallerKey>) -> Result<(), RpcError> {
         let mut tasks = lock(&self.0);
         remove_expired(&mut tasks);
-        let own = tasks.keys().filter(|(owner, _)| caller.is_some() && owner.as_ref() == caller).count();
-        for (count, limit) in [(tasks.len(), MAX_TASKS), (own, MAX_TASKS_PER_CALLER)] {
-            if count >= limit {
-                let text = format!("too many tasks cross the bridge ({count}); wait until some have expired");
-                return Err(limit_error(text, limit));
+        for (own_only, limit) in [(true, MAX_TASKS_PER_CALLER), (false, MAX_TASKS)] {
+            let counts = |key: &TaskKey| !own_only || (caller.is_some() && key.0.as_ref() == caller);
+            let mut count = tasks.keys().filter(|key| counts(key)).count();
+            while count >= limit {
+                if !remove_first(&mut tasks, |key, task| counts(key) && task.can_give_way()) {
+                    let text = format!(
+                        "too many tasks cross the bridge ({count}); fetch the outcome of one, or wait until some have expired"
+                    );
+                    return Err(limit_error(text, limit));
+                }
+                count -= 1;
             }
         }
         Ok(())
@@ -107,11 +125,9 @@ impl BridgedTasks {
         remove_expired(&mut tasks);
         tasks.insert(key.clone(), Arc::clone(&task));
         while tasks.values().map(|task| task.kept_bytes()).sum::<usize>() > MAX_KEPT_BYTES {
-            let kept = tasks.iter().filter(|(other, task)| **other != key && task.kept_bytes() > 0);
-            let Some(first) = kept.min_by_key(|(_, task)| task.expires_at).map(|(key, _)| key.clone()) else {
+            if !remove_first(&mut tasks, |other, task| *other != key && task.kept_bytes() > 0) {
                 break;
-            };
-            tasks.remove(&first);
+            }
         }
         task
     }
@@ -141,6 +157,16 @@ pub(super) fn check_task_id(id: &str, target: &Target) -> Result<(), RpcError> {
         id.len()
     );
     Err(limit_error(text, MAX_TASK_ID_BYTES))
+}
+
+/// Removes the task that expires first among those that fit. Returns whether there was one.
+fn remove_first(
+    tasks: &mut HashMap<TaskKey, Arc<BridgedTask>>,
+    fits: impl Fn(&TaskKey, &BridgedTask) -> bool,
+) -> bool {
+    let fitting = tasks.iter().filter(|(key, task)| fits(key, task));
+    let first = fitting.min_by_key(|(_, task)| task.expires_at).map(|(key, _)| key.clone());
+    first.is_some_and(|first| tasks.remove(&first).is_some())
 }
 
 fn remove_expired(tasks: &mut HashMap<TaskKey, Arc<BridgedTask>>) {
@@ -196,6 +222,19 @@ mod tests {
         tasks.check_room(caller("ben").as_ref()).unwrap();
         tokio::time::advance(MAX_TTL).await;
         tasks.check_room(caller("ann").as_ref()).unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn delivered_task_gives_way_to_another() {
+        let (tasks, ann) = (BridgedTasks::default(), caller("ann"));
+        let delivered = tasks.insert(ann.clone(), task("delivered", None));
+        for id in 1..MAX_TASKS_PER_CALLER {
+            tasks.insert(ann.clone(), task(&id.to_string(), None));
+        }
+        assert!(tasks.check_room(ann.as_ref()).is_err());
+        delivered.mark_delivered();
+        tasks.check_room(ann.as_ref()).unwrap();
+        assert!(tasks.find(ann.as_ref(), "delivered").is_err() && tasks.find(ann.as_ref(), "1").is_ok());
     }
 
     #[tokio::test(start_paused = true)]

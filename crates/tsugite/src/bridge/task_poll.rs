@@ -1,13 +1,22 @@
-//! How often the bridge polls a task.
+//! How often the bridge polls a task, and until when.
 
 use std::time::Duration;
 
+use tsugite_core::protocol::TaskStatus;
 use tsugite_core::protocol::raw_tasks::RawTaskDetails;
 
 /// The interval that the server wishes, within limits.
 pub(super) fn poll_interval(details: &RawTaskDetails) -> Duration {
     let interval = details.poll_interval_ms.map_or(DEFAULT_INTERVAL, Duration::from_millis);
     interval.clamp(MIN_INTERVAL, MAX_INTERVAL)
+}
+
+/// Whether the status never changes again.
+pub(super) fn is_final(status: TaskStatus) -> bool {
+    match status {
+        TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled => true,
+        TaskStatus::Working | TaskStatus::InputRequired => false,
+    }
 }
 
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);

@@ -34,6 +34,11 @@ impl TaskUse {
         lock(&self.until).take();
     }
 
+    /// Whether the task is known to have ended.
+    pub(super) fn has_ended(&self) -> bool {
+        lock(&self.until).is_none()
+    }
+
     /// Whether the task may still run, and its client polls it.
     pub(super) fn is_active(&self) -> bool {
         lock(&self.until).is_some_and(|until| until > Instant::now())
@@ -69,7 +74,7 @@ mod tests {
         assert!(used.is_active());
         used.end();
         used.renew();
-        assert!(!used.is_active());
+        assert!(!used.is_active() && used.has_ended());
     }
 
     #[tokio::test(start_paused = true)]

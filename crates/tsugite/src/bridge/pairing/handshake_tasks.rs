@@ -33,7 +33,7 @@ use crate::bridge::bridge_errors::{malformed_task_error, unsupported_error};
 use crate::bridge::bridged_tasks::{BridgedTask, ExtensionTask, TaskForm, check_task_id};
 use crate::bridge::client_request::reply_target;
 use crate::bridge::in_flight::InFlightCall;
-use crate::bridge::task_poll::poll_interval;
+use crate::bridge::task_poll::{is_final, poll_interval};
 use crate::bridge::upstream::Upstream;
 use crate::client::forwarded_request::ForwardedRequest;
 use crate::server::encode_result;
@@ -79,11 +79,16 @@ pub(super) async fn forward(request: SessionRequest<'_>) -> Result<RawJson, RpcE
     let task = request.tasks.find(CallerKey::of_caller(&request.job.caller).as_ref(), &id)?;
     let extension = match &task.form {
         TaskForm::Core(_) => return Err(unknown_task()),
-        TaskForm::Kept { task, result } => return answer_kept(&request, task, result),
+        TaskForm::Kept { task: kept, result } => {
+            if request.method == Payload::NAME {
+                task.mark_delivered();
+            }
+            return answer_kept(&request, kept, result);
+        }
         TaskForm::Extension(extension) => extension,
     };
     let call = InFlightCall::new(request.job.revision, reply_target(request.job)?);
-    let reader = TaskReader { request: &request, id: &id, extension, call };
+    let reader = TaskReader { request: &request, id: &id, task: &task, extension, call };
     match request.method {
         Cancel::NAME => reader.cancel().await,
         Payload::NAME => reader.wait_for_result().await,
@@ -164,6 +169,7 @@ struct TaskReader<'a> {
     request: &'a SessionRequest<'a>,
     /// The id of the task, as the client knows it.
     id: &'a str,
+    task: &'a BridgedTask,
     extension: &'a ExtensionTask,
     call: Arc<InFlightCall>,
 }
@@ -197,6 +203,7 @@ impl TaskReader<'_> {
         }
         self.send(Cancel::NAME, &TaskParams::new(&*self.extension.id)).await?;
         self.extension.mark_cancelled();
+        self.task.mark_delivered();
         self.get().await
     }
 
@@ -208,6 +215,9 @@ impl TaskReader<'_> {
             let (found, from) = self.read().await?;
             let details = RawTaskDetails::read(&found).map_err(|_| self.malformed())?;
             let interval = poll_interval(&details);
+            if is_final(details.status) {
+                self.task.mark_delivered();
+            }
             match details.status {
                 _ if self.extension.is_cancelled() => return Err(cancelled_error()),
                 TaskStatus::Cancelled => return Err(cancelled_error()),

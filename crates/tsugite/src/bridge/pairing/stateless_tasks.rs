@@ -32,7 +32,7 @@ use crate::bridge::in_flight::InFlightCall;
 use crate::bridge::notification_encoding::{encode_notification, set_subscription_id};
 use crate::bridge::suspendable_call::SuspendableCall;
 use crate::bridge::suspension_slots::SuspensionClaim;
-use crate::bridge::task_poll::poll_interval;
+use crate::bridge::task_poll::{is_final, poll_interval};
 use crate::bridge::upstream::Upstream;
 use crate::client::forwarded_request::ForwardedRequest;
 use crate::server::layer::RequestParts;
@@ -47,18 +47,22 @@ pub(super) fn is_about_a_task(method: &str) -> bool {
 }
 
 /// The params of a call with a request for a task, and the revision they are written in. `None` if the call is an ordinary
-/// one: the client or the server has no tasks, or the tool never runs as one.
+/// one: the server has no tasks, the tool never runs as one, or it need not and there is no room for a task.
 pub(super) async fn request_task(
     upstream: &Upstream,
     params: &RawJson,
-    declared: &ClientCapabilities,
     from: Revision,
+    check_room: impl FnOnce() -> Result<(), RpcError>,
 ) -> Result<Option<(RawJson, Revision)>, RpcError> {
-    if !declared.has_task_extension() || !offers_tasks(upstream).await? {
+    if !offers_tasks(upstream).await? {
         return Ok(None);
     }
-    if tool_support(upstream, params).await? == TaskSupport::Forbidden {
+    let support = tool_support(upstream, params).await?;
+    if support == TaskSupport::Forbidden {
         return Ok(None);
+    }
+    if let Err(error) = check_room() {
+        return if support == TaskSupport::Optional { Ok(None) } else { Err(error) };
     }
     let to = upstream.connected_client().await?.revision();
     let params = translate_raw_params(Call::NAME, Raw::from(params), from, to)
@@ -332,14 +336,6 @@ impl TaskReader<'_> {
         let params = translate_raw_params(Get::NAME, Raw::from(params), written_in, to)
             .map_err(|error| unsupported_error(&error, method))?;
         self.upstream.send(ForwardedRequest::new(method, &params, to), &self.call).await
-    }
-}
-
-/// Whether the status never changes again.
-fn is_final(status: TaskStatus) -> bool {
-    match status {
-        TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled => true,
-        TaskStatus::Working | TaskStatus::InputRequired => false,
     }
 }
 

@@ -123,7 +123,6 @@ impl OutboundCall {
         if self.method == Call::NAME
             && let Some((params, from)) = self.task_request().await?
         {
-            self.tasks.check_room(self.caller.as_ref())?;
             let result = self.forward(&params, from).await?;
             return stateless_tasks::CreatedTask {
                 tasks: &self.tasks,
@@ -146,7 +145,11 @@ impl OutboundCall {
     }
 
     async fn task_request(&self) -> Result<Option<(RawJson, Revision)>, RpcError> {
-        stateless_tasks::request_task(&self.upstream, &self.params, &self.capabilities, self.revision).await
+        if !self.capabilities.has_task_extension() {
+            return Ok(None);
+        }
+        let room = || self.tasks.check_room(self.caller.as_ref());
+        stateless_tasks::request_task(&self.upstream, &self.params, self.revision, room).await
     }
 
     async fn forward(&self, params: &RawJson, written_in: Revision) -> Result<RawJson, RpcError> {
