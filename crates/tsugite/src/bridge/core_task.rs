@@ -10,7 +10,7 @@ use tokio::task::AbortHandle;
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::Method;
 use tsugite_core::protocol::tasks::Payload;
-use tsugite_core::revision::{Revision, RpcError};
+use tsugite_core::revision::Revision;
 
 use super::in_flight::InFlightCall;
 use super::suspendable_call::SuspendableCall;
@@ -77,18 +77,31 @@ impl CoreTask {
         Arc::clone(leased)
     }
 
-    /// Keeps `tasks/result` open, so that the server sends its questions. Ends when its client does not poll.
+    /// Closes `tasks/result`, since the task asks nothing now. Its slot is free for another call.
+    pub(super) fn close_result(&self) {
+        let closed = lock(&self.open_result).take();
+        drop(closed);
+    }
+
+    /// Records that the task has ended.
+    pub(super) fn end(&self) {
+        self.in_use.end();
+        self.close_result();
+    }
+
+    /// Keeps `tasks/result` open, so that the server sends its questions, until its client does not poll. False if too many
+    /// calls are suspended.
     pub(super) fn request_questions(
         &self,
         upstream: &Arc<Upstream>,
         params: RawJson,
         from: Revision,
-    ) -> Result<(), RpcError> {
+    ) -> bool {
         let mut open = lock(&self.open_result);
         if open.as_ref().is_some_and(|open| !open.0.is_finished()) {
-            return Ok(());
+            return true;
         }
-        let permit = self.claim.as_ref().map(SuspensionClaim::acquire).transpose()?;
+        let Ok(permit) = self.claim.as_ref().map(SuspensionClaim::acquire).transpose() else { return false };
         let (upstream, questions) = (Arc::clone(upstream), Arc::clone(&self.questions));
         let in_use = Arc::clone(&self.in_use);
         let task = tokio::spawn(async move {
@@ -105,6 +118,6 @@ impl CoreTask {
             questions.wake();
         });
         *open = Some(OpenResult(task.abort_handle()));
-        Ok(())
+        true
     }
 }

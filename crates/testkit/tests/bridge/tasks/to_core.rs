@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tsugite::bridge::Bridge;
 use tsugite::client::FormResponse;
 use tsugite::prelude::*;
+use tsugite::protocol::TaskSupport;
 use tsugite::server::Principal;
 use tsugite_testkit::raw_client::RawClient;
 
@@ -127,6 +128,50 @@ async fn outcome_that_is_never_sent_times_out() {
         tokio::task::yield_now().await;
     }
     panic!("the task has not ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn task_without_a_slot_is_working() {
+    let server = bridge_to(&server(), CORE).server();
+    let mut client = RawClient::connect_as(&server, Principal::new("ann"), EXTENSION, declared()).await;
+    let mut first = None;
+    // One caller has this many suspended calls.
+    for _ in 0..12 {
+        let id = start(&mut client, "greets").await;
+        poll_until(&mut client, &id, "input_required").await;
+        first.get_or_insert(id);
+    }
+    let id = start(&mut client, "greets").await;
+    for _ in 0..100 {
+        let polled = request_task(&mut client, "tasks/get", &id).await;
+        assert_eq!(polled["result"]["status"], "working", "{polled}");
+    }
+    request_task(&mut client, "tasks/cancel", &first.unwrap()).await;
+    poll_until(&mut client, &id, "input_required").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn answered_task_needs_no_slot() {
+    #[derive(Form)]
+    struct Name {
+        #[allow(dead_code, reason = "only asked for")]
+        name: String,
+    }
+    let tool = Tool::new("asks_and_waits").task(TaskSupport::Required);
+    let server = server().tool(tool.handler(|cx: Context| async move {
+        cx.ask::<Name>("Who?").await?;
+        std::future::pending::<Result<String, AskError>>().await
+    }));
+    let server = bridge_to(&server, CORE).server();
+    let mut client = RawClient::connect_as(&server, Principal::new("ann"), EXTENSION, declared()).await;
+    for _ in 0..13 {
+        let id = start(&mut client, "asks_and_waits").await;
+        let asked = poll_until(&mut client, &id, "input_required").await;
+        let key = asked["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+        let update = json!({"taskId": id, "inputResponses": {key: answer("Ada")}});
+        within(client.request_once("tasks/update", update)).await;
+        poll_until(&mut client, &id, "working").await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

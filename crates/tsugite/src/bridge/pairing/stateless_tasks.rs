@@ -255,12 +255,13 @@ impl TaskReader<'_> {
                 TaskStatus::Completed | TaskStatus::Failed => self.fetch_outcome(params, written_in).await?,
                 TaskStatus::Working | TaskStatus::InputRequired => {
                     let open = self.core.questions.open_requests();
-                    if open.is_empty()
-                        && details.status == TaskStatus::InputRequired
-                        && Instant::now() < deadline
-                    {
-                        self.wait_for_question(from).await?;
-                        continue;
+                    if open.is_empty() {
+                        let needs_input = details.status == TaskStatus::InputRequired;
+                        if !needs_input {
+                            self.core.close_result();
+                        } else if Instant::now() < deadline && self.wait_for_question(from).await? {
+                            continue;
+                        }
                     }
                     match open.is_empty() {
                         true => (TaskStatus::Working, RawTaskPayload::None),
@@ -270,7 +271,7 @@ impl TaskReader<'_> {
                 TaskStatus::Cancelled => (TaskStatus::Cancelled, RawTaskPayload::None),
             };
             if is_final(status) {
-                self.core.in_use.end();
+                self.core.end();
             }
             let named = set_task_id(&found, self.id).map_err(malformed)?;
             let mut members: OrderedMap<RawJson> = named.read().map_err(malformed)?;
@@ -296,21 +297,23 @@ impl TaskReader<'_> {
         }
     }
 
-    /// Has the server send the questions of the task, and waits a while for the first.
-    async fn wait_for_question(&self, to: Revision) -> Result<(), RpcError> {
+    /// Has the server send the questions of the task, and waits a while for the first. False if too many calls are suspended.
+    async fn wait_for_question(&self, to: Revision) -> Result<bool, RpcError> {
         let params = TaskParams::new(self.core.id.clone());
         let params = RawJson::from_value(&params).map_err(|_| RpcError::Internal)?;
-        self.core.request_questions(self.upstream, params, to)?;
+        if !self.core.request_questions(self.upstream, params, to) {
+            return Ok(false);
+        }
         // The question may have arrived meanwhile: then the pause is all that is lost.
         let _ = tokio::time::timeout(QUESTION_PAUSE, self.core.questions.changed()).await;
-        Ok(())
+        Ok(true)
     }
 
     /// Cancels the task. One that has ended stays as it is.
     async fn cancel(&self, params: &RawJson, written_in: Revision) -> Result<RawJson, RpcError> {
         let (result, from) = match self.send(Cancel::NAME, params, written_in).await {
             Ok(cancelled) => {
-                self.core.in_use.end();
+                self.core.end();
                 cancelled
             }
             Err(RpcError::Forwarded(error)) if error.code == INVALID_PARAMS => {
