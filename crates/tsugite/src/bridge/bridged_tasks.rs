@@ -117,18 +117,14 @@ impl BridgedTasks {
         Ok(())
     }
 
-    /// Registers a task. If too many results are kept, those that expire first are removed.
+    /// Registers a task. If too many results are kept, those of the same caller give way first.
     pub(super) fn insert(&self, caller: Option<CallerKey>, task: BridgedTask) -> Arc<BridgedTask> {
         let task = Arc::new(task);
         let key = (caller, task.id.clone());
         let mut tasks = lock(&self.0);
         remove_expired(&mut tasks);
         tasks.insert(key.clone(), Arc::clone(&task));
-        while tasks.values().map(|task| task.kept_bytes()).sum::<usize>() > MAX_KEPT_BYTES {
-            if !remove_first(&mut tasks, |other, task| *other != key && task.kept_bytes() > 0) {
-                break;
-            }
-        }
+        limit_kept_results(&mut tasks, &key);
         task
     }
 
@@ -169,6 +165,27 @@ fn remove_first(
     first.is_some_and(|first| tasks.remove(&first).is_some())
 }
 
+/// Removes kept results other than the newest until the limits are met: those of its caller first, the earliest to expire
+/// before the others.
+fn limit_kept_results(tasks: &mut HashMap<TaskKey, Arc<BridgedTask>>, newest: &TaskKey) {
+    let is_own = |key: &TaskKey| key.0 == newest.0;
+    let is_kept = |key: &TaskKey, task: &BridgedTask| key != newest && task.kept_bytes() > 0;
+    let mut own = || {
+        let bytes: usize =
+            tasks.iter().filter(|(key, _)| is_own(key)).map(|(_, task)| task.kept_bytes()).sum();
+        let is_over = newest.0.is_some() && bytes > MAX_KEPT_BYTES_PER_CALLER;
+        is_over && remove_first(tasks, |key, task| is_own(key) && is_kept(key, task))
+    };
+    while own() {}
+    while tasks.values().map(|task| task.kept_bytes()).sum::<usize>() > MAX_KEPT_BYTES {
+        let removed = remove_first(tasks, |key, task| is_own(key) && is_kept(key, task))
+            || remove_first(tasks, is_kept);
+        if !removed {
+            return;
+        }
+    }
+}
+
 fn remove_expired(tasks: &mut HashMap<TaskKey, Arc<BridgedTask>>) {
     let now = Instant::now();
     tasks.retain(|_, task| task.expires_at > now);
@@ -181,6 +198,8 @@ const MAX_TASKS: usize = 10_000;
 const MAX_TASKS_PER_CALLER: usize = 1_000;
 /// Bytes of results that the bridge keeps.
 const MAX_KEPT_BYTES: usize = 64 << 20;
+/// The share of one caller.
+const MAX_KEPT_BYTES_PER_CALLER: usize = MAX_KEPT_BYTES / 4;
 
 #[cfg(test)]
 mod tests {
@@ -237,14 +256,30 @@ mod tests {
         assert!(tasks.find(ann.as_ref(), "delivered").is_err() && tasks.find(ann.as_ref(), "1").is_ok());
     }
 
+    fn kept(id: &str, bytes: usize) -> BridgedTask {
+        let result = RawJson::from_value(&"x".repeat(bytes)).unwrap();
+        let task = Task::new(id, TaskStatus::Completed, "", "");
+        BridgedTask::new(id.to_owned(), TaskForm::Kept { task, result }, None)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn kept_results_of_other_callers_stay() {
+        let tasks = BridgedTasks::default();
+        tasks.insert(caller("ann"), kept("ann's", 1));
+        for id in 0..6 {
+            tokio::time::advance(Duration::from_secs(1)).await;
+            tasks.insert(caller("ben"), kept(&id.to_string(), MAX_KEPT_BYTES_PER_CALLER - 2));
+        }
+        assert!(tasks.find(caller("ann").as_ref(), "ann's").is_ok());
+        assert!(tasks.find(caller("ben").as_ref(), "4").is_err());
+        assert!(tasks.find(caller("ben").as_ref(), "5").is_ok());
+    }
+
     #[tokio::test(start_paused = true)]
     async fn oldest_kept_result_gives_way() {
         let tasks = BridgedTasks::default();
-        let large = RawJson::from_value(&"x".repeat(MAX_KEPT_BYTES / 2)).unwrap();
         for id in ["1", "2", "3"] {
-            let kept = Task::new(id, TaskStatus::Completed, "", "");
-            let form = TaskForm::Kept { task: kept, result: large.clone() };
-            tasks.insert(None, BridgedTask::new(id.to_owned(), form, None));
+            tasks.insert(None, kept(id, MAX_KEPT_BYTES / 2));
             tokio::time::advance(Duration::from_secs(1)).await;
         }
         assert!(tasks.find(None, "1").is_err() && tasks.find(None, "3").is_ok());
