@@ -139,6 +139,23 @@ async fn equal_ids_of_two_extension_servers_do_not_mix() {
 }
 
 #[tokio::test]
+async fn failed_request_does_not_fail_a_completed_task() {
+    let once = r#"*tasks/result*) case "$asked" in
+            yes) result '{"content":[{"type":"text","text":"answered"}]}';;
+            *) asked=yes; send_line '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32603,"message":"busy"}}';;
+        esac;;
+        *tasks/never*)"#;
+    let script = EAGER.replace("status=working", "status=completed").replace("*tasks/result*)", once);
+    let bridge = Bridge::to(spawn(&format!("{TASK_WORDS}{script}")));
+    let mut client = RawClient::connect(&bridge.server(), EXTENSION, declared()).await;
+    let id = start(&mut client, "t").await;
+    assert_eq!(request_task(&mut client, "tasks/get", &id).await["error"]["message"], "busy");
+    let ended = poll_until(&mut client, &id, "completed").await;
+    assert_eq!(ended["result"]["content"][0]["text"], "answered", "{ended}");
+    bridge.close().await;
+}
+
+#[tokio::test]
 async fn cancelled_task_stays_cancelled_for_its_client() {
     let bridge = Bridge::to(spawn(&format!("{TASK_WORDS}{STUBBORN}")).revision(EXTENSION));
     let mut client = RawClient::connect(&bridge.server(), CORE, json!({})).await;

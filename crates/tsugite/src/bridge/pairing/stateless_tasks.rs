@@ -196,13 +196,14 @@ pub(in crate::bridge) async fn push_changes(
 ) {
     let TaskForm::Core(core) = &task.form else { return };
     let Ok(params) = RawJson::from_value(&TaskParams::new(core.id.clone())) else { return };
-    let mut sent = None;
+    let (mut sent, mut failures) = (None, 0);
     loop {
         let upstream = core.upstream(&leased);
         let call = InFlightCall::of_task(revision, None);
         let reader = TaskReader { id: &task.id, core, upstream: &upstream, call };
         let interval = match reader.read(&params, revision).await {
             Ok((details, from)) => {
+                failures = 0;
                 let Ok(read) = RawTaskDetails::read(&details) else { return };
                 if sent.as_ref() != Some(&details) {
                     let marked = set_subscription_id(Raw::from(&details), target);
@@ -219,9 +220,12 @@ pub(in crate::bridge) async fn push_changes(
                 }
                 poll_interval(&read)
             }
-            // The server does not know the task any more.
-            Err(RpcError::Forwarded(_)) => return,
+            // The server does not know the task any more, or does not recover.
+            Err(RpcError::Forwarded(error)) if error.code == INVALID_PARAMS || failures >= MAX_FAILURES => {
+                return;
+            }
             Err(error) => {
+                failures += 1;
                 tracing::debug!(%error, "a task could not be read for its subscriber");
                 RETRY_INTERVAL
             }
@@ -252,7 +256,9 @@ impl TaskReader<'_> {
             let malformed = |_| malformed_task_error(&self.upstream.target);
             let details = RawTaskDetails::read(&found).map_err(malformed)?;
             let (status, payload) = match details.status {
-                TaskStatus::Completed | TaskStatus::Failed => self.fetch_outcome(params, written_in).await?,
+                TaskStatus::Completed | TaskStatus::Failed => {
+                    self.fetch_outcome(params, written_in, details.status).await?
+                }
                 TaskStatus::Working | TaskStatus::InputRequired => {
                     let open = self.core.questions.open_requests();
                     if open.is_empty() {
@@ -285,6 +291,7 @@ impl TaskReader<'_> {
         &self,
         params: &RawJson,
         written_in: Revision,
+        status: TaskStatus,
     ) -> Result<(TaskStatus, RawTaskPayload), RpcError> {
         match self.send(Payload::NAME, params, written_in).await {
             Ok((result, from)) => {
@@ -292,7 +299,10 @@ impl TaskReader<'_> {
                 let result = translate_result(self.upstream, Call::NAME, &result, from, self.call.revision)?;
                 Ok((TaskStatus::Completed, RawTaskPayload::Result(result)))
             }
-            Err(RpcError::Forwarded(error)) => Ok((TaskStatus::Failed, RawTaskPayload::Error(error))),
+            // The error of a task that has completed is one of the request.
+            Err(RpcError::Forwarded(error)) if status == TaskStatus::Failed => {
+                Ok((TaskStatus::Failed, RawTaskPayload::Error(error)))
+            }
             Err(error) => Err(error),
         }
     }
@@ -346,5 +356,7 @@ impl TaskReader<'_> {
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(5);
 /// When the task is read again meanwhile.
 const QUESTION_PAUSE: Duration = Duration::from_millis(250);
+/// How often a server may answer with an error in a row before its task is no longer read for a subscriber.
+const MAX_FAILURES: u32 = 60;
 /// When a task is read again for its subscriber after a failure.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
