@@ -6,14 +6,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::json;
+use tokio::sync::Semaphore;
 use tsugite::prelude::*;
+use tsugite::protocol::TaskSupport;
 use tsugite::server::{SealKey, SealKeys};
 use tsugite::store::{
     Committed, Conflict, Field, LogRead, MemoryStore, Position, Received, SpendLimit, Store, StoreFuture,
     StoreResult, StoreScope, Write,
 };
+use tsugite_testkit::raw_client::RawClient;
 
-use super::{FIRST, Stage, call, connect, fault, text};
+use super::{FIRST, NEWEST, Stage, call, connect, fault, params, text};
 
 const UNAVAILABLE: i64 = -32803;
 /// More writes than a server makes.
@@ -29,6 +32,10 @@ struct FaultyStore {
     failing_writes: Arc<AtomicUsize>,
     /// Whether a write that fails is done nevertheless.
     writes_anyway: bool,
+    /// Writes of tasks wait for a permit here, if a test wants that.
+    task_writes: Option<Arc<Semaphore>>,
+    /// A permit for each of these writes that has come so far.
+    waiting_task_writes: Arc<Semaphore>,
 }
 
 impl FaultyStore {
@@ -40,6 +47,8 @@ impl FaultyStore {
             good_writes,
             failing_writes,
             writes_anyway: false,
+            task_writes: None,
+            waiting_task_writes: Arc::new(Semaphore::new(0)),
         }
     }
 
@@ -70,12 +79,22 @@ impl Store for FaultyStore {
 
     fn commit(&self, writes: &[Write<'_>]) -> StoreResult<Result<Committed, Conflict>> {
         self.operations.fetch_add(1, Ordering::SeqCst);
-        let is_ours = |write: &Write<'_>| match write {
-            Write::Set { key, .. } | Write::Remove { key, .. } => key.starts_with("once/"),
-            _ => false,
+        let writes_key = |prefix: &str| {
+            writes.iter().any(|write| match write {
+                Write::Set { key, .. } | Write::Remove { key, .. } => key.starts_with(prefix),
+                _ => false,
+            })
         };
+        if let Some(permits) = self.task_writes.clone().filter(|_| writes_key("task/")) {
+            let committed = self.store.commit(writes);
+            self.waiting_task_writes.add_permits(1);
+            return StoreFuture::pending(async move {
+                permits.acquire().await?.forget();
+                committed.await
+            });
+        }
         let fails =
-            writes.iter().any(is_ours) && !take_one(&self.good_writes) && take_one(&self.failing_writes);
+            writes_key("once/") && !take_one(&self.good_writes) && take_one(&self.failing_writes);
         if fails && !self.writes_anyway {
             return StoreFuture::Ready(Err("the store is down".into()));
         }
@@ -185,6 +204,35 @@ async fn outcome_that_is_not_stored_is_not_sent() {
 }
 
 #[tokio::test]
+async fn call_cancelled_before_it_is_a_task_does_not_run() {
+    let permits = Arc::new(Semaphore::new(0));
+    let (stage, store) = (Stage::new(), FaultyStore { task_writes: Some(permits.clone()), ..faulty() });
+    let task = |tool: Tool| tool.task(TaskSupport::Required);
+    let server = Server::new("once", "1").tool(task(stage.pay())).store(store.clone()).max_running_tasks(1);
+    let server = server.tool(task(Tool::new("other").handler(|| async { "done" })));
+    let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let mut client = RawClient::connect(&server, NEWEST, capabilities).await;
+    let first = client.send_request("tools/call", params("pay", FIRST));
+    store.waiting_task_writes.acquire().await.unwrap().forget();
+    client.notify("notifications/cancelled", json!({"requestId": first}));
+    // When this is answered the server has read the cancellation.
+    client.request_once("tools/list", json!({})).await;
+    permits.add_permits(1);
+    store.waiting_task_writes.acquire().await.unwrap().forget();
+    permits.add_permits(MANY);
+    // Another task begins only when the first one has ended.
+    let mut other = client.call("other", json!({})).await;
+    for _ in 0..MANY {
+        if other["error"].is_null() {
+            break;
+        }
+        other = client.call("other", json!({})).await;
+    }
+    assert_eq!(other["result"]["resultType"], "task", "{other}");
+    assert_eq!(stage.runs(), 0);
+}
+
+#[tokio::test]
 async fn outcome_is_found_by_another_replica() {
     let (stage, store) = (Stage::new(), Arc::new(MemoryStore::new().shared()));
     let mut one = connect(&replica(&stage, store.clone())).await;
@@ -198,9 +246,9 @@ async fn call_at_another_replica_is_waited_for() {
     let (stage, store) = (Stage::new(), Arc::new(MemoryStore::new().shared()));
     let mut one = connect(&replica(&stage, store.clone())).await;
     let mut other = connect(&replica(&stage, store)).await;
-    let first = one.send_request("tools/call", super::params("slow", FIRST));
+    let first = one.send_request("tools/call", params("slow", FIRST));
     stage.started().await;
-    let second = other.send_request("tools/call", super::params("slow", FIRST));
+    let second = other.send_request("tools/call", params("slow", FIRST));
     stage.go.add_permits(2);
     assert_eq!(text(&one.wait_for_response(first).await), "run 1");
     assert_eq!(text(&other.wait_for_response(second).await), "run 1");

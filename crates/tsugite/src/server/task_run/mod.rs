@@ -81,6 +81,9 @@ pub(crate) async fn start(table: Arc<TaskTable>, run: TaskRun) -> Result<Created
         let is_wanted = announce.send(Ok(CreatedTask { stored, begin })).is_ok();
         if !is_wanted || begun.await.is_err() {
             drop(task.change(cancel).await);
+            table.finish(&task);
+            // Nothing waits for the call, and a key that it had is free again, so its handler does not go on.
+            return;
         }
         run_task(table, task, run).await;
     });
