@@ -1,7 +1,7 @@
 //! Stores that fail, and servers that share one or use it after each other.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,8 +11,8 @@ use tsugite::prelude::*;
 use tsugite::protocol::TaskSupport;
 use tsugite::server::{SealKey, SealKeys};
 use tsugite::store::{
-    Committed, Conflict, Field, LogRead, MemoryStore, Position, Received, SpendLimit, Store, StoreFuture,
-    StoreResult, StoreScope, Write,
+    Committed, Conflict, Field, LogRead, MemoryStore, Position, Precondition, Received, SpendLimit, Store,
+    StoreFuture, StoreResult, StoreScope, Write,
 };
 use tsugite_testkit::raw_client::RawClient;
 
@@ -36,6 +36,8 @@ struct FaultyStore {
     task_writes: Option<Arc<Semaphore>>,
     /// A permit for each of these writes that has come so far.
     waiting_task_writes: Arc<Semaphore>,
+    /// The record of a key that was written last.
+    last_key: Arc<Mutex<String>>,
 }
 
 impl FaultyStore {
@@ -49,7 +51,16 @@ impl FaultyStore {
             writes_anyway: false,
             task_writes: None,
             waiting_task_writes: Arc::new(Semaphore::new(0)),
+            last_key: Arc::default(),
         }
+    }
+
+    /// Loses the record of the key that was written last.
+    async fn lose_record(&self) {
+        let key = self.last_key.lock().unwrap().clone();
+        let fields = ["state", "outcome"];
+        let lost = fields.map(|field| Write::Remove { key: &key, field, precondition: Precondition::None });
+        self.store.commit(&lost).await.unwrap().unwrap();
     }
 
     /// After `good` more writes, `failing` writes fail.
@@ -93,8 +104,12 @@ impl Store for FaultyStore {
                 committed.await
             });
         }
-        let fails =
-            writes_key("once/") && !take_one(&self.good_writes) && take_one(&self.failing_writes);
+        if let [Write::Set { key, .. }, ..] = writes
+            && key.starts_with("once/")
+        {
+            (*key).clone_into(&mut self.last_key.lock().unwrap());
+        }
+        let fails = writes_key("once/") && !take_one(&self.good_writes) && take_one(&self.failing_writes);
         if fails && !self.writes_anyway {
             return StoreFuture::Ready(Err("the store is down".into()));
         }
@@ -201,6 +216,36 @@ async fn outcome_that_is_not_stored_is_not_sent() {
     store.fail_after(MANY, 0);
     assert_eq!(fault(&call(&mut client, "pay", FIRST).await), "may_have_run");
     assert_eq!(stage.runs(), 1);
+}
+
+#[tokio::test]
+async fn outcome_is_stored_although_its_record_was_lost() {
+    let (stage, store) = (Stage::new(), faulty());
+    let mut client = connect(&stage.server().store(store.clone())).await;
+    let first = client.send_request("tools/call", params("slow", FIRST));
+    stage.started().await;
+    store.lose_record().await;
+    stage.go.add_permits(2);
+    assert_eq!(text(&client.wait_for_response(first).await), "run 1");
+    assert_eq!(text(&call(&mut client, "slow", FIRST).await), "run 1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_record_is_written_again_while_the_call_runs() {
+    let (stage, store) = (Stage::new(), faulty());
+    let server = stage.server().store(store.clone()).call_timeout(None);
+    let mut client = connect(&server).await;
+    let first = client.send_request("tools/call", params("slow", FIRST));
+    stage.started().await;
+    store.lose_record().await;
+    // Longer than the interval in which records are refreshed.
+    tokio::time::sleep(Duration::from_secs(6 * 60)).await;
+    let key = store.last_key.lock().unwrap().clone();
+    let record = store.store.read(&key, &["state"]).await.unwrap();
+    assert!(matches!(record.as_deref(), Some([Some(_)])), "{record:?}");
+    stage.go.add_permits(1);
+    assert_eq!(text(&client.wait_for_response(first).await), "run 1");
+    assert_eq!(text(&call(&mut client, "slow", FIRST).await), "run 1");
 }
 
 #[tokio::test]

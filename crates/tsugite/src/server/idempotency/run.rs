@@ -16,12 +16,14 @@ use crate::error::Chain;
 use crate::lock::lock;
 use crate::server::handler::HandlerFuture;
 use crate::server::key_state::{
-    KeyGuard, KeyRecord, KeyState, KeyTable, KeyWrite, KeyedRun, OutcomeChange, REFRESH_INTERVAL, StoredKey,
+    KeyConflict, KeyGuard, KeyRecord, KeyState, KeyTable, KeyWrite, KeyedRun, OutcomeChange,
+    REFRESH_INTERVAL, StoredKey,
 };
 use crate::server::layer::{self, LayerRequest};
 use crate::server::limits::{CallerKey, LimitPermit, Resource};
 use crate::server::response_writer::RpcResult;
 use crate::shared::log;
+use crate::store::StoreError;
 
 /// A handler that records its first poll.
 pub(crate) fn observe_begin<O: 'static>(run: &KeyedRun, handler: HandlerFuture<O>) -> HandlerFuture<O> {
@@ -129,7 +131,7 @@ impl Run {
             }
         };
         let begun = KeyedRun::default();
-        let response = self.call_handler(&begun).await;
+        let response = self.call_handler(&begun, &record).await;
         let outcome = response.as_ref().and_then(|response| Outcome::from_response(response, call.revision));
         match (response, outcome) {
             // A task begins to run after its creation was answered, so a result without a handler is a task.
@@ -158,7 +160,7 @@ impl Run {
 
     /// Routes the request, with its response captured. `None` if there is no response: the call was cancelled, or another
     /// process has it.
-    async fn call_handler(&self, begun: &KeyedRun) -> Option<RpcResult> {
+    async fn call_handler(&self, begun: &KeyedRun, record: &KeyRecord) -> Option<RpcResult> {
         let cancellation = &self.request.parts.cancellation;
         if cancellation.is_cancelled() {
             return None;
@@ -169,23 +171,34 @@ impl Run {
                 biased;
                 () = work.future => {}
                 () = cancellation.cancelled() => {}
-                () = self.refresh() => {}
+                () = self.refresh(record) => {}
             }
         }
         captured.take_captured()
     }
 
     /// Keeps the record while the handler runs, however long that takes.
-    async fn refresh(&self) {
-        let (table, name) = (&self.table, &self.call.name);
+    async fn refresh(&self, record: &KeyRecord) {
         loop {
             tokio::time::sleep(REFRESH_INTERVAL).await;
-            if let Err(error) = table.store.touch(name, table.settings.running_ttl()).await
+            if let Err(error) = self.refresh_once(record).await
                 && log::is_first("once", &error.to_string())
             {
                 log::warn!(error = %Chain(&*error), "the record of a call that runs was not refreshed");
             }
         }
+    }
+
+    /// Prolongs the record, or writes it again if the store has lost it.
+    async fn refresh_once(&self, record: &KeyRecord) -> Result<(), StoreError> {
+        let (table, name, ttl) = (&self.table, &self.call.name, self.table.settings.running_ttl());
+        table.store.touch(name, ttl).await?;
+        if table.store.read(name).await?.is_none() {
+            let write = KeyWrite { record, outcome: OutcomeChange::Keep, replaces: None, ttl };
+            // In a conflict another process was faster.
+            drop(table.store.write(name, write).await?);
+        }
+        Ok(())
     }
 
     /// Stores the outcome, and tries again while the store fails. In an error the outcome must not be sent.
@@ -196,7 +209,8 @@ impl Run {
         outcome: &Outcome,
     ) -> Result<(), RpcError> {
         let (table, name) = (&self.table, &self.call.name);
-        let ended = KeyRecord { state: outcome.state.clone(), ..record };
+        let ended = KeyRecord { state: outcome.state.clone(), ..record.clone() };
+        let mut replaces = Some(version);
         let kept = table.count_outcome(name, outcome.json.len());
         if let Err(limit) = kept {
             let (setting, limit, tool) = (limit.setting, limit.value, &self.call.tool);
@@ -208,11 +222,24 @@ impl Run {
                 Err(_) => OutcomeChange::Remove,
             };
             let ttl = table.settings.retention;
-            let write = KeyWrite { record: &ended, outcome: change, replaces: Some(version), ttl };
+            let write = KeyWrite { record: &ended, outcome: change, replaces, ttl };
             match table.store.write(name, write).await {
                 Ok(Ok(_)) => return Ok(()),
                 // An attempt that failed before was stored after all.
                 Ok(Err(conflict)) if conflict.0.as_ref() == Some(&ended) => return Ok(()),
+                // The store has lost the record.
+                Ok(Err(KeyConflict(None))) if replaces.is_some() => {
+                    replaces = None;
+                    continue;
+                }
+                // `refresh_once` has written it again.
+                Ok(Err(KeyConflict(Some(found)))) if found == record => {
+                    if let Ok(Some(stored)) = table.store.read(name).await
+                        && stored.record == record
+                    {
+                        replaces = Some(stored.version);
+                    }
+                }
                 Ok(Err(_)) => {
                     log::warn!(
                         tool = self.call.tool,

@@ -10,7 +10,7 @@ mod keyed_run;
 mod settings;
 
 pub(crate) use key_record::{KeyRecord, KeyState};
-pub(crate) use key_store::{KeyWrite, OutcomeChange, StoredKey};
+pub(crate) use key_store::{KeyConflict, KeyWrite, OutcomeChange, StoredKey};
 pub(crate) use key_table::{KeyGuard, KeyTable};
 pub(crate) use keyed_run::KeyedRun;
 pub(crate) use settings::{OnceSettings, REFRESH_INTERVAL};
