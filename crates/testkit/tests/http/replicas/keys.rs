@@ -33,14 +33,7 @@ impl Replica {
 async fn call_goes_on_when_its_connection_is_lost() {
     let cluster = Cluster::with_long_leases();
     let [first, second, _] = cluster.start_three().await;
-    let keyed = first.begin(stateless("charge")).await;
-    cluster.started(1).await;
-    let usual = first.begin(Request::stateless(call(1, "silent"))).await;
-    cluster.started(2).await;
-    // The server has noticed the end of both connections when it drops the usual handler.
-    drop(keyed);
-    drop(usual);
-    cluster.ended(1).await;
+    lose_call(&cluster, &first).await;
     cluster.let_go(1);
     for replica in [&second, &first] {
         assert_eq!(text(&replica.send(stateless("charge")).await.json()), "done");
@@ -59,6 +52,49 @@ async fn lost_calls_are_cancelled_beyond_their_limit() {
     cluster.ended(1).await;
     assert_eq!(fault(&first.send(stateless("charge")).await.json()), "may_have_run");
     assert_eq!(*cluster.stage.started.borrow(), 1);
+}
+
+/// Begins a call of `charge`, and loses its connection.
+async fn lose_call(cluster: &Cluster, replica: &Replica) {
+    let keyed = replica.begin(stateless("charge")).await;
+    cluster.started(1).await;
+    let usual = replica.begin(Request::stateless(call(1, "silent"))).await;
+    cluster.started(2).await;
+    // The server has noticed the end of both connections when it drops the usual handler.
+    drop(keyed);
+    drop(usual);
+    cluster.ended(1).await;
+}
+
+#[tokio::test]
+async fn shutdown_waits_for_a_call_without_its_connection() {
+    let cluster = Cluster::with_long_leases();
+    let (first, second) = (cluster.start().await, cluster.start().await);
+    lose_call(&cluster, &first).await;
+    let mut stopping = std::pin::pin!(first.at.stop());
+    // The server has begun to stop when a call at another replica is answered.
+    let listed = second.send(Request::stateless(list(1)));
+    tokio::select! {
+        biased;
+        _ = &mut stopping => panic!("stopped before the call ended"),
+        _ = listed => {}
+    }
+    cluster.let_go(1);
+    within(stopping).await.unwrap();
+    assert_eq!(text(&second.send(stateless("charge")).await.json()), "done");
+    assert_eq!(*cluster.stage.started.borrow(), 2);
+}
+
+#[tokio::test]
+async fn call_without_its_connection_is_cancelled_after_the_grace() {
+    let cluster = Cluster::with_long_leases();
+    let (mut first, second) = (cluster.start().await, cluster.start().await);
+    first.server = first.server.shutdown_grace(Duration::from_millis(10));
+    let first = Replica { at: TestServer::start(&first.server).await, ..first };
+    lose_call(&cluster, &first).await;
+    within(first.at.stop()).await.unwrap();
+    assert_eq!(*cluster.stage.ended.borrow(), 2);
+    assert_eq!(fault(&second.send(stateless("charge")).await.json()), "may_have_run");
 }
 
 #[tokio::test]

@@ -16,7 +16,7 @@ use crate::error::Chain;
 use crate::lock::lock;
 use crate::server::handler::HandlerFuture;
 use crate::server::key_state::{
-    KeyConflict, KeyGuard, KeyRecord, KeyState, KeyTable, KeyWrite, KeyedRun, OutcomeChange,
+    DetachedRun, KeyConflict, KeyGuard, KeyRecord, KeyState, KeyTable, KeyWrite, KeyedRun, OutcomeChange,
     REFRESH_INTERVAL, StoredKey,
 };
 use crate::server::layer::{self, LayerRequest};
@@ -53,7 +53,12 @@ pub(super) async fn spawn(
 ) -> RunEnd {
     let (done, ended) = oneshot::channel();
     let detached = Arc::new(Mutex::new(None));
-    let mut waiting = Waiting { request: request.clone(), detached: detached.clone(), is_done: false };
+    let mut waiting = Waiting {
+        table: table.clone(),
+        request: request.clone(),
+        detached: detached.clone(),
+        is_done: false,
+    };
     tokio::spawn(async move {
         let run = Run { table, call, request };
         let end = run.run(stored).await;
@@ -70,8 +75,9 @@ pub(super) async fn spawn(
 /// The request that waits for a run. If it is dropped without a cancellation, because its connection was lost, the run goes
 /// on without it.
 struct Waiting {
+    table: Arc<KeyTable>,
     request: Arc<LayerRequest>,
-    detached: Arc<Mutex<Option<LimitPermit>>>,
+    detached: Arc<Mutex<Option<(LimitPermit, DetachedRun)>>>,
     is_done: bool,
 }
 
@@ -84,7 +90,8 @@ impl Drop for Waiting {
         let caller = CallerKey::of_caller(&parts.caller);
         match parts.connection.limits.acquire(caller, Some(Resource::DetachedRequest), 0) {
             Ok(permit) => {
-                *lock(&self.detached) = Some(permit);
+                let counted = self.table.detached.begin(parts.cancellation.clone());
+                *lock(&self.detached) = Some((permit, counted));
                 // Nothing reads the messages of a single request any more.
                 if !Arc::ptr_eq(&parts.outbox, parts.connection.outbox()) {
                     parts.outbox.close();

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 
+use super::detached_runs::DetachedRuns;
 use super::key_store::KeyStore;
 use super::settings::OnceSettings;
 use crate::lock::lock;
@@ -16,6 +17,7 @@ use crate::store::{Store, StoreError};
 pub(crate) struct KeyTable {
     pub(crate) store: KeyStore,
     pub(crate) settings: OnceSettings,
+    pub(crate) detached: Arc<DetachedRuns>,
     counts: Mutex<RecordCounts>,
     /// The keys whose calls are handled here, and the ends of that.
     busy: Mutex<HashMap<String, watch::Receiver<()>>>,
@@ -45,6 +47,7 @@ impl KeyTable {
         Arc::new(Self {
             store: KeyStore::new(store, replica),
             settings,
+            detached: Arc::default(),
             counts: Mutex::default(),
             busy: Mutex::default(),
             not_run: Mutex::default(),

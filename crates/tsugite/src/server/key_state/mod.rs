@@ -3,12 +3,14 @@
 //!
 //! `idempotency` handles the calls, and is not used here.
 
+mod detached_runs;
 mod key_record;
 mod key_store;
 mod key_table;
 mod keyed_run;
 mod settings;
 
+pub(crate) use detached_runs::DetachedRun;
 pub(crate) use key_record::{KeyRecord, KeyState};
 pub(crate) use key_store::{KeyConflict, KeyWrite, OutcomeChange, StoredKey};
 pub(crate) use key_table::{KeyGuard, KeyTable};

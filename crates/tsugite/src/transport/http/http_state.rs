@@ -206,6 +206,11 @@ impl HttpState {
 
     /// Waits for the requests that run without their connection.
     pub(super) async fn wait_for_detached(&self) {
+        self.wait_for_detached_requests().await;
+        self.server.shared.keys().detached.wait_until_ended().await;
+    }
+
+    async fn wait_for_detached_requests(&self) {
         loop {
             let finished = self.detached_finished.notified();
             if self.detached_requests.load(Ordering::Acquire) == 0 {
@@ -213,6 +218,16 @@ impl HttpState {
             }
             finished.await;
         }
+    }
+
+    /// Cancels the calls with a key that run without their connection, and waits until that is stored.
+    async fn cancel_detached(&self) {
+        let keyed = &self.server.shared.keys().detached;
+        keyed.cancel();
+        self.wait_for_detached_requests().await;
+        // A request that ended just now may have left one.
+        keyed.cancel();
+        keyed.wait_until_ended().await;
     }
 
     /// Ends all streams and sessions of this process. Sessions in a store continue at other replicas, and the streams of
@@ -225,7 +240,7 @@ impl HttpState {
             log::warn!("the store did not take the end of all tasks in time");
         }
         if let Some(replica) = &self.replica {
-            if tokio::time::timeout(STORE_GRACE, self.wait_for_detached()).await.is_err() {
+            if tokio::time::timeout(STORE_GRACE, self.cancel_detached()).await.is_err() {
                 log::warn!("the store did not take the end of all requests in time");
             }
             replica.stop().await;

@@ -54,7 +54,8 @@ impl HttpService {
         (!authorization.metadata_paths().is_empty()).then_some(ResourceMetadataService(authorization))
     }
 
-    /// Waits for the requests that continue although their client has disconnected, as they may up to 2025-11-25.
+    /// Waits for the requests that continue although their client has disconnected: those up to 2025-11-25, and calls with
+    /// an idempotency key.
     pub async fn drain(&self) {
         self.0.wait_for_detached().await;
     }
