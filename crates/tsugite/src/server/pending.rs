@@ -315,7 +315,12 @@ impl ServerConnection {
 
 /// The bytes that a pending request is counted with: its params, which the handler holds in some form, and its state.
 pub(crate) fn pending_bytes(request: &Request<'_>) -> usize {
-    request.params().text().len() + PENDING_STATE_BYTES
+    params_bytes(request.params().text())
+}
+
+/// The same by the params of a request.
+pub(crate) fn params_bytes(params: &str) -> usize {
+    params.len() + PENDING_STATE_BYTES
 }
 
 const PENDING_STATE_BYTES: usize = 4 << 10;

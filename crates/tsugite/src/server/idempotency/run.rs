@@ -21,6 +21,7 @@ use crate::server::key_state::{
 };
 use crate::server::layer::{self, LayerRequest};
 use crate::server::limits::{CallerKey, LimitPermit, Resource};
+use crate::server::pending::params_bytes;
 use crate::server::response_writer::RpcResult;
 use crate::shared::log;
 use crate::store::StoreError;
@@ -88,7 +89,8 @@ impl Drop for Waiting {
             return;
         }
         let caller = CallerKey::of_caller(&parts.caller);
-        match parts.connection.limits.acquire(caller, Some(Resource::DetachedRequest), 0) {
+        let bytes = params_bytes(parts.params.text());
+        match parts.connection.limits.acquire(caller, Some(Resource::DetachedRequest), bytes) {
             Ok(permit) => {
                 let counted = self.table.detached.begin(parts.cancellation.clone());
                 *lock(&self.detached) = Some((permit, counted));
