@@ -196,6 +196,17 @@ async fn call_does_not_run_if_its_beginning_is_not_stored() {
     }
 }
 
+#[tokio::test]
+async fn call_that_did_not_begin_runs_at_another_replica() {
+    let (stage, shared) = (Stage::new(), MemoryStore::new().shared());
+    let store = FaultyStore { writes_anyway: true, ..FaultyStore::new(shared) };
+    let mut one = connect(&replica(&stage, store.clone())).await;
+    let mut other = connect(&replica(&stage, store.store.clone())).await;
+    store.fail_after(0, 1);
+    assert_eq!(call(&mut one, "pay", FIRST).await["error"]["code"], UNAVAILABLE);
+    assert_eq!(text(&call(&mut other, "pay", FIRST).await), "run 1 with {}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn outcome_is_stored_again_until_the_store_takes_it() {
     for writes_anyway in [false, true] {

@@ -136,6 +136,7 @@ impl Run {
                 // It may be stored now or later.
                 table.mark_not_run(&call.name);
                 self.uncount(&previous);
+                tokio::spawn(release_unbegun(self.table.clone(), call.name.clone(), record, previous));
                 return RunEnd::Ended(Some(Err(key_error::unavailable(&*error))));
             }
         };
@@ -278,24 +279,9 @@ impl Run {
 
     /// Restores the record as it was before, because nothing ran, or because the client has to call again.
     async fn release(&self, version: u64, previous: Option<StoredKey>) {
-        let (table, name) = (&self.table, &self.call.name);
         self.uncount(&previous);
-        let released = match previous {
-            None => table.store.remove(name, version).await,
-            Some(StoredKey { record, .. }) => {
-                let ttl = table.settings.retention;
-                let write =
-                    KeyWrite { record: &record, outcome: OutcomeChange::Keep, replaces: Some(version), ttl };
-                table.store.write(name, write).await.map(drop)
-            }
-        };
-        match released {
-            Ok(()) => table.mark_run(name),
-            Err(error) => {
-                log::warn!(error = %Chain(&*error), "the record of a call that did not run was not removed");
-                table.mark_not_run(name);
-            }
-        }
+        let previous = previous.map(|stored| stored.record);
+        release_record(&self.table, &self.call.name, version, previous.as_ref()).await;
     }
 
     fn uncount(&self, previous: &Option<StoredKey>) {
@@ -305,5 +291,44 @@ impl Run {
     }
 }
 
+/// Restores a record of this version as it was before.
+async fn release_record(table: &KeyTable, name: &str, version: u64, previous: Option<&KeyRecord>) {
+    let released = match previous {
+        None => table.store.remove(name, version).await,
+        Some(record) => {
+            let (outcome, replaces, ttl) = (OutcomeChange::Keep, Some(version), table.settings.retention);
+            table.store.write(name, KeyWrite { record, outcome, replaces, ttl }).await.map(drop)
+        }
+    };
+    match released {
+        Ok(()) => table.mark_run(name),
+        Err(error) => {
+            log::warn!(error = %Chain(&*error), "the record of a call that did not run was not removed");
+            table.mark_not_run(name);
+        }
+    }
+}
+
+/// Looks for the record of a call that did not begin because the store failed, and releases it: no other process knows that
+/// the call did not run.
+async fn release_unbegun(table: Arc<KeyTable>, name: String, record: KeyRecord, previous: Option<StoredKey>) {
+    let previous = previous.map(|stored| stored.record);
+    for attempt in 0..RELEASE_ATTEMPTS {
+        tokio::time::sleep(FIRST_RETRY * (1 << attempt)).await;
+        // Another call with the key may run here.
+        let Ok(_guard) = table.enter(&name) else { continue };
+        if !table.never_ran(&name, table.store.process()) {
+            return;
+        }
+        if let Ok(Some(stored)) = table.store.read(&name).await
+            && stored.record == record
+        {
+            release_record(&table, &name, stored.version, previous.as_ref()).await;
+        }
+    }
+}
+
 const STORE_ATTEMPTS: u32 = 6;
+/// The last one is about a minute after the first.
+const RELEASE_ATTEMPTS: u32 = 10;
 const FIRST_RETRY: Duration = Duration::from_millis(50);

@@ -1,9 +1,10 @@
 //! The keys of one server, as this process knows them: their store, their number, and the calls that are handled now.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
+use tokio::time::Instant;
 
 use super::detached_runs::DetachedRuns;
 use super::key_store::KeyStore;
@@ -21,8 +22,9 @@ pub(crate) struct KeyTable {
     counts: Mutex<RecordCounts>,
     /// The keys whose calls are handled here, and the ends of that.
     busy: Mutex<HashMap<String, watch::Receiver<()>>>,
-    /// Keys that may be stored as running here although nothing ran: the store failed meanwhile.
-    not_run: Mutex<HashSet<String>>,
+    /// Keys that may be stored as running here although nothing ran: the store failed meanwhile. Each with the time at which
+    /// that record has expired.
+    not_run: Mutex<HashMap<String, Instant>>,
 }
 
 /// The right to handle the calls with one key in this process. Dropping it wakes the others.
@@ -77,15 +79,19 @@ impl KeyTable {
 
     /// Whether a call that is stored as running in `process` is known not to have begun.
     pub(crate) fn never_ran(&self, name: &str, process: &str) -> bool {
-        process == self.store.process() && lock(&self.not_run).contains(name)
+        let is_marked = |expires: &Instant| *expires > Instant::now();
+        process == self.store.process() && lock(&self.not_run).get(name).is_some_and(is_marked)
     }
 
     /// Remembers that no call with this key ran, whatever the store says.
     pub(crate) fn mark_not_run(&self, name: &str) {
-        let mut not_run = lock(&self.not_run);
+        let (mut not_run, now) = (lock(&self.not_run), Instant::now());
+        if not_run.len() >= MAX_NOT_RUN {
+            not_run.retain(|_, expires| *expires > now);
+        }
         // Beyond the limit a call is taken for one that may have run.
         if not_run.len() < MAX_NOT_RUN {
-            not_run.insert(name.to_owned());
+            not_run.insert(name.to_owned(), now + self.settings.running_ttl());
         }
     }
 
