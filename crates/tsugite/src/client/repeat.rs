@@ -6,10 +6,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::time::Instant;
-use tsugite_core::jsonrpc::RawJson;
-use tsugite_core::protocol::{Method, tasks, tools};
+use tsugite_core::jsonrpc::{ErrorObject, RawJson};
+use tsugite_core::protocol::{KeyFault, Method, tasks, tools};
 use tsugite_core::revision::{Revision, code};
 
 use super::Client;
@@ -42,7 +43,10 @@ impl Client {
         earlier_may_have_run: &mut bool,
     ) -> Result<(RawJson, Revision)> {
         let (mut repeats, mut attempts) = (0, Attempts::default());
+        let (start, total) = (Instant::now(), options.timeouts(&self.inner.shared.settings).total_timeout);
+        let mut remaining_options: Option<Box<Options>> = None;
         loop {
+            let options = remaining_options.as_deref().unwrap_or(options);
             let connection = self.connection_with_timeout(options).await?;
             if cursor_has_expired(options, &connection) {
                 let reason = "the session ended between two pages of a list; read the list again".to_owned();
@@ -59,6 +63,16 @@ impl Client {
                 }
                 Ok(Err(error)) => {
                     self.inner.restarts.record_answer(connection.start_number());
+                    if is_still_running(&error, options) {
+                        let remaining = total.map(|total| total.saturating_sub(start.elapsed()));
+                        if remaining.is_none_or(|remaining| remaining > RUNNING_PAUSE) {
+                            *earlier_may_have_run = true;
+                            Box::pin(tokio::time::sleep(RUNNING_PAUSE)).await;
+                            let total_timeout = remaining.map(|remaining| remaining - RUNNING_PAUSE);
+                            remaining_options = Some(Box::new(Options { total_timeout, ..options.clone() }));
+                            continue;
+                        }
+                    }
                     let cause = options.failure_cause.as_ref().and_then(|cause| cause.take());
                     ClientError::from_error_response(error, request.method(), connection.revision())
                         .with_source(cause)
@@ -105,6 +119,13 @@ impl Client {
     }
 }
 
+/// Whether an earlier attempt of a call with a key still runs, so that the call gets its outcome when it is sent again. The
+/// application cannot do that: it does not know the key.
+fn is_still_running(error: &ErrorObject, options: &Options) -> bool {
+    let fault = error.data.as_ref().and_then(KeyFault::from_data);
+    fault == Some(KeyFault::Running) && options.keyed_until.is_some_and(|end| Instant::now() < end)
+}
+
 /// Whether a page would be requested with the cursor of a session that has ended.
 pub(super) fn cursor_has_expired(options: &Options, connection: &Arc<ClientConnection>) -> bool {
     let Some(list) = &options.list_connection else { return false };
@@ -137,3 +158,5 @@ impl ClientConnection {
 
 /// How often a call is sent again because its connection was lost.
 const MAX_RETRIES: u32 = 2;
+/// The time before a call is sent again whose earlier attempt still runs. The server waits for its end, too.
+const RUNNING_PAUSE: Duration = Duration::from_millis(500);

@@ -67,6 +67,50 @@ async fn lost_call_is_sent_again_with_its_key() {
     }
 }
 
+/// A server that says of the first call that it still runs, and answers the others.
+fn busy_server() -> Raw {
+    let told = std::sync::atomic::AtomicBool::new(false);
+    Raw::start(move |request, writer| {
+        let answer = match request.method() {
+            "tools/call" if !told.swap(true, std::sync::atomic::Ordering::SeqCst) => {
+                let error = json!({"code": -32603, "message": "it runs", "data": {EXTENSION: "running"}});
+                json!({"jsonrpc": "2.0", "id": request.body["id"], "error": error})
+            }
+            "tools/call" => request.answer("done"),
+            "tools/list" => {
+                let tool =
+                    json!({"name": "t", "inputSchema": {"type": "object"}, "_meta": durable(3_600_000)});
+                request.result(
+                    json!({"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}),
+                )
+            }
+            _ => return answer_handshake(request, writer).unwrap_or(AfterResponse::Keep),
+        };
+        writer.json(&answer);
+        AfterResponse::Keep
+    })
+}
+
+#[tokio::test]
+async fn call_that_still_runs_is_sent_again_with_its_key() {
+    let raw = busy_server();
+    let client = within(enabled(&raw)).await.unwrap();
+    within(client.list_tools()).await.unwrap();
+    assert!(call(&client).await);
+    let keys = keys(&raw);
+    assert!(keys.len() == 2 && keys[0].is_string() && keys[0] == keys[1], "{keys:?}");
+}
+
+#[tokio::test]
+async fn call_that_still_runs_is_an_error_unless_enabled() {
+    let raw = busy_server();
+    let client = within(raw.stateless_client()).await.unwrap();
+    within(client.list_tools()).await.unwrap();
+    let error = within(client.call::<String>("t", json!({}))).await.unwrap_err();
+    assert!(error.to_string().contains("it runs"), "{error}");
+    assert_eq!(keys(&raw).len(), 1);
+}
+
 #[tokio::test]
 async fn rounds_of_a_call_have_one_key() {
     let raw = Raw::start(|request, writer| {
