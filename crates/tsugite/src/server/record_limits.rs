@@ -98,6 +98,22 @@ impl RecordCounts {
         Ok(())
     }
 
+    /// Whether a record is counted here.
+    pub(crate) fn contains(&self, id: &str) -> bool {
+        self.records.contains_key(id)
+    }
+
+    /// Counts at most so many bytes for a record.
+    pub(crate) fn shrink(&mut self, id: &str, bytes: usize) {
+        let Some(record) = self.records.get_mut(id) else { return };
+        let freed = record.bytes.saturating_sub(bytes);
+        record.bytes -= freed;
+        self.bytes = self.bytes.saturating_sub(freed);
+        if let Some(usage) = self.callers.get_mut(&record.caller) {
+            usage.bytes = usage.bytes.saturating_sub(freed);
+        }
+    }
+
     /// Counts a record for so long from now on.
     pub(crate) fn set_ttl(&mut self, id: &str, ttl: Duration) {
         if let Some(record) = self.records.get_mut(id) {
@@ -183,6 +199,9 @@ mod tests {
         assert_eq!(counts.grow("3", 71, &limits), Err(limits.bytes));
         assert_eq!(counts.grow("3", 70, &limits), Ok(()));
         assert_eq!(counts.grow("of another process", 1, &limits), Err(limits.bytes));
+        counts.shrink("3", 10);
+        assert_eq!(counts.grow("3", 71, &limits), Err(limits.bytes));
+        assert_eq!(counts.grow("3", 70, &limits), Ok(()));
         tokio::time::advance(second).await;
         assert_eq!(counts.add("4", ben(), 90, second, &limits), Ok(()));
         counts.remove("4");

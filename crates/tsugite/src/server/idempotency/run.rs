@@ -113,11 +113,17 @@ struct Run {
 impl Run {
     async fn run(&self, previous: Option<StoredKey>) -> RunEnd {
         let (table, call) = (&*self.table, &*self.call);
-        if previous.is_none()
-            && let Err(limit) = table.count(&call.name, call.caller.clone())
-        {
-            return RunEnd::Ended(Some(Err(key_error::limit(limit))));
-        }
+        let is_counted = match table.count(&call.name, call.caller.clone(), previous.is_none()) {
+            Ok(is_counted) => is_counted,
+            // The call began long ago, and could not be sent again.
+            Err(_) if call.is_taken_over => false,
+            Err(limit) => return RunEnd::Ended(Some(Err(key_error::limit(limit)))),
+        };
+        let uncount = || {
+            if is_counted {
+                table.uncount(&call.name);
+            }
+        };
         let known = previous.as_ref().map(|stored| &stored.record);
         let record = call.record(known, table.store.process());
         let write = KeyWrite {
@@ -129,13 +135,13 @@ impl Run {
         let version = match table.store.write(&call.name, write).await {
             Ok(Ok(version)) => version,
             Ok(Err(_)) => {
-                self.uncount(&previous);
+                uncount();
                 return RunEnd::Conflict;
             }
             Err(error) => {
                 // It may be stored now or later.
                 table.mark_not_run(&call.name);
-                self.uncount(&previous);
+                uncount();
                 tokio::spawn(release_unbegun(self.table.clone(), call.name.clone(), record, previous));
                 return RunEnd::Ended(Some(Err(key_error::unavailable(&*error))));
             }
@@ -146,10 +152,12 @@ impl Run {
         match (response, outcome) {
             // A task begins to run after its creation was answered, so a result without a handler is a task.
             (response @ (None | Some(Err(_))), _) if !begun.has_begun() => {
+                uncount();
                 self.release(version, previous).await;
                 RunEnd::Ended(response)
             }
             (Some(response), None) => {
+                uncount();
                 self.release(version, previous).await;
                 RunEnd::Ended(Some(response))
             }
@@ -279,15 +287,8 @@ impl Run {
 
     /// Restores the record as it was before, because nothing ran, or because the client has to call again.
     async fn release(&self, version: u64, previous: Option<StoredKey>) {
-        self.uncount(&previous);
         let previous = previous.map(|stored| stored.record);
         release_record(&self.table, &self.call.name, version, previous.as_ref()).await;
-    }
-
-    fn uncount(&self, previous: &Option<StoredKey>) {
-        if previous.is_none() {
-            self.table.uncount(&self.call.name);
-        }
     }
 }
 

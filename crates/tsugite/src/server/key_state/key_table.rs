@@ -99,17 +99,23 @@ impl KeyTable {
         lock(&self.not_run).remove(name);
     }
 
-    /// Counts a new record, or fails with the limit that is reached.
-    pub(crate) fn count(&self, name: &str, caller: CallerName) -> Result<(), RecordLimit> {
-        let limits = self.settings.limits();
+    /// Counts the record of a call that is to run here, or fails with the limit that is reached. Returns whether it was not
+    /// counted before, which is also so for the first round here of a call from another process.
+    pub(crate) fn count(&self, name: &str, caller: CallerName, is_new: bool) -> Result<bool, RecordLimit> {
+        let mut counts = lock(&self.counts);
+        if !is_new && counts.contains(name) {
+            return Ok(false);
+        }
         let ttl = self.settings.running_ttl();
-        lock(&self.counts).add(name, caller, RECORD_BYTES, ttl, &limits)
+        counts.add(name, caller, RECORD_BYTES, ttl, &self.settings.limits())?;
+        Ok(true)
     }
 
-    /// Counts the bytes of an outcome, or fails with the limit that is reached.
+    /// Counts the bytes of an outcome in place of those of the last round, or fails with the limit that is reached.
     pub(crate) fn count_outcome(&self, name: &str, bytes: usize) -> Result<(), RecordLimit> {
         let mut counts = lock(&self.counts);
         counts.set_ttl(name, self.settings.retention);
+        counts.shrink(name, RECORD_BYTES);
         let too_large = bytes > self.settings.max_result_bytes;
         let limit = RecordLimit::new("max_once_result_bytes", self.settings.max_result_bytes);
         if too_large { Err(limit) } else { counts.grow(name, bytes, &self.settings.limits()) }
