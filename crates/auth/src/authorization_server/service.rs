@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -82,7 +83,7 @@ impl AuthorizationServer {
 }
 
 impl AuthorizationState {
-    async fn respond(&self, request: &HttpRequest) -> HttpResponse {
+    async fn respond(self: &Arc<Self>, request: &HttpRequest) -> HttpResponse {
         self.purge_timer.purge(&self.records, self.clock.seconds());
         // A router may have taken away the path of the issuer.
         let endpoint = match request.path.strip_prefix(METADATA) {

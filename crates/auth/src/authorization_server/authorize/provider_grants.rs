@@ -4,6 +4,7 @@
 //! about the user, and the refresh token of the provider if it issued one. Without one it ends after a time; with one the
 //! provider is asked again before tokens are refreshed. With the record ends all that names it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ use tsugite::store::{Precondition, StoreError};
 use crate::authorization_server::AuthorizationState;
 use crate::authorization_server::http_message::EndpointError;
 use crate::authorization_server::openid::ProviderConnection;
-use crate::authorization_server::records::FIELD;
+use crate::authorization_server::records::{FIELD, Versioned};
 use crate::error::AuthError;
 use crate::jose::{Claims, random_text};
 use crate::secret::{Secret, stored_option};
@@ -35,6 +36,14 @@ impl ProviderGrant {
     /// Whether the settings still let this user in. They may name another provider since.
     fn is_allowed(&self, connection: &ProviderConnection) -> bool {
         self.issuer == connection.provider.issuer && connection.provider.allows(&self.claims)
+    }
+}
+
+impl ProviderConnection {
+    /// Requests new tokens for a login.
+    async fn refresh(&self, grant: &ProviderGrant) -> Result<TokenResponse, TokenError> {
+        let token = grant.refresh_token.as_ref().map(Secret::expose).unwrap_or_default();
+        self.request_token(&[("grant_type", "refresh_token"), ("refresh_token", token)]).await
     }
 }
 
@@ -66,68 +75,68 @@ impl AuthorizationState {
 
     /// Asks the provider whether a login still counts, at most once a minute. An error means that it cannot be asked.
     pub(in crate::authorization_server) async fn confirm_provider_grant(
-        &self,
+        self: &Arc<Self>,
         name: &str,
     ) -> Result<bool, EndpointError> {
         let Some(connection) = &self.provider else { return Ok(false) };
-        let key = self.grant_key(name);
-        let Some(found) = self.records.read::<ProviderGrant>(&key, FIELD).await? else { return Ok(false) };
-        let (grant, now) = (found.value, self.clock.seconds());
-        if !grant.is_allowed(connection) {
-            return Ok(false);
-        }
-        let Some(refresh_token) = grant.refresh_token.clone().filter(|_| now >= grant.asked_at + ASK_SECONDS)
-        else {
-            return Ok(true);
-        };
-        // One request asks: the provider may accept its refresh token once.
-        let asking = ProviderGrant { asked_at: now, ..grant.clone() };
-        if !self.write_grant(name, &asking, Precondition::FieldVersion(found.version)).await? {
+        let found = self.records.read::<ProviderGrant>(&self.grant_key(name), FIELD).await?;
+        let Some(found) = found.filter(|found| found.value.is_allowed(connection)) else { return Ok(false) };
+        let is_recent = self.clock.seconds() < found.value.asked_at + ASK_SECONDS;
+        if found.value.refresh_token.is_none() || is_recent {
             return Ok(true);
         }
-        let request = [("grant_type", "refresh_token"), ("refresh_token", refresh_token.expose())];
-        let response = connection.request_token(&request).await;
-        match self.renewed(connection, &asking, response).await {
-            Ok(Some(renewed)) => {
-                self.write_grant(name, &renewed, Precondition::RecordExists).await.map_err(Into::into)
-            }
-            Ok(None) => {
-                self.records.delete(&key).await?;
-                Ok(false)
-            }
-            Err(error) => {
-                // The next refresh asks again.
-                self.write_grant(name, &grant, Precondition::RecordExists).await?;
-                Err(error.into())
-            }
-        }
+        // The provider replaces its refresh token even if the client of this request has gone away.
+        let (state, name) = (Arc::clone(self), name.to_owned());
+        let asking = tokio::spawn(async move { state.ask_provider(&name, found).await });
+        asking.await.map_err(StoreError::from)?
     }
 
-    /// The login after the provider was asked; `None` if it has ended there.
-    async fn renewed(
-        &self,
-        connection: &ProviderConnection,
-        grant: &ProviderGrant,
-        response: Result<TokenResponse, TokenError>,
-    ) -> Result<Option<ProviderGrant>, AuthError> {
-        let response = match response {
+    /// Asks the provider about a login and records the answer.
+    async fn ask_provider(&self, name: &str, found: Versioned<ProviderGrant>) -> Result<bool, EndpointError> {
+        let (Some(connection), grant) = (&self.provider, found.value) else { return Ok(false) };
+        // One request asks: the provider may accept its refresh token once.
+        let mut asked = ProviderGrant { asked_at: self.clock.seconds(), ..grant.clone() };
+        if !self.write_grant(name, &asked, Precondition::FieldVersion(found.version)).await? {
+            return Ok(true);
+        }
+        let response = match connection.refresh(&grant).await {
             Ok(response) => response,
-            Err(TokenError::Refused { code, .. }) if code == "invalid_grant" => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        let mut renewed = grant.clone();
-        if let Some(id_token) = &response.id_token {
-            let claims = connection.verify_id_token(id_token, None, self.clock.seconds()).await?;
-            if claims.get("sub") != grant.claims.get("sub") || !connection.provider.allows(&claims) {
-                return Ok(None);
+            Err(TokenError::Refused { code, .. }) if code == "invalid_grant" => {
+                return self.end_provider_grant(name).await;
             }
-            renewed.claims = kept(&claims);
-        }
-        // A provider that names no new refresh token goes on with the old one.
+            Err(error) => {
+                // The next request asks again.
+                self.write_grant(name, &grant, Precondition::RecordExists).await?;
+                return Err(AuthError::from(error).into());
+            }
+        };
+        // The old refresh token is used up: the new one is kept before anything else can fail. A provider that names none
+        // goes on with the old one.
         if let Some(token) = response.refresh_token.filter(|token| !token.is_empty()) {
-            renewed.refresh_token = Some(Secret::new(token));
+            asked.refresh_token = Some(Secret::new(token));
+            if !self.write_grant(name, &asked, Precondition::RecordExists).await? {
+                return Ok(false);
+            }
         }
-        Ok(Some(renewed))
+        let Some(id_token) = response.id_token else { return Ok(true) };
+        match connection.verify_id_token(&id_token, None, self.clock.seconds()).await {
+            Ok(claims) => asked.claims = renewed(&grant.claims, &claims),
+            Err(error) => {
+                let ask_again = ProviderGrant { asked_at: grant.asked_at, ..asked };
+                self.write_grant(name, &ask_again, Precondition::RecordExists).await?;
+                return Err(error.into());
+            }
+        }
+        if asked.claims.get("sub") != grant.claims.get("sub") || !asked.is_allowed(connection) {
+            return self.end_provider_grant(name).await;
+        }
+        Ok(self.write_grant(name, &asked, Precondition::RecordExists).await?)
+    }
+
+    /// Removes a login that has ended at the provider: it counts no more.
+    async fn end_provider_grant(&self, name: &str) -> Result<bool, EndpointError> {
+        self.records.delete(&self.grant_key(name)).await?;
+        Ok(false)
     }
 
     async fn write_grant(
@@ -152,7 +161,20 @@ impl AuthorizationState {
 fn kept(claims: &Claims) -> Claims {
     let names = ["sub", "email", "email_verified"];
     let pairs = names.iter().filter_map(|name| Some(((*name).to_owned(), claims.get(*name)?.clone())));
-    pairs.filter(|(_, value)| !matches!(value, Value::Object(_) | Value::Array(_))).collect()
+    pairs.filter(|(_, value)| !matches!(value, Value::Null | Value::Object(_) | Value::Array(_))).collect()
+}
+
+/// The claims of a login after a renewed ID token, which may leave out claims that the first one had.
+fn renewed(known: &Claims, claims: &Claims) -> Claims {
+    let mut renewed = kept(claims);
+    // Another address was not verified by the claim about the earlier one.
+    let is_same_email = renewed.get("email").is_none_or(|email| Some(email) == known.get("email"));
+    if is_same_email {
+        for (name, value) in known {
+            renewed.entry(name.clone()).or_insert_with(|| value.clone());
+        }
+    }
+    renewed
 }
 
 /// The provider is asked this often at most for one login.

@@ -13,6 +13,8 @@ pub use jwt_bearer::TrustedIssuer;
 pub(super) use access_token::{GRANT_CLAIM, TokenGrant};
 pub(super) use code::CodeRecord;
 
+use std::sync::Arc;
+
 use super::AuthorizationState;
 use super::clients::Client;
 use super::http_message::{EndpointError, HttpRequest, HttpResponse, OAuthError, Params};
@@ -28,7 +30,10 @@ struct TokenCall<'a> {
 }
 
 impl AuthorizationState {
-    pub(super) async fn token(&self, request: &HttpRequest) -> Result<HttpResponse, EndpointError> {
+    pub(super) async fn token(
+        self: &Arc<Self>,
+        request: &HttpRequest,
+    ) -> Result<HttpResponse, EndpointError> {
         let malformed =
             || OAuthError::new("invalid_request", "the body is not a form, or has a parameter twice");
         let form = request.form().ok_or_else(malformed)?;
@@ -43,7 +48,7 @@ impl AuthorizationState {
         Ok(response)
     }
 
-    async fn issue_token(&self, call: &TokenCall<'_>) -> Result<HttpResponse, EndpointError> {
+    async fn issue_token(self: &Arc<Self>, call: &TokenCall<'_>) -> Result<HttpResponse, EndpointError> {
         match call.form.get("grant_type") {
             Some("authorization_code") => self.exchange_code(call).await,
             Some("refresh_token") => self.refresh(call).await,

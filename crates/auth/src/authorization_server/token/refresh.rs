@@ -1,5 +1,7 @@
 //! The grant `refresh_token`.
 
+use std::sync::Arc;
+
 use super::families::{Family, Rotation};
 use super::{TokenCall, TokenGrant, invalid_grant};
 use crate::authorization_server::AuthorizationState;
@@ -8,7 +10,10 @@ use crate::authorization_server::records::hex_digest;
 use crate::scopes;
 
 impl AuthorizationState {
-    pub(super) async fn refresh(&self, call: &TokenCall<'_>) -> Result<HttpResponse, EndpointError> {
+    pub(super) async fn refresh(
+        self: &Arc<Self>,
+        call: &TokenCall<'_>,
+    ) -> Result<HttpResponse, EndpointError> {
         call.check_grant("refresh_token")?;
         let token = call.form.get("refresh_token").unwrap_or_default();
         let wanted = call.form.get("scope").map(scopes::parse);
@@ -43,7 +48,7 @@ impl AuthorizationState {
     }
 
     /// Whether the user of a family may get further tokens. For a user of the provider, the provider is asked.
-    async fn may_refresh(&self, family: &Family) -> Result<bool, EndpointError> {
+    async fn may_refresh(self: &Arc<Self>, family: &Family) -> Result<bool, EndpointError> {
         match &family.provider_grant {
             Some(grant) => self.confirm_provider_grant(grant).await,
             None => Ok(self.is_active(&family.subject, None).await?),

@@ -1,5 +1,6 @@
 //! A hostile or helpful OpenID provider on loopback, whose answers each test can change.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -30,6 +31,10 @@ pub(super) struct Provider {
     pub(super) refreshed: Arc<Mutex<(u16, Value)>>,
     /// Further members of the metadata.
     pub(super) metadata: Arc<Mutex<Value>>,
+    /// While this is held, refresh tokens get no answer.
+    pub(super) answering: Arc<tokio::sync::Mutex<()>>,
+    /// How often the keys were fetched.
+    pub(super) key_fetches: Arc<AtomicUsize>,
 }
 
 impl Provider {
@@ -44,6 +49,8 @@ impl Provider {
             refresh_token: Arc::default(),
             refreshed: Arc::new(Mutex::new((500, json!({})))),
             metadata: Arc::new(Mutex::new(json!({}))),
+            answering: Arc::default(),
+            key_fetches: Arc::default(),
         };
         let serving = provider.clone();
         let router = Router::new().fallback(move |request: Request| {
@@ -67,9 +74,13 @@ impl Provider {
                 }),
                 &self.metadata.lock().unwrap(),
             ),
-            "/jwks" => json!({"keys": [self.key.jwk()]}),
+            "/jwks" => {
+                self.key_fetches.fetch_add(1, Ordering::Relaxed);
+                json!({"keys": [self.key.jwk()]})
+            }
             "/token" if body.contains("grant_type=refresh_token") => {
                 self.forms.lock().unwrap().push(body);
+                drop(self.answering.lock().await);
                 let (refused, answer) = self.refreshed.lock().unwrap().clone();
                 status = refused;
                 answer
@@ -92,6 +103,11 @@ impl Provider {
     }
 
     pub(super) fn id_token(&self) -> String {
+        self.id_token_of(&self.key)
+    }
+
+    /// An ID token that another key has signed.
+    pub(super) fn id_token_of(&self, key: &TestKey) -> String {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
         let mut claims = json!({
             "iss": self.issuer, "sub": "ann", "aud": "our-id", "exp": now + 300, "iat": now,
@@ -99,7 +115,7 @@ impl Provider {
         });
         let changes = self.changes.lock().unwrap().clone();
         claims.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
-        self.key.sign(&json!({"typ": "JWT"}), &claims)
+        key.sign(&json!({"typ": "JWT"}), &claims)
     }
 
     pub(super) fn server(&self) -> AuthorizationServer {

@@ -1,14 +1,16 @@
 //! Tokens that come of a login at an OpenID provider: the provider is asked before they are refreshed, and they end with it.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tsugite::server::{SealKey, SealKeys};
-use tsugite_auth::authorization_server::AuthorizationServer;
+use tsugite_auth::authorization_server::{AuthorizationServer, OpenIdProvider};
 use tsugite_store::{FileStore, MemoryStore};
 
 use super::openid_provider::Provider;
 use super::{Visitor, verify};
+use crate::verifiers::issuer::TestKey;
 
 const THEIRS: &str = "their-refresh-token-1";
 
@@ -117,6 +119,92 @@ async fn provider_that_fails_stops_refreshing_for_a_while() {
     answer(&provider, 200, json!({"access_token": "a", "token_type": "Bearer"}));
     assert_eq!(program.refresh(&client, refresh_token(&tokens)).await.status, 200);
     assert_eq!(provider.refreshes().len(), 4);
+}
+
+/// The provider replaces its refresh token, and signs with a key that it does not publish yet.
+fn answer_with_a_new_key(provider: &Provider) {
+    let id_token = provider.id_token_of(&TestKey::new("not published"));
+    let answered = json!({
+        "access_token": "a", "token_type": "Bearer", "refresh_token": "their-second", "id_token": id_token,
+    });
+    answer(provider, 200, answered);
+}
+
+#[tokio::test]
+async fn new_token_of_the_provider_is_kept_if_verification_fails() {
+    // ARS-032
+    let provider = Provider::start().await;
+    *provider.refresh_token.lock().unwrap() = Some(THEIRS);
+    let server = provider.server();
+    let (mut program, client, tokens) = logged_in(&provider, &server).await;
+    pass(61).await;
+    answer_with_a_new_key(&provider);
+    assert_eq!(program.refresh(&client, refresh_token(&tokens)).await.status, 503);
+    answer(&provider, 200, json!({"access_token": "a", "token_type": "Bearer"}));
+    assert_eq!(program.refresh(&client, refresh_token(&tokens)).await.status, 200);
+    let asked = provider.refreshes();
+    assert!(asked.len() == 2 && asked[1].contains("their-second"), "{asked:?}");
+}
+
+#[tokio::test]
+async fn new_token_of_the_provider_is_kept_if_the_client_leaves() {
+    // ARS-032
+    let provider = Provider::start().await;
+    *provider.refresh_token.lock().unwrap() = Some(THEIRS);
+    let server = provider.server();
+    let (mut program, client, tokens) = logged_in(&provider, &server).await;
+    pass(61).await;
+    answer_with_a_new_key(&provider);
+    let until = async |is_reached: &dyn Fn() -> bool| {
+        let reached = async {
+            while !is_reached() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), reached).await.unwrap();
+    };
+    let fetched = provider.key_fetches.load(Ordering::Relaxed);
+    let held = provider.answering.lock().await;
+    let (mut leaving, its_client, its_tokens) = (program.clone(), client.clone(), tokens.clone());
+    let request = tokio::spawn(async move {
+        leaving.refresh(&its_client, refresh_token(&its_tokens)).await;
+    });
+    until(&|| !provider.refreshes().is_empty()).await;
+    request.abort();
+    assert!(request.await.is_err());
+    drop(held);
+    // The keys are fetched after the new token was kept.
+    until(&|| provider.key_fetches.load(Ordering::Relaxed) > fetched).await;
+    answer(&provider, 200, json!({"access_token": "a", "token_type": "Bearer"}));
+    pass(61).await;
+    assert_eq!(program.refresh(&client, refresh_token(&tokens)).await.status, 200);
+    let asked = provider.refreshes();
+    assert!(asked.len() == 2 && asked[1].contains("their-second"), "{asked:?}");
+}
+
+#[tokio::test]
+async fn renewed_id_token_may_leave_out_the_address() {
+    // ARS-031
+    let provider = Provider::start().await;
+    *provider.refresh_token.lock().unwrap() = Some(THEIRS);
+    for (changes, status) in [
+        (json!({}), 200),
+        (json!({"email": "ann@example.com"}), 200),
+        (json!({"email_verified": false}), 400),
+        (json!({"email": "other@example.com"}), 400),
+    ] {
+        let by_address = OpenIdProvider::new(provider.issuer.clone(), "our-id", "our-secret")
+            .allow_email_domain("example.com");
+        let server = provider.builder("ann").provider(by_address).build().unwrap();
+        *provider.changes.lock().unwrap() = json!({"email": "ann@example.com", "email_verified": true});
+        let (mut program, client, tokens) = logged_in(&provider, &server).await;
+        *provider.changes.lock().unwrap() = changes.clone();
+        let renewed = json!({"access_token": "a", "token_type": "Bearer", "id_token": provider.id_token()});
+        answer(&provider, 200, renewed);
+        pass(61).await;
+        let refreshed = program.refresh(&client, refresh_token(&tokens)).await;
+        assert_eq!(refreshed.status, status, "{changes}");
+    }
 }
 
 #[tokio::test]
