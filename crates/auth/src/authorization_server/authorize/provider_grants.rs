@@ -2,7 +2,7 @@
 //!
 //! Sessions, codes and families of refresh tokens name the login that they come from. Its record has what the provider said
 //! about the user, and the refresh token of the provider if it issued one. Without one it ends after a time; with one the
-//! provider is asked again before tokens are refreshed. With the record ends all that names it.
+//! provider is asked again before tokens are issued. With the record ends all that names it.
 
 use std::sync::Arc;
 use std::time::Duration;

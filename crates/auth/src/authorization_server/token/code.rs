@@ -1,9 +1,11 @@
 //! The grant `authorization_code`: a code for tokens, once, by the client that asked for it.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use tsugite::store::Precondition;
 
-use super::{TokenCall, TokenGrant, invalid_grant};
+use super::{TokenCall, TokenGrant, invalid_grant, user_is_gone};
 use crate::authorization_server::AuthorizationState;
 use crate::authorization_server::http_message::{EndpointError, HttpResponse};
 use crate::authorization_server::records::{FIELD, hex_digest};
@@ -31,7 +33,10 @@ pub(in crate::authorization_server) struct CodeRecord {
 }
 
 impl AuthorizationState {
-    pub(super) async fn exchange_code(&self, call: &TokenCall<'_>) -> Result<HttpResponse, EndpointError> {
+    pub(super) async fn exchange_code(
+        self: &Arc<Self>,
+        call: &TokenCall<'_>,
+    ) -> Result<HttpResponse, EndpointError> {
         call.check_grant("authorization_code")?;
         let unknown = || invalid_grant("the code is unknown, used or expired");
         let code = call.form.get("code").ok_or_else(unknown)?;
@@ -46,6 +51,10 @@ impl AuthorizationState {
             return Err(unknown().into());
         }
         self.check_code(call, &record)?;
+        // Before the code is used: if the provider cannot be asked now, the client may repeat its request.
+        if !self.may_get_tokens(&record.subject, record.provider_grant.as_deref()).await? {
+            return Err(user_is_gone().into());
+        }
         self.use_proof(call).await?;
         // Two exchanges at the same time are two uses, too.
         let ttl = std::time::Duration::from_secs(60 * 60);

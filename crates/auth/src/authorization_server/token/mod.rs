@@ -60,6 +60,18 @@ impl AuthorizationState {
             None => Err(OAuthError::new("invalid_request", "`grant_type` is missing").into()),
         }
     }
+
+    /// Whether a user who logged in before may get tokens. For a user of the provider, the provider is asked.
+    async fn may_get_tokens(
+        self: &Arc<Self>,
+        subject: &str,
+        provider_grant: Option<&str>,
+    ) -> Result<bool, EndpointError> {
+        match provider_grant {
+            Some(grant) => self.confirm_provider_grant(grant).await,
+            None => Ok(self.is_active(subject, None).await?),
+        }
+    }
 }
 
 impl TokenCall<'_> {
@@ -84,4 +96,8 @@ impl TokenCall<'_> {
 
 fn invalid_grant(description: &'static str) -> OAuthError {
     OAuthError::new("invalid_grant", description)
+}
+
+fn user_is_gone() -> OAuthError {
+    invalid_grant("the user may not log in any more")
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::families::{Family, Rotation};
-use super::{TokenCall, TokenGrant, invalid_grant};
+use super::{TokenCall, TokenGrant, invalid_grant, user_is_gone};
 use crate::authorization_server::AuthorizationState;
 use crate::authorization_server::http_message::{EndpointError, HttpResponse, OAuthError};
 use crate::authorization_server::records::hex_digest;
@@ -21,9 +21,9 @@ impl AuthorizationState {
         let (name, family) = self.find_family(token).await?.ok_or_else(unknown)?;
         self.check_family(call, &family, wanted.as_deref())?;
         // Before the token is replaced: if the provider cannot be asked now, the client may repeat its request.
-        if !self.may_refresh(&family).await? {
+        if !self.may_get_tokens(&family.subject, family.provider_grant.as_deref()).await? {
             self.revoke_family(&name).await?;
-            return Err(invalid_grant("the user may not log in any more").into());
+            return Err(user_is_gone().into());
         }
         self.use_proof(call).await?;
         let rotated = self.rotate(token, |family| self.check_family(call, family, wanted.as_deref())).await?;
@@ -45,14 +45,6 @@ impl AuthorizationState {
             authenticated_at: Some(family.authenticated_at),
         };
         self.token_response(&grant, Some(successor.expose())).await
-    }
-
-    /// Whether the user of a family may get further tokens. For a user of the provider, the provider is asked.
-    async fn may_refresh(self: &Arc<Self>, family: &Family) -> Result<bool, EndpointError> {
-        match &family.provider_grant {
-            Some(grant) => self.confirm_provider_grant(grant).await,
-            None => Ok(self.is_active(&family.subject, None).await?),
-        }
     }
 
     /// Checks a request before its token is replaced.

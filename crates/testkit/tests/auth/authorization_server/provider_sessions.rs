@@ -75,6 +75,27 @@ async fn provider_is_asked_before_tokens_are_refreshed() {
 }
 
 #[tokio::test]
+async fn provider_is_asked_before_a_code_is_exchanged() {
+    // ARS-031
+    let provider = Provider::start().await;
+    *provider.refresh_token.lock().unwrap() = Some(THEIRS);
+    let (mut browser, client, _) = logged_in(&provider, &provider.server()).await;
+    pass(61).await;
+    let code = browser.authorize(&client, &[]).await.code();
+    answer(&provider, 500, json!({}));
+    assert_eq!(browser.exchange(&client, &code, &[]).await.status, 503);
+    // The code is not used up by that.
+    answer(&provider, 200, json!({"access_token": "a", "token_type": "Bearer"}));
+    assert_eq!(browser.exchange(&client, &code, &[]).await.status, 200);
+    pass(61).await;
+    let code = browser.authorize(&client, &[]).await.code();
+    answer(&provider, 400, json!({"error": "invalid_grant"}));
+    let refused = browser.exchange(&client, &code, &[]).await;
+    assert_eq!((refused.status, refused.error()), (400, "invalid_grant".to_owned()));
+    assert_eq!(browser.authorize(&client, &[]).await.status, 200);
+}
+
+#[tokio::test]
 async fn account_that_is_lost_at_the_provider_ends_all_tokens() {
     // ARS-031
     let provider = Provider::start().await;
