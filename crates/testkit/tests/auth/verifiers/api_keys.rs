@@ -49,6 +49,16 @@ async fn key_is_accepted_in_its_own_header() {
 }
 
 #[tokio::test]
+async fn verifiers_may_share_a_header() {
+    let others = ApiKeys::new().add("another-key-of-sixteen", Principal::new("deploy"));
+    let others = others.header("x-api-key").unwrap().header("X-API-KEY").unwrap();
+    let protected = Protected::start(AnyOf::new().or(keys()).or(others)).await;
+    assert_eq!(text(&send(&protected, &[("x-api-key", KEY)]).await), " build  ");
+    assert_eq!(text(&send(&protected, &[("X-Api-Key", "another-key-of-sixteen")]).await), " deploy  ");
+    assert_eq!(send(&protected, &[("x-api-key", KEY), ("x-api-key", KEY)]).await.status, 400);
+}
+
+#[tokio::test]
 async fn header_is_read_only_where_it_is_set() {
     let protected = Protected::start(ApiKeys::new().add(KEY, Principal::new("build"))).await;
     assert_eq!(send(&protected, &[("x-api-key", KEY)]).await.status, 401);

@@ -246,17 +246,17 @@ enum TokenHeader<'a> {
     One(TokenScheme, &'a [u8]),
 }
 
-/// The headers that a verifier reads beside `Authorization`.
+/// The headers that a verifier reads beside `Authorization`, each once: several verifiers may read the same.
 fn key_headers(verifier: &dyn VerifyToken) -> Vec<HeaderName> {
-    let names = verifier.key_headers().into_iter();
-    let read = |name: String| match HeaderName::try_from(&name) {
-        Ok(name) if name != AUTHORIZATION => Some(name),
-        _ => {
-            log::error!("{name:?} cannot be a header for API keys; it is not read");
-            None
+    let mut headers = Vec::new();
+    for name in verifier.key_headers() {
+        match HeaderName::try_from(&name) {
+            Ok(name) if headers.contains(&name) => {}
+            Ok(name) if name != AUTHORIZATION => headers.push(name),
+            _ => log::error!("{name:?} cannot be a header for API keys; it is not read"),
         }
-    };
-    names.filter_map(read).collect()
+    }
+    headers
 }
 
 /// Reads the only token: that of the `Authorization` header, or of a header for keys. A token in the URL is ignored.
