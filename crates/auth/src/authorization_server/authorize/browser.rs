@@ -11,7 +11,7 @@ use tsugite::store::{Precondition, StoreError};
 use crate::authorization_server::AuthorizationState;
 use crate::authorization_server::http_message::{HttpRequest, HttpResponse};
 use crate::authorization_server::records::FIELD;
-use crate::authorization_server::users::User;
+use crate::authorization_server::users::{EarlierLogin, User};
 use crate::error::Result;
 use crate::jose::random_text;
 
@@ -28,6 +28,9 @@ pub(super) struct Browser {
 pub(super) struct LoggedIn {
     pub(super) subject: String,
     pub(super) display_name: String,
+    /// The generation of the user at the login.
+    #[serde(default)]
+    pub(super) generation: String,
     /// When, in seconds since 1970.
     pub(super) at: u64,
     /// The name of the login at the provider, for a user of the provider.
@@ -37,7 +40,13 @@ pub(super) struct LoggedIn {
 
 impl LoggedIn {
     pub(super) fn new(user: User, at: u64) -> Self {
-        Self { subject: user.subject, display_name: user.display_name, at, provider_grant: None }
+        let User { subject, display_name, generation } = user;
+        Self { subject, display_name, generation, at, provider_grant: None }
+    }
+
+    fn login(&self) -> EarlierLogin<'_> {
+        let Self { subject, generation, provider_grant, .. } = self;
+        EarlierLogin { subject, generation, provider_grant: provider_grant.as_deref() }
     }
 }
 
@@ -57,7 +66,7 @@ impl AuthorizationState {
         };
         let session = self.records.read::<LoggedIn>(&self.records.key("session", id), FIELD).await?;
         let user = match session.map(|session| session.value) {
-            Some(user) if self.is_active(&user.subject, user.provider_grant.as_deref()).await? => Some(user),
+            Some(user) if self.is_active(user.login()).await? => Some(user),
             _ => None,
         };
         Ok(Browser { id: id.to_owned(), is_new: false, user })

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tsugite::store::{Precondition, StoreError};
 
+use super::browser::LoggedIn;
 use super::request::AuthorizeRequest;
 use crate::authorization_server::AuthorizationState;
 use crate::authorization_server::clients::{RedirectKind, redirect_kind};
@@ -13,6 +14,9 @@ use crate::authorization_server::records::hex_digest;
 /// The permission that a user has given to a client.
 #[derive(Serialize, Deserialize)]
 struct Consent {
+    /// The generation of the user.
+    #[serde(default)]
+    generation: String,
     redirect_uri: String,
     resource: String,
     scopes: Vec<String>,
@@ -25,16 +29,17 @@ impl AuthorizationState {
     /// always asked.
     pub(super) async fn has_consented(
         &self,
-        subject: &str,
+        user: &LoggedIn,
         request: &AuthorizeRequest,
     ) -> Result<bool, StoreError> {
         if redirect_kind(&request.redirect_uri) != Some(RedirectKind::Https) || request.prompt.consent {
             return Ok(false);
         }
-        let (key, field) = (self.records.key("consent", subject), hex_digest(&request.client_id));
+        let (key, field) = (self.records.key("consent", &user.subject), hex_digest(&request.client_id));
         let known = self.records.read::<Consent>(&key, &field).await?;
         Ok(known.is_some_and(|known| {
-            known.value.redirect_uri == request.redirect_uri
+            known.value.generation == user.generation
+                && known.value.redirect_uri == request.redirect_uri
                 && known.value.resource == request.resource
                 && request.scopes.iter().all(|scope| known.value.scopes.contains(scope))
         }))
@@ -42,15 +47,16 @@ impl AuthorizationState {
 
     pub(super) async fn remember_consent(
         &self,
-        subject: &str,
+        user: &LoggedIn,
         request: &AuthorizeRequest,
     ) -> Result<(), StoreError> {
         let consent = Consent {
+            generation: user.generation.clone(),
             redirect_uri: request.redirect_uri.clone(),
             resource: request.resource.clone(),
             scopes: request.scopes.clone(),
         };
-        let (key, field) = (self.records.key("consent", subject), hex_digest(&request.client_id));
+        let (key, field) = (self.records.key("consent", &user.subject), hex_digest(&request.client_id));
         self.records.write((&key, &field), &consent, Precondition::None, CONSENT_TTL).await.map(drop)
     }
 }

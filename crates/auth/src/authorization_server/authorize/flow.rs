@@ -84,7 +84,7 @@ impl AuthorizationState {
         request: &AuthorizeRequest,
         client: &Client,
     ) -> Result<HttpResponse, EndpointError> {
-        if self.has_consented(&user.subject, request).await? {
+        if self.has_consented(user, request).await? {
             return self.issue_code(user, request).await;
         }
         if request.prompt.none {
@@ -163,7 +163,7 @@ impl AuthorizationState {
         };
         match (form.get("action"), user) {
             (Some("allow"), Some(user)) => {
-                self.remember_consent(&user.subject, &request).await?;
+                self.remember_consent(user, &request).await?;
                 self.issue_code(user, &request).await
             }
             (Some("allow"), None) => self.start_provider_login(http, &browser, request).await,
@@ -197,6 +197,7 @@ impl AuthorizationState {
             code_challenge: request.code_challenge.clone(),
             dpop_jkt: request.dpop_jkt.clone(),
             subject: user.subject.clone(),
+            generation: user.generation.clone(),
             authenticated_at: user.at,
             provider_grant: user.provider_grant.clone(),
             family: random_text()?,

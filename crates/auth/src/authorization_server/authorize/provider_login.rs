@@ -123,7 +123,7 @@ impl AuthorizationState {
         let grant = self.start_provider_grant(connection, &claims, refresh_token).await?;
         let user = provider_user(&connection.provider.issuer, &claims);
         let user = LoggedIn { provider_grant: Some(grant), ..LoggedIn::new(user, self.clock.seconds()) };
-        self.remember_consent(&user.subject, &login.request).await?;
+        self.remember_consent(&user, &login.request).await?;
         let browser = self.start_session(&browser, user.clone()).await?;
         let response = self.issue_code(&user, &login.request).await?;
         Ok(self.set_cookie(&browser, response))

@@ -9,6 +9,7 @@ use super::{TokenCall, TokenGrant, invalid_grant, user_is_gone};
 use crate::authorization_server::AuthorizationState;
 use crate::authorization_server::http_message::{EndpointError, HttpResponse};
 use crate::authorization_server::records::{FIELD, hex_digest};
+use crate::authorization_server::users::EarlierLogin;
 use crate::jose::sha256_text;
 use crate::secret::Secret;
 
@@ -23,6 +24,9 @@ pub(in crate::authorization_server) struct CodeRecord {
     pub(in crate::authorization_server) code_challenge: String,
     pub(in crate::authorization_server) dpop_jkt: Option<String>,
     pub(in crate::authorization_server) subject: String,
+    /// The generation of the user at the login.
+    #[serde(default)]
+    pub(in crate::authorization_server) generation: String,
     pub(in crate::authorization_server) authenticated_at: u64,
     /// The name of the login at the provider, for a user of the provider.
     #[serde(default)]
@@ -30,6 +34,13 @@ pub(in crate::authorization_server) struct CodeRecord {
     /// The name of the family of all tokens that come of the code.
     pub(in crate::authorization_server) family: String,
     pub(in crate::authorization_server) expires_at: u64,
+}
+
+impl CodeRecord {
+    fn login(&self) -> EarlierLogin<'_> {
+        let Self { subject, generation, provider_grant, .. } = self;
+        EarlierLogin { subject, generation, provider_grant: provider_grant.as_deref() }
+    }
 }
 
 impl AuthorizationState {
@@ -52,7 +63,7 @@ impl AuthorizationState {
         }
         self.check_code(call, &record)?;
         // Before the code is used: if the provider cannot be asked now, the client may repeat its request.
-        if !self.may_get_tokens(&record.subject, record.provider_grant.as_deref()).await? {
+        if !self.may_get_tokens(record.login()).await? {
             return Err(user_is_gone().into());
         }
         self.use_proof(call).await?;

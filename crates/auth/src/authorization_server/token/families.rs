@@ -9,6 +9,7 @@ use tsugite::store::{Precondition, StoreError};
 use super::{CodeRecord, TokenCall};
 use crate::authorization_server::AuthorizationState;
 use crate::authorization_server::records::{FIELD, hex_digest};
+use crate::authorization_server::users::EarlierLogin;
 use crate::error::Result;
 use crate::jose::random_text;
 use crate::secret::{Secret, stored};
@@ -18,6 +19,9 @@ use crate::secret::{Secret, stored};
 pub(in crate::authorization_server) struct Family {
     pub(in crate::authorization_server) client_id: String,
     pub(super) subject: String,
+    /// The generation of the user at the login.
+    #[serde(default)]
+    pub(super) generation: String,
     pub(super) scopes: Vec<String>,
     pub(super) resource: String,
     /// The thumbprint of the key that the tokens are bound to.
@@ -41,6 +45,13 @@ struct ReplacedToken {
     successor: Secret,
 }
 
+impl Family {
+    pub(super) fn login(&self) -> EarlierLogin<'_> {
+        let Self { subject, generation, provider_grant, .. } = self;
+        EarlierLogin { subject, generation, provider_grant: provider_grant.as_deref() }
+    }
+}
+
 /// The outcome of using a refresh token.
 pub(super) enum Rotation {
     /// The successor, and the family.
@@ -61,6 +72,7 @@ impl AuthorizationState {
         let family = Family {
             client_id: code.client_id.clone(),
             subject: code.subject.clone(),
+            generation: code.generation.clone(),
             scopes: code.scopes.clone(),
             resource: code.resource.clone(),
             key: call.key.clone(),

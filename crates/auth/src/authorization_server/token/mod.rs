@@ -18,6 +18,7 @@ use std::sync::Arc;
 use super::AuthorizationState;
 use super::clients::Client;
 use super::http_message::{EndpointError, HttpRequest, HttpResponse, OAuthError, Params};
+use super::users::EarlierLogin;
 use proof::TokenProof;
 
 /// A request for a token, of a client that has authenticated itself.
@@ -62,14 +63,10 @@ impl AuthorizationState {
     }
 
     /// Whether a user who logged in before may get tokens. For a user of the provider, the provider is asked.
-    async fn may_get_tokens(
-        self: &Arc<Self>,
-        subject: &str,
-        provider_grant: Option<&str>,
-    ) -> Result<bool, EndpointError> {
-        match provider_grant {
+    async fn may_get_tokens(self: &Arc<Self>, login: EarlierLogin<'_>) -> Result<bool, EndpointError> {
+        match login.provider_grant {
             Some(grant) => self.confirm_provider_grant(grant).await,
-            None => Ok(self.is_active(subject, None).await?),
+            None => Ok(self.is_active(login).await?),
         }
     }
 }

@@ -21,7 +21,7 @@ impl AuthorizationState {
         let (name, family) = self.find_family(token).await?.ok_or_else(unknown)?;
         self.check_family(call, &family, wanted.as_deref())?;
         // Before the token is replaced: if the provider cannot be asked now, the client may repeat its request.
-        if !self.may_get_tokens(&family.subject, family.provider_grant.as_deref()).await? {
+        if !self.may_get_tokens(family.login()).await? {
             self.revoke_family(&name).await?;
             return Err(user_is_gone().into());
         }

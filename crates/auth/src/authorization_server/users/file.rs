@@ -11,12 +11,13 @@ use tokio::sync::Semaphore;
 
 use super::password::{hash_password, verify_password};
 use super::{User, UserFuture, Users, is_local_subject};
+use crate::authorization_server::records::hex_digest;
 use crate::error::{AuthError, Result};
 use crate::private_file::{PrivateFile, blocking};
 use crate::secret::Secret;
 
 /// Users in a file of mode 0600, with Argon2id hashes of their passwords. It is read at each login, so that a change takes
-/// effect at once.
+/// effect at once: a changed password ends earlier sessions, refresh tokens and consents of the user.
 ///
 /// ```json
 /// { "users": [{ "name": "ann", "password": "$argon2id$v=19$…" }] }
@@ -98,17 +99,20 @@ impl Users for UserFile {
             let permit = permit.map_err(|_| AuthError::store("passwords are no longer verified"))?;
             blocking(move || {
                 let document = Document::read(&file)?;
-                let verified = verify_password(&password, document.hash(&name));
+                let hash = document.hash(&name);
+                let verified = verify_password(&password, hash);
                 drop(permit);
-                Ok(verified.then(|| User::new(name)))
+                // Each hash has a salt of its own: the same password, set again, is another generation.
+                let generation = hash.map(hex_digest).unwrap_or_default();
+                Ok(verified.then(|| User::new(name).generation(generation)))
             })
             .await
         })
     }
 
-    fn is_active(&self, subject: String) -> UserFuture<bool> {
+    fn generation(&self, subject: String) -> UserFuture<Option<String>> {
         let file = self.file.clone();
-        Box::pin(blocking(move || Ok(Document::read(&file)?.hash(&subject).is_some())))
+        Box::pin(blocking(move || Ok(Document::read(&file)?.hash(&subject).map(hex_digest))))
     }
 }
 

@@ -24,9 +24,9 @@ pub trait Users: Send + Sync + 'static {
     /// server limits how often this is called for one name and for one address.
     fn check_password(&self, name: String, password: Secret) -> UserFuture<Option<User>>;
 
-    /// Whether a user who logged in before still exists. It is asked when a token is refreshed and when a session is used, so
-    /// that a user who was removed gets no further tokens.
-    fn is_active(&self, subject: String) -> UserFuture<bool>;
+    /// Returns the [generation](User::generation) of a user who logged in before, or `None` if the user may not log in any
+    /// more. It is asked before tokens are issued and when a session is used: logins of another generation have ended.
+    fn generation(&self, subject: String) -> UserFuture<Option<String>>;
 }
 
 /// The future that a method of [`Users`] returns.
@@ -41,13 +41,16 @@ pub struct User {
     pub subject: String,
     /// The name on pages.
     pub display_name: String,
+    /// A text that changes with the password, and for a new account with the subject of an earlier one. Sessions, refresh
+    /// tokens and consents of another generation count no more. Empty by default.
+    pub generation: String,
 }
 
 impl User {
     /// A user whose subject is also the name on pages.
     pub fn new(subject: impl Into<String>) -> Self {
         let subject = subject.into();
-        Self { display_name: subject.clone(), subject }
+        Self { display_name: subject.clone(), subject, generation: String::new() }
     }
 
     /// Sets the name on pages.
@@ -57,22 +60,36 @@ impl User {
         self
     }
 
+    /// Sets the generation. [`Users::generation`] has to return the same one.
+    #[must_use]
+    pub fn generation(mut self, generation: impl Into<String>) -> Self {
+        self.generation = generation.into();
+        self
+    }
+
     /// Whether the subject cannot be mistaken for that of another issuer or of a client.
     pub(super) fn has_valid_subject(&self) -> bool {
         is_local_subject(&self.subject)
     }
 }
 
+/// A login of before, as the records that come of it name it.
+#[derive(Clone, Copy)]
+pub(super) struct EarlierLogin<'a> {
+    pub(super) subject: &'a str,
+    /// The generation of the user at that time.
+    pub(super) generation: &'a str,
+    /// The name of the login at the provider, for a user of the provider.
+    pub(super) provider_grant: Option<&'a str>,
+}
+
 impl AuthorizationState {
-    /// Whether a user who logged in before is still known: a local one to the users, one of the provider by that login.
-    pub(super) async fn is_active(
-        &self,
-        subject: &str,
-        provider_grant: Option<&str>,
-    ) -> Result<bool, StoreError> {
-        match (&self.settings.users, provider_grant) {
-            (Some(users), None) if is_local_subject(subject) => {
-                Ok(users.is_active(subject.to_owned()).await?)
+    /// Whether a login still counts: that of a local user by the generation, that of a user of the provider there.
+    pub(super) async fn is_active(&self, login: EarlierLogin<'_>) -> Result<bool, StoreError> {
+        match (&self.settings.users, login.provider_grant) {
+            (Some(users), None) if is_local_subject(login.subject) => {
+                let generation = users.generation(login.subject.to_owned()).await?;
+                Ok(generation.as_deref() == Some(login.generation))
             }
             (_, Some(grant)) => self.has_provider_grant(grant).await,
             // Their server has no such users any more.

@@ -224,6 +224,42 @@ async fn signing_key_is_published_before_it_signs() {
 }
 
 #[tokio::test]
+async fn changed_password_ends_earlier_logins() {
+    for is_removed in [false, true] {
+        let folder =
+            std::env::temp_dir().join(format!("tsugite-password-{}-{is_removed}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        let users = UserFile::new(folder.join("auth.json"));
+        users.set_password("ann", "the-first-one".into()).await.unwrap();
+        let server = AuthorizationServer::builder(ISSUER).resource(RESOURCE).users(users.clone());
+        let mut browser = Visitor::new(&server.build().unwrap());
+        let client = browser.public_client().await;
+        let log_in = async |browser: &mut Visitor, password: &str| {
+            let sealed = browser.authorize(&client, &[]).await.sealed();
+            browser.post("/login", &[("request", &sealed), ("name", "ann"), ("password", password)]).await
+        };
+        let page = log_in(&mut browser, "the-first-one").await;
+        let code = browser.decide(&page, "allow").await.code();
+        let tokens = browser.exchange(&client, &code, &[]).await.json();
+        let code = browser.authorize(&client, &[]).await.code();
+        if is_removed {
+            users.remove("ann").await.unwrap();
+        }
+        users.set_password("ann", "the-second-one".into()).await.unwrap();
+        assert_eq!(browser.exchange(&client, &code, &[]).await.error(), "invalid_grant");
+        let refresh = tokens["refresh_token"].as_str().unwrap();
+        assert_eq!(browser.refresh(&client, refresh).await.error(), "invalid_grant");
+        assert!(verify(&browser.server, &tokens["access_token"]).await.is_err());
+        // The session has ended, and the consent has to be given again.
+        let page = log_in(&mut browser, "the-second-one").await;
+        assert!(page.status == 200 && page.body.contains("value=\"allow\""), "{}", page.body);
+        let code = browser.decide(&page, "allow").await.code();
+        assert_eq!(browser.exchange(&client, &code, &[]).await.status, 200);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
+
+#[tokio::test]
 async fn users_of_a_file_log_in() {
     let folder = std::env::temp_dir().join(format!("tsugite-users-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);

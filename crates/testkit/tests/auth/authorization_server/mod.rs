@@ -47,8 +47,8 @@ impl Users for TwoUsers {
         Box::pin(std::future::ready(Ok(is_right.then(|| User::new(name)))))
     }
 
-    fn is_active(&self, _: String) -> UserFuture<bool> {
-        Box::pin(std::future::ready(Ok(true)))
+    fn generation(&self, _: String) -> UserFuture<Option<String>> {
+        Box::pin(std::future::ready(Ok(Some(String::new()))))
     }
 }
 
