@@ -152,7 +152,7 @@ fn answer_with_a_new_key(provider: &Provider) {
 }
 
 #[tokio::test]
-async fn new_token_of_the_provider_is_kept_if_verification_fails() {
+async fn new_provider_token_is_kept_if_verification_fails() {
     // ARS-032
     let provider = Provider::start().await;
     *provider.refresh_token.lock().unwrap() = Some(THEIRS);
@@ -168,7 +168,7 @@ async fn new_token_of_the_provider_is_kept_if_verification_fails() {
 }
 
 #[tokio::test]
-async fn new_token_of_the_provider_is_kept_if_the_client_leaves() {
+async fn new_provider_token_is_kept_if_the_client_leaves() {
     // ARS-032
     let provider = Provider::start().await;
     *provider.refresh_token.lock().unwrap() = Some(THEIRS);
