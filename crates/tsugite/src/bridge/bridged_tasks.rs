@@ -17,6 +17,7 @@ use tsugite_core::revision::RpcError;
 use super::bridge_errors::limit_error;
 use super::core_task::CoreTask;
 use super::target::Target;
+use super::task_use::MAX_TTL;
 use crate::lock::lock;
 use crate::server::limits::CallerKey;
 use crate::server::tasks::unknown_task;
@@ -191,8 +192,6 @@ fn remove_expired(tasks: &mut HashMap<TaskKey, Arc<BridgedTask>>) {
     tasks.retain(|_, task| task.expires_at > now);
 }
 
-/// How long a task is known, whatever its server says.
-pub(super) const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_TASK_ID_BYTES: usize = 1 << 10;
 const MAX_TASKS: usize = 10_000;
 const MAX_TASKS_PER_CALLER: usize = 1_000;

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::bridged_tasks::MAX_TTL;
 use crate::lock::lock;
 
 /// The use of a task by its client. It begins anew with each poll, and is over when the task is known to have ended.
@@ -55,6 +54,9 @@ impl TaskUse {
         }
     }
 }
+
+/// How long a task is known, whatever its server says.
+pub(super) const MAX_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[cfg(test)]
 mod tests {
