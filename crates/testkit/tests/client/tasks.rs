@@ -206,7 +206,11 @@ async fn dropped_call_leaves_no_unknown_task() {
             client.call::<String>("waits", json!({})).on_task(move |_| tell.store(true, Ordering::SeqCst));
         let mut call = call.into_future();
         for _ in 0..polls {
-            poll_fn(|cx| Poll::Ready(drop(call.as_mut().poll(cx)))).await;
+            poll_fn(|cx| {
+                drop(call.as_mut().poll(cx));
+                Poll::Ready(())
+            })
+            .await;
             tokio::task::yield_now().await;
         }
         drop(call);
