@@ -3,7 +3,10 @@
 //! The run is a task of its own: a client that loses its connection and calls again finds the run or its outcome. Only
 //! a cancellation stops it.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -185,12 +188,15 @@ impl Run {
         }
         let (captured, work) = layer::route_captured(&self.request, Some(begun));
         if let Some(work) = work {
-            tokio::select! {
-                biased;
-                () = work.future => {}
-                () = cancellation.cancelled() => {}
-                () = self.refresh(record) => {}
-            }
+            let (mut handler, mut cancelled) = (pin!(work.future), pin!(cancellation.cancelled()));
+            let mut refresh = pin!(self.refresh(record));
+            poll_fn(|cx| {
+                let has_ended = handler.as_mut().poll(cx).is_ready()
+                    || cancelled.as_mut().poll(cx).is_ready()
+                    || refresh.as_mut().poll(cx).is_ready();
+                if has_ended { Poll::Ready(()) } else { Poll::Pending }
+            })
+            .await;
         }
         captured.take_captured()
     }
