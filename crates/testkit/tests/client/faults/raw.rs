@@ -152,9 +152,12 @@ impl Raw {
         self.count(ReceivedRequest::is_call)
     }
 
-    /// Waits until this many connections are closed.
+    /// Waits until this many connections are closed, and the client had several turns to notice.
     pub(crate) async fn wait_for_closed(&self, count: usize) {
         until(|| self.ended.load(Ordering::SeqCst) >= count).await;
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
     }
 
     /// Waits until this many requests match.
