@@ -7,7 +7,7 @@ use std::thread;
 use serde_json::Value;
 use tsugite::prelude::*;
 
-use crate::support::{Place, Ran, Running, tsugite};
+use crate::support::{Place, Ran, tsugite};
 
 /// A server over HTTP in this process, until the test ends.
 pub(crate) struct TaskServer {
@@ -130,7 +130,8 @@ fn signal_without_a_terminal_cancels_no_task() {
     for revision in REVISIONS {
         for signal in ["-INT", "-TERM"] {
             let place = Place::new();
-            let running = Running::start(place.command(["call", &server.url, "dig", "--rev", revision]));
+            let command = place.command(["call", &server.url, "dig", "--rev", revision]);
+            let running = crate::support::Running::start(command);
             let note = running.wait_for_stderr("note: the call is the task ");
             let id = note.trim().rsplit(' ').next().unwrap().to_owned();
             running.signal(signal);
