@@ -75,7 +75,8 @@ impl Toolchain {
         let own = ["toolchain/bin", "bin", "system/usr/bin", "zig/bin"].map(|folder| self.path(folder));
         let joined: OsString =
             env::join_paths(own.into_iter().chain(env::split_paths(&path))).unwrap_or(path);
-        command.env("PATH", joined).env_remove("RUSTUP_TOOLCHAIN");
+        // `cargo run` puts the libraries of its compiler into `LD_LIBRARY_PATH`, and rustc would take them for its own.
+        command.env("PATH", joined).env_remove("RUSTUP_TOOLCHAIN").env_remove("LD_LIBRARY_PATH");
         command
             .env("RUSTC", self.path("toolchain/bin/rustc"))
             .env("RUSTDOC", self.path("toolchain/bin/rustdoc"));

@@ -10,6 +10,8 @@
 # lists of apt, the registry of crates, and python3 with venv and a package index. The standard library of a target is built once and
 # copied to where rustc looks for it, so that later builds need no unstable option.
 set -euo pipefail
+# `cargo run` puts the libraries of its compiler there, and rustc would take them for its own.
+unset LD_LIBRARY_PATH
 
 at=$(realpath -m "$1")
 part=$2
@@ -104,7 +106,7 @@ write_env() {
     cat > env <<END
 export PATH="$at/toolchain/bin:$at/bin:$at/system/usr/bin:$at/zig/bin:\$PATH"
 export RUSTC="$at/toolchain/bin/rustc" RUSTDOC="$at/toolchain/bin/rustdoc"
-unset RUSTUP_TOOLCHAIN
+unset RUSTUP_TOOLCHAIN LD_LIBRARY_PATH
 export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUNNER="$at/bin/in-wine"
 export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_LINKER=x86_64-w64-mingw32-gcc
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_MUSL_RUNNER="$at/system/usr/bin/qemu-aarch64-static"
