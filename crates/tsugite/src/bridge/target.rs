@@ -47,6 +47,11 @@ impl Target {
         }
     }
 
+    /// Whether each connection starts a server of its own.
+    pub(super) fn starts_server(&self) -> bool {
+        self.builder.starts_server()
+    }
+
     /// Sets the revision and transport that were found; `None` if they turned out to be wrong.
     pub(super) fn set_probe_record(&self, verdict: Option<ProbeRecord>) {
         *lock(&self.probe_record) = verdict;

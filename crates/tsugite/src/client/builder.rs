@@ -508,6 +508,11 @@ impl ClientBuilder {
         self
     }
 
+    /// Whether each connection starts a server of its own, as a child process.
+    pub(crate) fn starts_server(&self) -> bool {
+        matches!(self.target, ConnectTarget::Child(_))
+    }
+
     /// Reports the server's messages to an observer, and presents the client as `info` with `capabilities`.
     pub(crate) fn with_observer(
         mut self,

@@ -1,4 +1,4 @@
-//! Tasks between 2025-11-25, which has them in its core, and the extension of 2026-07-28.
+//! Tasks of 2025-11-25, which has them in its core, and of the extension of 2026-07-28, across a bridge.
 //!
 //! What holds with and without a bridge is in the transcripts of the server.
 
@@ -7,6 +7,7 @@ mod foreign_servers;
 mod over_http;
 mod to_core;
 mod to_extension;
+mod within_core;
 
 use std::future::IntoFuture;
 use std::time::Duration;

@@ -5,11 +5,13 @@
 //! - A notification is forwarded both ways. Log level and resource subscriptions are set again after a reconnect.
 //! - A cancellation of the client becomes one to the server, under the id the request has there; a question that the
 //!   server cancels is cancelled at the client.
+//! - The list of tasks is not offered where it would hold the tasks of other clients.
 
 use std::sync::{Arc, Weak};
 
-use tsugite_core::jsonrpc::{Raw, RawJson};
+use tsugite_core::jsonrpc::{JsonError, Raw, RawJson};
 use tsugite_core::protocol::lifecycle::Initialize;
+use tsugite_core::protocol::tasks;
 use tsugite_core::protocol::{Method, OrderedMap};
 use tsugite_core::revision::{
     Revision, RpcError, translate_raw_error, translate_raw_input_response, translate_raw_params,
@@ -26,11 +28,15 @@ use crate::bridge::upstream::Upstream;
 use crate::client::upstream_observer::RequestResult;
 use crate::server::connection::ServerConnection;
 use crate::server::layer::RequestParts;
+use crate::server::limits::CallerKey;
 use crate::server::outgoing_requests::send_raw_request;
 
 /// Forwards a request, and records what the server must be told again after a reconnect.
 pub(super) async fn forward(request: SessionRequest<'_>) -> Result<RawJson, RpcError> {
     let SessionRequest { upstream, method, job, .. } = request;
+    if method == tasks::List::NAME && lists_tasks_of_others(&upstream.target, job) {
+        return Err(RpcError::MethodNotFound { method: method.to_owned() });
+    }
     let call = InFlightCall::new(job.revision, reply_target(job)?);
     let (result, from) = upstream.send(request.to_forwarded(), &call).await?;
     upstream.session_state.record(method, &request.params, job.revision);
@@ -44,10 +50,35 @@ pub(super) fn initialize_result(
     job: &RequestParts,
 ) -> Result<OrderedMap<RawJson>, RpcError> {
     let (result, from) = (Raw::from(&description.result), description.revision);
-    translate_raw_result(Initialize::NAME, result, from, job.revision, None)
-        .map_err(|error| unsupported_error(&error, Initialize::NAME))?
-        .read()
-        .map_err(|_| malformed_result_error(target))
+    let mut members: OrderedMap<RawJson> =
+        translate_raw_result(Initialize::NAME, result, from, job.revision, None)
+            .map_err(|error| unsupported_error(&error, Initialize::NAME))?
+            .read()
+            .map_err(|_| malformed_result_error(target))?;
+    if lists_tasks_of_others(target, job) {
+        remove_task_list(&mut members).map_err(|_| malformed_result_error(target))?;
+    }
+    Ok(members)
+}
+
+/// Whether the server's `tasks/list` would hold the tasks of other clients: to a server, all clients of the bridge are one
+/// caller. A client over pipes is the only one, and a child process serves one session.
+fn lists_tasks_of_others(target: &Target, job: &RequestParts) -> bool {
+    let is_only_client = CallerKey::of_caller(&job.caller).is_none() && !job.caller.headers.is_present();
+    !is_only_client && !target.starts_server()
+}
+
+/// Removes `capabilities.tasks.list` from an `initialize` result.
+fn remove_task_list(result: &mut OrderedMap<RawJson>) -> Result<(), JsonError> {
+    let Some(offered) = result.get_mut("capabilities") else { return Ok(()) };
+    let mut capabilities: OrderedMap<RawJson> = offered.read()?;
+    let Some(tasks) = capabilities.get_mut("tasks") else { return Ok(()) };
+    let mut forms: OrderedMap<RawJson> = tasks.read()?;
+    if forms.remove("list").is_some() {
+        *tasks = RawJson::from_value(&forms)?;
+        *offered = RawJson::from_value(&capabilities)?;
+    }
+    Ok(())
 }
 
 /// Whether the server is connected and takes `logging/setLevel`. The only server answers for itself.

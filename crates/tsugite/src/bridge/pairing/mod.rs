@@ -1,8 +1,8 @@
 //! The four pairs of eras that a bridge connects: the era of the client in front of it, then that of the server behind it.
 //!
 //! Each pair has a file, which says what becomes of a request, a question of the server, a notification and a
-//! cancellation. Tasks between the two eras have a file for each direction. This file chooses between them. Where several servers answer together, or the eras make no difference, the
-//! code is in the parent folder.
+//! cancellation. Tasks between the two eras have a file for each direction. This file chooses between them. Where several
+//! servers answer together, or the eras make no difference, the code is in the parent folder.
 
 mod handshake_tasks;
 mod handshake_to_handshake;
