@@ -28,8 +28,11 @@ struct ProviderGrant {
     claims: Claims,
     #[serde(with = "stored_option")]
     refresh_token: Option<Secret>,
-    /// When the provider was asked last, in seconds since 1970.
+    /// When the provider last answered, in seconds since 1970.
     asked_at: u64,
+    /// Until then a request of some replica waits for the answer of the provider.
+    #[serde(default)]
+    asking_until: u64,
 }
 
 impl ProviderGrant {
@@ -57,8 +60,13 @@ impl AuthorizationState {
     ) -> Result<String, StoreError> {
         let refresh_token = refresh_token.filter(|token| !token.is_empty()).map(Secret::new);
         let (name, issuer) = (random_text()?, connection.provider.issuer.clone());
-        let grant =
-            ProviderGrant { issuer, claims: kept(claims), refresh_token, asked_at: self.clock.seconds() };
+        let grant = ProviderGrant {
+            issuer,
+            claims: kept(claims),
+            refresh_token,
+            asked_at: self.clock.seconds(),
+            asking_until: 0,
+        };
         self.write_grant(&name, &grant, Precondition::FieldAbsent).await?;
         Ok(name)
     }
@@ -79,58 +87,83 @@ impl AuthorizationState {
         name: &str,
     ) -> Result<bool, EndpointError> {
         let Some(connection) = &self.provider else { return Ok(false) };
-        let found = self.records.read::<ProviderGrant>(&self.grant_key(name), FIELD).await?;
-        let Some(found) = found.filter(|found| found.value.is_allowed(connection)) else { return Ok(false) };
-        let is_recent = self.clock.seconds() < found.value.asked_at + ASK_SECONDS;
-        if found.value.refresh_token.is_none() || is_recent {
-            return Ok(true);
+        for _ in 0..MAX_LOOKS {
+            let found = self.records.read::<ProviderGrant>(&self.grant_key(name), FIELD).await?;
+            let Some(found) = found.filter(|found| found.value.is_allowed(connection)) else {
+                return Ok(false);
+            };
+            let now = self.clock.seconds();
+            if found.value.refresh_token.is_none() || now < found.value.asked_at + ASK_SECONDS {
+                return Ok(true);
+            }
+            if found.value.asking_until <= now {
+                // The provider replaces its refresh token even if the client of this request has gone away.
+                let (state, name) = (Arc::clone(self), name.to_owned());
+                let asking = tokio::spawn(async move { state.ask_provider(&name, found).await });
+                if let Some(counts) = asking.await.map_err(StoreError::from)?? {
+                    return Ok(counts);
+                }
+            }
+            // The provider may accept its refresh token once: only one request asks.
+            tokio::time::sleep(LOOK_INTERVAL).await;
         }
-        // The provider replaces its refresh token even if the client of this request has gone away.
-        let (state, name) = (Arc::clone(self), name.to_owned());
-        let asking = tokio::spawn(async move { state.ask_provider(&name, found).await });
-        asking.await.map_err(StoreError::from)?
+        Err(AuthError::login("another request still waits for the answer of the provider").into())
     }
 
-    /// Asks the provider about a login and records the answer.
-    async fn ask_provider(&self, name: &str, found: Versioned<ProviderGrant>) -> Result<bool, EndpointError> {
-        let (Some(connection), grant) = (&self.provider, found.value) else { return Ok(false) };
-        // One request asks: the provider may accept its refresh token once.
-        let mut asked = ProviderGrant { asked_at: self.clock.seconds(), ..grant.clone() };
-        if !self.write_grant(name, &asked, Precondition::FieldVersion(found.version)).await? {
-            return Ok(true);
+    /// Asks the provider about a login and records the answer; `None` if another request asks already.
+    async fn ask_provider(
+        &self,
+        name: &str,
+        found: Versioned<ProviderGrant>,
+    ) -> Result<Option<bool>, EndpointError> {
+        let (Some(connection), grant) = (&self.provider, found.value) else { return Ok(Some(false)) };
+        let asking = ProviderGrant { asking_until: self.clock.seconds() + ASKING_SECONDS, ..grant.clone() };
+        if !self.write_grant(name, &asking, Precondition::FieldVersion(found.version)).await? {
+            return Ok(None);
         }
-        let response = match connection.refresh(&grant).await {
-            Ok(response) => response,
-            Err(TokenError::Refused { code, .. }) if code == "invalid_grant" => {
-                return self.end_provider_grant(name).await;
+        let refreshed = tokio::time::timeout(ANSWER_TIMEOUT, connection.refresh(&grant)).await;
+        let response = match refreshed {
+            Ok(Ok(response)) => response,
+            Ok(Err(TokenError::Refused { code, .. })) if code == "invalid_grant" => {
+                return self.end_provider_grant(name).await.map(Some);
             }
-            Err(error) => {
+            failed => {
                 // The next request asks again.
-                self.write_grant(name, &grant, Precondition::RecordExists).await?;
-                return Err(AuthError::from(error).into());
+                let unasked = ProviderGrant { asking_until: 0, ..grant };
+                self.write_grant(name, &unasked, Precondition::RecordExists).await?;
+                return Err(match failed {
+                    Ok(Err(error)) => AuthError::from(error),
+                    Ok(Ok(_)) | Err(_) => AuthError::login("the provider did not answer in time"),
+                }
+                .into());
             }
         };
         // The old refresh token is used up: the new one is kept before anything else can fail. A provider that names none
         // goes on with the old one.
+        let mut asked = ProviderGrant { asked_at: self.clock.seconds(), asking_until: 0, ..grant.clone() };
         if let Some(token) = response.refresh_token.filter(|token| !token.is_empty()) {
             asked.refresh_token = Some(Secret::new(token));
-            if !self.write_grant(name, &asked, Precondition::RecordExists).await? {
-                return Ok(false);
-            }
         }
-        let Some(id_token) = response.id_token else { return Ok(true) };
+        let unverified = ProviderGrant { asked_at: grant.asked_at, ..asked.clone() };
+        let Some(id_token) = response.id_token else {
+            return Ok(Some(self.write_grant(name, &asked, Precondition::RecordExists).await?));
+        };
+        // Others still wait: nobody knows yet whether the login counts.
+        let waiting = ProviderGrant { asking_until: asking.asking_until, ..unverified.clone() };
+        if !self.write_grant(name, &waiting, Precondition::RecordExists).await? {
+            return Ok(Some(false));
+        }
         match connection.verify_id_token(&id_token, None, self.clock.seconds()).await {
             Ok(claims) => asked.claims = renewed(&grant.claims, &claims),
             Err(error) => {
-                let ask_again = ProviderGrant { asked_at: grant.asked_at, ..asked };
-                self.write_grant(name, &ask_again, Precondition::RecordExists).await?;
+                self.write_grant(name, &unverified, Precondition::RecordExists).await?;
                 return Err(error.into());
             }
         }
         if asked.claims.get("sub") != grant.claims.get("sub") || !asked.is_allowed(connection) {
-            return self.end_provider_grant(name).await;
+            return self.end_provider_grant(name).await.map(Some);
         }
-        Ok(self.write_grant(name, &asked, Precondition::RecordExists).await?)
+        Ok(Some(self.write_grant(name, &asked, Precondition::RecordExists).await?))
     }
 
     /// Removes a login that has ended at the provider: it counts no more.
@@ -179,5 +212,12 @@ fn renewed(known: &Claims, claims: &Claims) -> Claims {
 
 /// The provider is asked this often at most for one login.
 const ASK_SECONDS: u64 = 60;
+/// How long the provider may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Longer than the provider and its keys take: then the process that asked has ended.
+const ASKING_SECONDS: u64 = 60;
+/// How often, and after what time, a request looks whether the provider has answered another one.
+const MAX_LOOKS: u32 = 30;
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Longer than the tokens that name the record, which are renewed up to a minute after it.
 const LEEWAY: Duration = Duration::from_secs(120);

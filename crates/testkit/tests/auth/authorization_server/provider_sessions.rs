@@ -96,6 +96,33 @@ async fn provider_is_asked_before_a_code_is_exchanged() {
 }
 
 #[tokio::test]
+async fn nobody_gets_tokens_while_the_provider_does_not_answer() {
+    // ARS-031
+    let provider = Provider::start().await;
+    *provider.refresh_token.lock().unwrap() = Some(THEIRS);
+    let (program, client, tokens) = logged_in(&provider, &provider.server()).await;
+    let renewed = json!({"access_token": "a", "token_type": "Bearer", "refresh_token": "their-second"});
+    answer(&provider, 200, renewed);
+    let held = provider.answering.lock().await;
+    pass(61).await;
+    let refresh = |mut program: Visitor| {
+        let (client, token) = (client.clone(), refresh_token(&tokens).to_owned());
+        tokio::spawn(async move { program.refresh(&client, &token).await })
+    };
+    let first = refresh(program.clone());
+    while provider.refreshes().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let second = refresh(program.clone()).await.unwrap();
+    assert_eq!((second.status, second.error()), (503, "temporarily_unavailable".to_owned()));
+    drop(held);
+    assert_eq!(first.await.unwrap().status, 200);
+    assert_eq!(provider.refreshes().len(), 1);
+    // Then the answer counts for all.
+    assert_eq!(refresh(program).await.unwrap().status, 200);
+}
+
+#[tokio::test]
 async fn account_that_is_lost_at_the_provider_ends_all_tokens() {
     // ARS-031
     let provider = Provider::start().await;
