@@ -256,6 +256,7 @@ impl ServerSettings {
         }
         self.clients.iter().try_for_each(ConfiguredClient::check)?;
         self.issuers.iter().try_for_each(TrustedIssuer::check)?;
+        self.check_asserting_clients()?;
         self.provider.as_ref().map_or(Ok(()), OpenIdProvider::check)?;
         let has_machines = !self.issuers.is_empty() || self.clients.iter().any(ConfiguredClient::is_machine);
         match self.users.is_some() || self.provider.is_some() || has_machines {
@@ -265,6 +266,20 @@ impl ServerSettings {
                  issuer; otherwise it can issue no token",
             )),
         }
+    }
+
+    /// Fails if a configured client may use the assertions of an identity provider but cannot authenticate itself.
+    fn check_asserting_clients(&self) -> Result<()> {
+        let providers = self.issuers.iter().filter(|issuer| issuer.is_identity_provider());
+        for client in self.clients.iter().filter(|client| client.is_public()) {
+            if providers.clone().any(|provider| provider.allows_client(client.client_id())) {
+                return Err(AuthError::config(format!(
+                    "the client {:?} needs a secret or keys to use assertions of an identity provider",
+                    client.client_id()
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// The host of the issuer, or the name that was set.

@@ -145,7 +145,7 @@ impl ClaimRules {
 }
 
 /// The key that the token is bound to. A binding of another kind cannot be checked, so such a token is refused.
-fn key_thumbprint(claims: &Claims) -> Result<Option<String>, JwtError> {
+pub(crate) fn key_thumbprint(claims: &Claims) -> Result<Option<String>, JwtError> {
     let Some(confirmation) = claims.get("cnf") else { return Ok(None) };
     let members = confirmation.as_object().filter(|members| members.len() == 1);
     match members.and_then(|members| members.get("jkt")).and_then(Value::as_str) {

@@ -34,7 +34,7 @@ pub use introspection::Introspection;
 pub use jwt::Jwt;
 
 #[cfg(feature = "authorization-server")]
-pub(crate) use claims::ClaimRules;
+pub(crate) use claims::{ClaimRules, key_thumbprint};
 #[cfg(feature = "authorization-server")]
 pub(crate) use issuer::Issuer;
 #[cfg(feature = "authorization-server")]

@@ -86,6 +86,11 @@ impl ConfiguredClient {
         self.0.may_use(CLIENT_CREDENTIALS)
     }
 
+    /// Whether the client cannot authenticate itself.
+    pub(in crate::authorization_server) fn is_public(&self) -> bool {
+        self.0.is_public()
+    }
+
     pub(in crate::authorization_server) fn client_id(&self) -> &str {
         &self.0.client_id
     }

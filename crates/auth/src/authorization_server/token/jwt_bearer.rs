@@ -16,7 +16,7 @@ use crate::authorization_server::http_message::{EndpointError, HttpResponse, OAu
 use crate::error::{AuthError, Result};
 use crate::jose::{Claims, JwkSet, UnverifiedJwt};
 use crate::net::{Trust, Url};
-use crate::resource::{Issuer, IssuerKeys, KeyError, KeySource};
+use crate::resource::{Issuer, IssuerKeys, KeyError, KeySource, key_thumbprint};
 use crate::scopes;
 
 /// Another issuer whose assertions are exchanged for tokens, and the limits of them.
@@ -122,6 +122,10 @@ impl TrustedIssuer {
         }
     }
 
+    pub(in crate::authorization_server) fn allows_client(&self, client_id: &str) -> bool {
+        self.clients.iter().any(|allowed| allowed == client_id)
+    }
+
     fn allows_subject(&self, subject: &str) -> bool {
         let fits = |allowed: &String| match allowed.strip_suffix('*') {
             Some(beginning) => subject.starts_with(beginning),
@@ -148,7 +152,7 @@ impl AuthorizationState {
         };
         let issuer = self.settings.issuers.iter().find(fits);
         let issuer = issuer.ok_or_else(|| invalid_grant("the issuer of the assertion is not trusted"))?;
-        if !issuer.clients.contains(&call.client.client_id) {
+        if !issuer.allows_client(&call.client.client_id) {
             return Err(invalid_grant("the client may not use assertions of this issuer").into());
         }
         let claims = issuer.keys.verify(&jwt).await.map_err(|error| match error {
@@ -156,6 +160,14 @@ impl AuthorizationState {
             KeyError::Unavailable(error, _) => EndpointError::Unavailable(error.into()),
         })?;
         let subject = self.check_assertion_claims(issuer, &claims)?;
+        match key_thumbprint(&claims).map_err(|error| invalid_grant(error.0))? {
+            bound if bound.is_none() || bound == call.key => {}
+            _ => {
+                return Err(
+                    invalid_grant("the assertion is bound to a key that the client did not prove").into()
+                );
+            }
+        }
         self.use_proof(call).await?;
         let (resource, asserted) = match issuer.kind {
             AssertionKind::IdJag => self.check_id_jag(call, issuer, &claims).await?,

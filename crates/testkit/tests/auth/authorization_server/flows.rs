@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tsugite_auth::authorization_server::{AuthorizationServer, ConfiguredClient, UserFile};
+use tsugite_auth::authorization_server::{AuthorizationServer, ConfiguredClient, TrustedIssuer, UserFile};
 
 use super::{CALLBACK, ISSUER, RESOURCE, TwoUsers, Visitor, builder, decode_token, server, verify};
 
@@ -310,6 +310,10 @@ async fn settings_that_make_no_sense_are_refused() {
     assert!(
         fails(builder().client(ConfiguredClient::public("m").client_credentials(["x"]))).contains("secret")
     );
+    let provider =
+        TrustedIssuer::identity_provider("https://idp.example").client("app").scopes(["notes:read"]);
+    let cannot_log_in = builder().client(ConfiguredClient::public("app")).trusted_issuer(provider);
+    assert!(fails(cannot_log_in).contains("secret or keys"));
     let store = tsugite_store::MemoryStore::new().shared();
     assert!(fails(builder().store(store)).contains("seal_keys"));
     let local = AuthorizationServer::builder("http://127.0.0.1:1").resource("http://localhost:1/mcp");

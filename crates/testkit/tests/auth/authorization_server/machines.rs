@@ -106,8 +106,7 @@ fn enterprise() -> (AuthorizationServer, TestKey) {
     let server = builder()
         .client(ConfiguredClient::secret("app", "s3cret"))
         .client(ConfiguredClient::secret("other", "s3cret"))
-        .client(ConfiguredClient::public("public"))
-        .trusted_issuer(idp.client("app").client("public").scopes(["notes:read", "notes:write"]))
+        .trusted_issuer(idp.client("app").scopes(["notes:read", "notes:write"]))
         .build();
     (server.unwrap(), key)
 }
@@ -193,9 +192,6 @@ async fn id_jag_needs_client_authentication() {
     // P-12
     let (server, key) = enterprise();
     let typ = json!({"typ": "oauth-id-jag+jwt"});
-    let public = key.sign(&typ, &id_jag("1", &json!({"client_id": "public"})));
-    let answer = exchange(&mut Visitor::new(&server), &public, &[("client_id", "public")]).await;
-    assert_eq!(answer.error(), "invalid_client");
     let jag = key.sign(&typ, &id_jag("2", &json!({})));
     let answer = exchange(&mut Visitor::new(&server), &jag, &[("client_id", "app")]).await;
     assert_eq!((answer.status, answer.error()), (401, "invalid_client".to_owned()));
@@ -238,6 +234,11 @@ async fn workload_gets_a_token_for_an_allowed_subject() {
         assert_eq!(answer.error(), "invalid_grant", "{changes}");
     }
     assert_eq!(exchange(&mut program, &sign(&json!({})), &[]).await.status, 401);
+    // A token that is bound to a key, which this program does not have.
+    for cnf in [json!({"jkt": TestKey::new("other").thumbprint()}), json!({"x5t#S256": "abc"})] {
+        let answer = exchange(&mut program, &sign(&json!({"cnf": cnf})), &client).await;
+        assert_eq!((answer.status, answer.error()), (400, "invalid_grant".to_owned()), "{cnf}");
+    }
 }
 
 #[tokio::test]
