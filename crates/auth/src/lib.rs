@@ -55,6 +55,8 @@ mod private;
 #[cfg(feature = "client")]
 mod private_file;
 #[cfg(feature = "client")]
+mod purge_timer;
+#[cfg(feature = "client")]
 mod registration;
 #[cfg(feature = "client")]
 pub mod resource;

@@ -76,9 +76,13 @@ impl SigningKeys {
         let record = self.records.key("keys", "");
         // Another replica may make a key at the same time; the one that comes second reads it.
         for _ in 0..MAX_ATTEMPTS {
-            let mut keys = Vec::new();
+            let (mut keys, mut last_number) = (Vec::new(), 0);
             for (field, stored) in self.records.list::<StoredKey>(&record).await? {
-                keys.push(PublishedKey::open(field, &stored)?);
+                last_number = field.parse::<u64>().unwrap_or(last_number);
+                // The seal key of one without a value was retired; its number is taken all the same.
+                if let Some(stored) = stored {
+                    keys.push(PublishedKey::open(field, &stored)?);
+                }
             }
             let is_due =
                 keys.last().is_none_or(|last| last.created + self.rotation_interval.as_secs() <= now);
@@ -86,11 +90,10 @@ impl SigningKeys {
                 self.drop_retired(&record, &mut keys, now).await?;
                 return Ok(KeySet::new(keys, now));
             }
-            let last = keys.last().and_then(|last| last.field.parse::<u64>().ok()).unwrap_or(0);
             let (_, private_key) = SigningKey::generate()?;
             let kid = random_text()?.chars().take(KID_CHARS).collect();
             let stored = StoredKey { kid, created: now, private_key };
-            let field = format!("{:012}", last + 1);
+            let field = format!("{:012}", last_number + 1);
             self.records.write((&record, &field), &stored, Precondition::FieldAbsent, RECORD_TTL).await?;
         }
         Err("other replicas replace the signing keys again and again".into())

@@ -1,15 +1,12 @@
-//! Rate limits in the store, so that all replicas count together, and the removal of expired records.
+//! Rate limits in the store, so that all replicas count together.
 
 use std::net::IpAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tsugite::store::{SpendLimit, StoreError};
 
 use super::AuthorizationState;
 use super::http_message::{EndpointError, OAuthError};
-use super::records::Records;
 
 impl AuthorizationState {
     /// Takes one attempt to log in. The error is the time to wait.
@@ -82,25 +79,6 @@ fn network(client: Option<IpAddr>) -> String {
         }
     }
 }
-
-/// Removes expired records once a minute, for stores that do not do it by themselves.
-#[derive(Default)]
-pub(super) struct PurgeTimer {
-    last: AtomicU64,
-}
-
-impl PurgeTimer {
-    pub(super) fn purge(&self, records: &Arc<Records>, now: u64) {
-        let last = self.last.load(Ordering::Relaxed);
-        let is_due = now >= last + PURGE_SECONDS;
-        if is_due && self.last.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            let records = Arc::clone(records);
-            tokio::task::spawn_blocking(move || records.purge_expired());
-        }
-    }
-}
-
-const PURGE_SECONDS: u64 = 60;
 
 #[cfg(test)]
 mod tests {

@@ -59,10 +59,10 @@ use tsugite::store::Store;
 
 use crate::error::Result;
 use crate::net::{GuardedHttp, Trust, Url};
+use crate::purge_timer::PurgeTimer;
 use clients::DocumentCache;
 use clock::Clock;
 use keys::SigningKeys;
-use limits::PurgeTimer;
 use openid::ProviderConnection;
 use records::Records;
 use settings::ServerSettings;

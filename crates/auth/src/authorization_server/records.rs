@@ -44,17 +44,21 @@ impl Records {
     ) -> Result<Option<Versioned<T>>, StoreError> {
         let fields = self.store.read(key, &[field]).await?;
         let Some(Some(found)) = fields.and_then(|fields| fields.into_iter().next()) else { return Ok(None) };
-        // A value that cannot be opened is as good as none: its key was retired, or the store was tampered with.
+        // A value that cannot be opened is read as none: its seal key was retired, or the store was tampered with. A
+        // precondition still sees it.
         let value = self.open(key, field, &found.value);
         Ok(value.map(|value| Versioned { value, version: found.version }))
     }
 
-    /// Returns all fields of a small record, in order.
-    pub(super) async fn list<T: DeserializeOwned>(&self, key: &str) -> Result<Vec<(String, T)>, StoreError> {
+    /// Returns all fields of a small record, in order. Those that cannot be opened have no value.
+    pub(super) async fn list<T: DeserializeOwned>(
+        &self,
+        key: &str,
+    ) -> Result<Vec<(String, Option<T>)>, StoreError> {
         let fields = self.store.list(key, "", MAX_LISTED).await?;
-        let opened = fields.into_iter().filter_map(|(field, found)| {
-            let value = self.open(key, &field, &found.value)?;
-            Some((field, value))
+        let opened = fields.into_iter().map(|(field, found)| {
+            let value = self.open(key, &field, &found.value);
+            (field, value)
         });
         Ok(opened.collect())
     }
@@ -119,8 +123,8 @@ impl Records {
         self.store.spend(&self.key(kind, name), 1, limit).await
     }
 
-    pub(super) fn purge_expired(&self) {
-        self.store.purge_expired();
+    pub(super) fn store(&self) -> &Arc<dyn Store> {
+        &self.store
     }
 
     /// Seals a value that a browser carries, for one purpose.

@@ -84,11 +84,14 @@ impl AuthorizationServer {
 
 impl AuthorizationState {
     async fn respond(self: &Arc<Self>, request: &HttpRequest) -> HttpResponse {
-        self.purge_timer.purge(&self.records, self.clock.seconds());
+        self.purge_timer.purge(self.records.store(), self.clock.seconds());
         // A router may have taken away the path of the issuer.
         let endpoint = match request.path.strip_prefix(METADATA) {
             Some(rest) if rest == self.base_path || rest.is_empty() || rest == "/" => METADATA,
-            _ => request.path.strip_prefix(&self.base_path).unwrap_or(&request.path),
+            _ => {
+                let rest = request.path.strip_prefix(&self.base_path).filter(|rest| rest.starts_with('/'));
+                rest.unwrap_or(&request.path)
+            }
         };
         let mut response = match (endpoint, &request.method) {
             ("/authorize", &Method::GET) => self.authorize(request).await,

@@ -11,6 +11,7 @@ use tsugite::transport::http::{
 use crate::dpop::{NonceKey, ProvenRequest, now, use_once, verify_proof};
 use crate::error::Result;
 use crate::jose::Algorithm;
+use crate::purge_timer::PurgeTimer;
 
 /// Adds proofs of possession to a verifier: a token that is bound to a key (`cnf.jkt`) is accepted with a proof that its
 /// sender holds the key, so a stolen token is useless.
@@ -30,6 +31,7 @@ use crate::jose::Algorithm;
 pub struct Dpop<V> {
     inner: V,
     store: Arc<dyn Store>,
+    purge_timer: PurgeTimer,
     algorithms: Vec<Algorithm>,
     nonce_key: Option<NonceKey>,
     is_required: bool,
@@ -39,7 +41,8 @@ impl<V: VerifyToken> Dpop<V> {
     /// Accepts proofs for the tokens of a verifier. The proofs that were used are remembered by this process alone.
     pub fn new(inner: V) -> Self {
         let store = Arc::new(MemoryStore::new());
-        Self { inner, store, algorithms: Algorithm::ALL.to_vec(), nonce_key: None, is_required: false }
+        let (algorithms, purge_timer) = (Algorithm::ALL.to_vec(), PurgeTimer::default());
+        Self { inner, store, purge_timer, algorithms, nonce_key: None, is_required: false }
     }
 
     /// Records the proofs that were used in this store. Replicas share it.
@@ -104,6 +107,7 @@ impl<V: VerifyToken> Dpop<V> {
                 Some(nonce) => key.is_old(nonce, now).then(|| key.nonce(now)),
             },
         };
+        self.purge_timer.purge(&self.store, now);
         // Last, so that only holders of the key can fill the store.
         match use_once(&*self.store, &proof, now).await {
             Ok(true) => Ok(next_nonce.into_iter().fold(VerifiedProof::new(), VerifiedProof::next_nonce)),

@@ -61,6 +61,7 @@ async fn issuer_with_a_path_has_its_endpoints_there() {
     assert_eq!(program.get("/auth/jwks").await.status, 200);
     // A router may have taken away the path.
     assert_eq!(program.get("/jwks").await.status, 200);
+    assert_eq!(program.get("/authorize").await.status, 400);
     assert_eq!(program.get("/other").await.status, 404);
 }
 

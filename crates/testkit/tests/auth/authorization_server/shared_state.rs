@@ -114,6 +114,25 @@ async fn replicas_rotate_their_keys_together() {
 }
 
 #[tokio::test]
+async fn server_goes_on_without_an_old_seal_key() {
+    let store = Arc::new(MemoryStore::new().shared());
+    let with = |byte| {
+        let server = builder().store(store.clone()).seal_keys(SealKeys::new(SealKey::new([byte; 32])));
+        Visitor::new(&server.build().unwrap())
+    };
+    let (mut old, mut new) = (with(7), with(8));
+    let before = old.get("/jwks").await.json();
+    let after = new.get("/jwks").await;
+    assert_eq!(after.status, 200, "{}", after.body);
+    assert_ne!(before, after.json());
+    let client = new.public_client().await;
+    let tokens = new.tokens(&client).await;
+    assert!(verify(&new.server, &tokens["access_token"]).await.is_ok());
+    // Replicas with the old key go on, too.
+    assert_eq!(before, old.get("/jwks").await.json());
+}
+
+#[tokio::test]
 async fn restart_keeps_everything_and_the_file_tells_nothing() {
     let folder = std::env::temp_dir().join(format!("tsugite-as-state-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);

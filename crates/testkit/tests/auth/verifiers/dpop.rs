@@ -177,14 +177,26 @@ async fn unbound_tokens_are_refused_where_keys_are_required() {
 
 #[tokio::test]
 async fn nothing_is_accepted_while_the_store_fails() {
-    let bound = Bound::start(|dpop| dpop.store(BrokenStore)).await;
+    let bound = Bound::start(|dpop| dpop.store(BrokenStore::default())).await;
     let response = bound.send(&bound.proof(&json!({}), &json!({}))).await;
     assert_eq!(response.status, 503, "{response:?}");
     assert!(!response.body.contains("disk"), "{response:?}");
 }
 
-/// A store whose every operation fails.
-struct BrokenStore;
+#[tokio::test]
+async fn expired_proofs_are_removed_from_the_store() {
+    let store = BrokenStore::default();
+    let purged = store.purged.clone();
+    let bound = Bound::start(|dpop| dpop.store(store)).await;
+    bound.send(&bound.proof(&json!({}), &json!({}))).await;
+    tokio::time::timeout(std::time::Duration::from_secs(60), purged.notified()).await.unwrap();
+}
+
+/// A store whose every operation fails, and which tells when expired entries are removed.
+#[derive(Default)]
+struct BrokenStore {
+    purged: std::sync::Arc<tokio::sync::Notify>,
+}
 
 fn broken<T>() -> StoreResult<T> {
     StoreFuture::Ready(Err("the disk is broken".into()))
@@ -237,5 +249,9 @@ impl Store for BrokenStore {
 
     fn end_lease(&self, _: &str) -> StoreResult<()> {
         broken()
+    }
+
+    fn purge_expired(&self) {
+        self.purged.notify_one();
     }
 }
