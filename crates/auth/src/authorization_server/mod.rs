@@ -60,7 +60,7 @@ use tsugite::store::Store;
 use crate::error::Result;
 use crate::net::{GuardedHttp, Trust, Url};
 use crate::purge_timer::PurgeTimer;
-use clients::DocumentCache;
+use clients::{ClientKeyCache, DocumentCache};
 use clock::Clock;
 use keys::SigningKeys;
 use openid::ProviderConnection;
@@ -89,6 +89,7 @@ struct AuthorizationState {
     /// For URLs that clients name.
     http: GuardedHttp,
     documents: DocumentCache,
+    client_keys: ClientKeyCache,
     provider: Option<ProviderConnection>,
     purge_timer: PurgeTimer,
 }
@@ -132,6 +133,7 @@ impl AuthorizationServer {
             clock,
             http,
             documents: DocumentCache::default(),
+            client_keys: ClientKeyCache::default(),
             provider,
             purge_timer: PurgeTimer::default(),
         })))

@@ -33,6 +33,14 @@ impl AddressClass {
         }
     }
 
+    /// Classifies the host of a URL; `None` if that takes a resolver.
+    fn of_host(url: &Url) -> Option<Self> {
+        match url.host.parse() {
+            Ok(address) => Some(Self::of(address)),
+            Err(_) => is_localhost(&url.host).then_some(Self::Loopback),
+        }
+    }
+
     fn of_v4(address: Ipv4Addr) -> Self {
         let [first, second, ..] = address.octets();
         match (first, second) {
@@ -82,12 +90,8 @@ impl Trust {
 
     /// The trust that follows from where the server of the user is.
     pub(crate) fn of_server(server: &Url, connected: Option<IpAddr>) -> Self {
-        let named = || match server.host.parse() {
-            Ok(address) => AddressClass::of(address),
-            Err(_) if is_localhost(&server.host) => AddressClass::Loopback,
-            Err(_) => AddressClass::Public,
-        };
-        match connected.map_or_else(named, AddressClass::of) {
+        let class = connected.map(AddressClass::of).or_else(|| AddressClass::of_host(server));
+        match class.unwrap_or(AddressClass::Public) {
             AddressClass::Loopback => Self::USER,
             AddressClass::Private => Self { loopback: false, private: true },
             AddressClass::Public | AddressClass::Forbidden => Self::default(),
@@ -102,15 +106,13 @@ impl Trust {
 
     /// Checks a URL before a request, or before a browser opens it.
     pub(crate) fn check_url(self, url: &Url) -> Result<()> {
-        let literal = url.host.parse::<IpAddr>().ok();
-        let is_loopback = is_localhost(&url.host)
-            || literal.is_some_and(|ip| AddressClass::of(ip) == AddressClass::Loopback);
-        let may_be_plain = is_loopback && self.loopback;
+        let class = AddressClass::of_host(url);
+        let may_be_plain = class == Some(AddressClass::Loopback) && self.loopback;
         if !url.secure && !may_be_plain {
             return Err(refused(url, "it is not https"));
         }
-        match literal {
-            Some(address) => self.check(AddressClass::of(address)).map_err(|reason| refused(url, reason)),
+        match class {
+            Some(class) => self.check(class).map_err(|reason| refused(url, reason)),
             None => Ok(()),
         }
     }

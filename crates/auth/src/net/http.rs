@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Map, Value};
-use tsugite::client::{FetchRequest, FetchResponse, Fetcher};
+use tsugite::client::{ErrorKind, FetchRequest, FetchResponse, Fetcher};
 use tsugite::revision::Revision;
 
 use super::guard::Trust;
@@ -15,6 +15,12 @@ use crate::error::{AuthError, AuthErrorKind, Result};
 pub(crate) struct GuardedHttp {
     fetcher: Fetcher,
     pub(crate) trust: Trust,
+}
+
+impl std::fmt::Debug for GuardedHttp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("GuardedHttp").finish_non_exhaustive()
+    }
 }
 
 impl GuardedHttp {
@@ -81,7 +87,10 @@ impl GuardedHttp {
         let fetcher = self.fetcher.clone().filter(self.trust.filter(url));
         let request = request.max_bytes(max_bytes).timeout(RESPONSE_TIMEOUT);
         let response = fetcher.fetch(request).await;
-        let response = response.map_err(|error| fetch_error(url, &error.to_string()))?;
+        let response = response.map_err(|error| match error.kind() {
+            ErrorKind::TooLarge(_) => AuthError::discovery(format!("{}: {error}", url.without_query())),
+            _ => fetch_error(url, &error.to_string()),
+        })?;
         // No encoding was asked for, and a small body may decode to a huge one.
         match response.header("content-encoding").unwrap_or("identity") {
             "identity" => Ok(response),

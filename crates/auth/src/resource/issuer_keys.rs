@@ -2,7 +2,8 @@
 //!
 //! A token with an unknown key id causes a fetch, since issuers rotate their keys, but at most one per interval, since
 //! anyone can write such a token. One fetch runs at a time, as a task of its own: a client that disconnects does not stop
-//! it. While the issuer is down, the keys that are known stay in use for a day.
+//! it. While the issuer is down, the keys that are known stay in use for a day. After a quiet time they are fetched before
+//! the next token is verified, so that a key that was withdrawn meanwhile counts no more.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -22,6 +23,9 @@ pub(crate) enum KeySource {
     Metadata,
     /// At a URL that the operator has named.
     Url(String),
+    /// At a URL that a stranger has named.
+    #[cfg(feature = "authorization-server")]
+    Guarded(Url, crate::net::GuardedHttp),
     /// Given by the operator.
     Given(Arc<JwkSet>),
 }
@@ -43,6 +47,8 @@ struct State {
     /// When the last fetch began.
     begun: Option<Instant>,
     is_fetching: bool,
+    /// Whether no fetch had begun for a long time before the last one.
+    after_quiet_time: bool,
     /// Why the last fetch failed.
     failure: Option<AuthError>,
 }
@@ -66,13 +72,14 @@ impl IssuerKeys {
         if let KeySource::Given(keys) = &self.source {
             return keys.verify(token).map_err(KeyError::Refused);
         }
-        if let Some((keys, is_old)) = self.current_keys() {
+        if let Some((keys, age)) = self.current_keys() {
             let verified = keys.verify(token);
             if verified.is_ok() || keys.has_named_key(token) {
-                if is_old {
-                    self.begin_fetch();
+                let fetching = if age > KEY_TTL { self.begin_fetch() } else { None };
+                match fetching.filter(|_| self.state().after_quiet_time) {
+                    None => return verified.map_err(KeyError::Refused),
+                    Some(mut ended) => drop(ended.changed().await),
                 }
-                return verified.map_err(KeyError::Refused);
             }
         }
         if let Some(mut ended) = self.begin_fetch() {
@@ -90,8 +97,8 @@ impl IssuerKeys {
         }
     }
 
-    /// The keys that are known, and whether they should be fetched again.
-    fn current_keys(&self) -> Option<(Arc<JwkSet>, bool)> {
+    /// The keys that are known, and their age.
+    fn current_keys(&self) -> Option<(Arc<JwkSet>, Duration)> {
         let mut state = self.state();
         let (keys, since) = state.keys.as_ref()?;
         let (keys, age) = (Arc::clone(keys), since.elapsed());
@@ -99,7 +106,7 @@ impl IssuerKeys {
             state.keys = None;
             return None;
         }
-        Some((keys, age > KEY_TTL))
+        Some((keys, age))
     }
 
     /// Begins a fetch unless one began shortly before. Returns what tells its end, also if it began earlier.
@@ -112,6 +119,7 @@ impl IssuerKeys {
         if !self.time_to_next(&state).is_zero() {
             return None;
         }
+        state.after_quiet_time = state.begun.is_none_or(|begun| begun.elapsed() > QUIET_TIME);
         (state.is_fetching, state.begun) = (true, Some(Instant::now()));
         drop(state);
         let keys = Arc::clone(self);
@@ -140,6 +148,8 @@ impl IssuerKeys {
     async fn fetch(&self) -> Result<JwkSet> {
         let (url, http) = match &self.source {
             KeySource::Url(url) => (Url::parse(url)?, self.issuer.trusted()),
+            #[cfg(feature = "authorization-server")]
+            KeySource::Guarded(url, http) => (url.clone(), http.clone()),
             KeySource::Metadata | KeySource::Given(_) => {
                 let url = self.issuer.metadata().await?.jwks_uri()?;
                 let http = self.issuer.http_for(&url);
@@ -164,6 +174,10 @@ impl IssuerKeys {
 
 /// After this time keys are fetched again, so that a key that the issuer has withdrawn is forgotten.
 const KEY_TTL: Duration = Duration::from_secs(15 * 60);
+
+/// If no fetch has begun for so long, requests wait for the next one instead of using the old keys. Shorter times pass
+/// between two requests of a server in use, which need not wait.
+const QUIET_TIME: Duration = Duration::from_secs(2 * KEY_TTL.as_secs());
 
 /// The time for which keys are used while they cannot be fetched again.
 const MAX_KEY_AGE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -226,6 +240,20 @@ mod tests {
             assert_eq!(*keys.fetched.borrow() - before, round);
             tokio::time::advance(INTERVAL).await;
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn withdrawn_key_is_refused_after_a_quiet_time() {
+        let (keys, (signer, before), (_, after)) = (unreachable(), key(), key());
+        keys.finish_fetch(Ok(before));
+        let token = signer.sign_jwt(&[], &[]).unwrap();
+        let token = UnverifiedJwt::parse(&token).unwrap();
+        tokio::time::advance(Duration::from_secs(20 * 60 * 60)).await;
+        let mut verifying = std::pin::pin!(keys.verify(&token));
+        let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(verifying.as_mut().poll(cx))).await;
+        assert!(polled.is_pending());
+        keys.finish_fetch(Ok(after));
+        assert!(matches!(verifying.await, Err(KeyError::Refused(_))));
     }
 
     #[tokio::test]

@@ -1,16 +1,20 @@
 //! Authentication of clients at the token and revocation endpoints.
 
+use std::sync::Arc;
+
 use http::header::WWW_AUTHENTICATE;
 use http::{HeaderValue, StatusCode};
 use serde_json::Value;
 use tsugite::base64;
 
+use super::client_keys::given_keys;
 use super::{Client, ClientAuth, ClientOrigin};
 use crate::authorization_server::AuthorizationState;
 use crate::authorization_server::http_message::{EndpointError, HttpRequest, OAuthError, Params};
 use crate::authorization_server::records::hex_digest;
-use crate::jose::{Algorithm, JwkSet, UnverifiedJwt};
-use crate::net::{Url, decode_form};
+use crate::jose::{Algorithm, UnverifiedJwt};
+use crate::net::decode_form;
+use crate::resource::{IssuerKeys, KeyError};
 use crate::secret::Secret;
 
 /// The algorithms of assertions and proofs of clients. All are asymmetric.
@@ -42,11 +46,10 @@ impl AuthorizationState {
                 Secret::new(hex_digest(secret.expose())) == Secret::from(digest.as_str())
             }
             (ClientAuth::Keys(keys), Presented::Assertion(assertion)) => {
-                let keys = JwkSet::from_document(keys).unwrap_or_default();
-                self.check_assertion(request, &client, assertion, &keys).await?
+                self.check_assertion(request, &client, assertion, &given_keys(keys)).await?
             }
             (ClientAuth::KeysAt(url), Presented::Assertion(assertion)) => {
-                let keys = self.fetch_client_keys(url, request).await?;
+                let keys = self.keys_at(url, request.client).await?;
                 self.check_assertion(request, &client, assertion, &keys).await?
             }
             _ => false,
@@ -63,13 +66,17 @@ impl AuthorizationState {
         request: &HttpRequest,
         client: &Client,
         assertion: &str,
-        keys: &JwkSet,
+        keys: &Arc<IssuerKeys>,
     ) -> Result<bool, EndpointError> {
         let Ok(jwt) = UnverifiedJwt::parse(assertion) else { return Ok(false) };
         if !SIGNING_ALGORITHMS.contains(&jwt.algorithm) {
             return Ok(false);
         }
-        let Ok(claims) = keys.verify(&jwt) else { return Ok(false) };
+        let claims = match keys.verify(&jwt).await {
+            Ok(claims) => claims,
+            Err(KeyError::Refused(_)) => return Ok(false),
+            Err(KeyError::Unavailable(error, _)) => return Err(error.into()),
+        };
         let text = |name: &str| claims.get(name).and_then(Value::as_str);
         let is_own = [text("iss"), text("sub")] == [Some(client.client_id.as_str()); 2];
         let is_for_us = self.is_own_audience(claims.get("aud"));
@@ -99,15 +106,6 @@ impl AuthorizationState {
             },
             _ => false,
         }
-    }
-
-    async fn fetch_client_keys(&self, url: &str, request: &HttpRequest) -> Result<JwkSet, EndpointError> {
-        let Ok(url) = Url::parse(url) else { return Ok(JwkSet::default()) };
-        if !self.spend_fetch(request.client).await? {
-            return Err(OAuthError::too_many(std::time::Duration::from_secs(2)).into());
-        }
-        let document = self.http.get_json(&url).await.unwrap_or_default();
-        Ok(document.and_then(|document| JwkSet::from_document(&document)).unwrap_or_default())
     }
 }
 

@@ -1,4 +1,5 @@
-//! Clients that are the URL of their metadata document. It is fetched through the guard, and kept as long as its headers say.
+//! Clients that are the URL of their metadata document. It is fetched through the guard, and kept as long as its headers
+//! say; longer while its host cannot be asked. Responses without a valid document are not kept.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,6 +11,7 @@ use tsugite::store::StoreError;
 use super::registration::ClientMetadata;
 use super::{Client, ClientAuth, ClientOrigin};
 use crate::authorization_server::AuthorizationState;
+use crate::error::AuthErrorKind;
 use crate::net::Url;
 use crate::registration::check_metadata_url;
 
@@ -19,61 +21,76 @@ pub(in crate::authorization_server) struct DocumentCache(Mutex<HashMap<String, C
 
 #[derive(Clone)]
 struct CachedDocument {
-    /// `None` if the document is invalid or absent.
-    client: Option<Client>,
+    client: Client,
+    fetched_at: u64,
+    /// When it is fetched again.
     expires_at: u64,
 }
 
 impl DocumentCache {
-    fn get(&self, url: &str, now: u64) -> Option<Option<Client>> {
-        let cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        cache.get(url).filter(|cached| now < cached.expires_at).map(|cached| cached.client.clone())
+    fn get(&self, url: &str) -> Option<CachedDocument> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(url).cloned()
     }
 
-    fn insert(&self, url: &str, cached: CachedDocument, now: u64) {
+    /// Keeps a document, and removes the one that was fetched first if there are too many.
+    fn insert(&self, url: &str, cached: CachedDocument) {
         let mut cache = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.len() >= MAX_CACHED {
-            cache.retain(|_, cached| now < cached.expires_at);
-        }
-        if cache.len() >= MAX_CACHED {
-            cache.clear();
+            let oldest = cache.iter().min_by_key(|(_, cached)| cached.fetched_at);
+            if let Some(oldest) = oldest.map(|(url, _)| url.clone()) {
+                cache.remove(&oldest);
+            }
         }
         cache.insert(url.to_owned(), cached);
+    }
+
+    fn remove(&self, url: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(url);
     }
 }
 
 impl AuthorizationState {
-    /// The client that a URL names; `None` if it is none.
+    /// The client that a URL names; `None` if it is none. Fails if that cannot be found out now.
     pub(super) async fn client_of_document(
         &self,
         client_id: &str,
         address: Option<IpAddr>,
     ) -> Result<Option<Client>, StoreError> {
         let now = self.clock.seconds();
-        if let Some(known) = self.documents.get(client_id, now) {
-            return Ok(known);
+        let known = self.documents.get(client_id);
+        if let Some(known) = known.as_ref().filter(|known| now < known.expires_at) {
+            return Ok(Some(known.client.clone()));
         }
         let Some(url) = self.check_document_url(client_id) else { return Ok(None) };
-        if !self.spend_fetch(address).await? {
-            return Ok(None);
-        }
-        let (client, ttl) = match self.http.get_cached_json(&url).await {
-            Ok((document, ttl)) => {
-                let client = document.and_then(|document| read_document(client_id, document));
-                (client, ttl.unwrap_or(DEFAULT_TTL_SECONDS).clamp(MIN_TTL_SECONDS, MAX_TTL_SECONDS))
-            }
-            Err(error) => {
-                tracing::info!(%error, "the metadata document of a client cannot be fetched");
-                (None, MIN_TTL_SECONDS)
-            }
+        let failure = match self.spend_fetch(address).await? {
+            false => "too many metadata documents are asked for".into(),
+            true => match self.http.get_cached_json(&url).await {
+                Ok((document, ttl)) => {
+                    let client = document.and_then(|document| read_document(client_id, document));
+                    self.keep_document(client_id, client.as_ref(), ttl, now);
+                    return Ok(client);
+                }
+                Err(error) if error.kind() == AuthErrorKind::Fetch => StoreError::from(error),
+                Err(error) => {
+                    tracing::info!(%error, "the metadata document of a client is not accepted");
+                    return Ok(None);
+                }
+            },
         };
-        let ttl = if client.is_some() { ttl } else { MIN_TTL_SECONDS };
-        self.documents.insert(
-            client_id,
-            CachedDocument { client: client.clone(), expires_at: now + ttl },
-            now,
-        );
-        Ok(client)
+        let Some(known) = known.filter(|known| now < known.fetched_at + MAX_TTL_SECONDS) else {
+            return Err(failure);
+        };
+        tracing::info!(error = %failure, "the last metadata document of a client stays in use");
+        let client = known.client.clone();
+        self.documents.insert(client_id, CachedDocument { expires_at: now + MIN_TTL_SECONDS, ..known });
+        Ok(Some(client))
+    }
+
+    fn keep_document(&self, client_id: &str, client: Option<&Client>, ttl: Option<u64>, now: u64) {
+        let Some(client) = client.cloned() else { return self.documents.remove(client_id) };
+        let ttl = ttl.unwrap_or(DEFAULT_TTL_SECONDS).clamp(MIN_TTL_SECONDS, MAX_TTL_SECONDS);
+        let cached = CachedDocument { client, fetched_at: now, expires_at: now + ttl };
+        self.documents.insert(client_id, cached);
     }
 
     fn check_document_url(&self, client_id: &str) -> Option<Url> {
@@ -116,7 +133,7 @@ fn read_document(client_id: &str, document: Map<String, Value>) -> Option<Client
 const MAX_CACHED: usize = 1_000;
 const MAX_URL_BYTES: usize = 1_024;
 const DEFAULT_TTL_SECONDS: u64 = 300;
-/// Also for a document that is missing, so that it is not fetched for each request.
+/// Also while a document cannot be fetched again.
 const MIN_TTL_SECONDS: u64 = 30;
 const MAX_TTL_SECONDS: u64 = 24 * 60 * 60;
 

@@ -1,6 +1,7 @@
 //! The clients: those of the settings, those that registered themselves, and those that are the URL of a document.
 
 mod authentication;
+mod client_keys;
 mod configured;
 mod document;
 mod redirect_uri;
@@ -9,6 +10,7 @@ mod registration;
 pub use configured::ConfiguredClient;
 
 pub(super) use authentication::SIGNING_ALGORITHMS;
+pub(super) use client_keys::ClientKeyCache;
 pub(super) use document::DocumentCache;
 pub(super) use redirect_uri::{RedirectKind, is_registered, redirect_kind, shown_host};
 
@@ -92,7 +94,7 @@ impl Client {
 }
 
 impl AuthorizationState {
-    /// Finds a client. A document is fetched if need be, on behalf of the address.
+    /// Finds a client. A document is fetched if need be, on behalf of the address. Fails if that is not possible now.
     pub(super) async fn find_client(
         &self,
         client_id: &str,

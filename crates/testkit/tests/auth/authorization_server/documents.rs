@@ -106,10 +106,41 @@ async fn unfit_documents_are_refused() {
         let server = builder().allow_private_addresses().build().unwrap();
         let page = Visitor::new(&server).authorize(&host.url, &[]).await;
         assert!(page.status == 400 && page.body.contains("not known here"), "{why}: {}", page.body);
-        // The failure is remembered for a while.
-        Visitor::new(&server).authorize(&host.url, &[]).await;
-        assert_eq!(host.count(), 1, "{why}");
+        // It is not kept: a document that is repaired counts at once.
+        host.publish(&json!({}));
+        let page = Visitor::new(&server).authorize(&host.url, &[]).await;
+        assert_eq!((page.status, host.count()), (200, 2), "{why}");
     }
+}
+
+/// Lets time pass. It stands still only now: paused time runs ahead of answers from sockets.
+async fn pass(seconds: u64) {
+    tokio::time::pause();
+    tokio::time::advance(std::time::Duration::from_secs(seconds)).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn client_stays_known_while_its_document_cannot_be_fetched() {
+    let host = Host::start().await;
+    let server = builder().allow_private_addresses().build().unwrap();
+    let mut browser = Visitor::new(&server);
+    let tokens = browser.tokens(&host.url).await;
+    pass(121).await;
+    host.set(502, Vec::new(), String::new());
+    let token = tokens["refresh_token"].as_str().unwrap();
+    let refreshed = browser.refresh(&host.url, token).await;
+    assert_eq!(refreshed.status, 200, "{}", refreshed.body);
+    assert_eq!(host.count(), 2);
+    // A server that has never seen the document says that it cannot tell.
+    let mut elsewhere = Visitor::new(&builder().allow_private_addresses().build().unwrap());
+    let answer = elsewhere.refresh(&host.url, token).await;
+    assert_eq!((answer.status, answer.error()), (503, "temporarily_unavailable".to_owned()));
+    // After a day the last document counts no more.
+    pass(24 * 60 * 60).await;
+    assert_eq!(browser.refresh(&host.url, token).await.status, 503);
+    host.set(404, Vec::new(), String::new());
+    assert_eq!(browser.refresh(&host.url, token).await.status, 401);
 }
 
 #[tokio::test]
@@ -124,7 +155,6 @@ async fn documents_do_not_lead_to_internal_addresses() {
         format!("https://127.0.0.1:{port}"),
         format!("https://localhost:{port}"),
         format!("https://[::1]:{port}"),
-        format!("https://2130706433:{port}"),
         "https://169.254.169.254/latest/meta-data".to_owned(),
         "https://10.0.0.1/client.json".to_owned(),
         "https://[fd00:ec2::254]/client.json".to_owned(),
@@ -134,6 +164,9 @@ async fn documents_do_not_lead_to_internal_addresses() {
         let page = browser.authorize(&url, &[]).await;
         assert!(page.status == 400 && page.body.contains("not known here"), "{url}: {}", page.body);
     }
+    // Only the resolver can tell that this is a loopback address; names may have other addresses later.
+    let page = browser.authorize(&format!("https://2130706433:{port}/client.json"), &[]).await;
+    assert_eq!(page.status, 503, "{}", page.body);
     assert_eq!(host.count(), 0);
 }
 
@@ -146,6 +179,31 @@ async fn fetches_for_one_address_are_limited() {
         eve.authorize(&format!("{}?{number}", host.url), &[]).await;
     }
     assert!((30..=31).contains(&host.count()), "{}", host.count());
+}
+
+#[tokio::test]
+async fn keys_of_a_document_are_fetched_seldom() {
+    let (host, keys, key) = (Host::start().await, Host::start().await, TestKey::new("k"));
+    host.publish(&json!({"token_endpoint_auth_method": "private_key_jwt", "jwks_uri": keys.url}));
+    keys.set(200, Vec::new(), json!({"keys": [key.jwk()]}).to_string());
+    let server = builder().allow_private_addresses().build().unwrap();
+    let mut client = Visitor::new(&server);
+    let stranger = TestKey::new("k");
+    for number in 0..80 {
+        // Every second assertion has the signature of somebody else.
+        let (signer, status) = if number % 2 == 0 { (&key, 400) } else { (&stranger, 401) };
+        let claims = json!({
+            "iss": host.url, "sub": host.url, "aud": super::ISSUER, "exp": now() + 60, "jti": number.to_string(),
+        });
+        let form = [
+            ("grant_type", "authorization_code"),
+            ("client_assertion_type", "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"),
+            ("client_assertion", &signer.sign(&json!({"typ": "JWT"}), &claims)),
+        ];
+        let answer = client.post("/token", &form).await;
+        assert_eq!(answer.status, status, "{number}: {}", answer.body);
+    }
+    assert_eq!(keys.count(), 1);
 }
 
 #[tokio::test]
