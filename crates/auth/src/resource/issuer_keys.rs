@@ -14,18 +14,15 @@ use tokio::time::Instant;
 use super::issuer::Issuer;
 use crate::error::{AuthError, Result};
 use crate::jose::{Claims, JwkSet, JwtError, UnverifiedJwt};
-use crate::net::Url;
+use crate::net::{GuardedHttp, Url};
 
 /// Where the keys are.
 #[derive(Debug, Clone)]
 pub(crate) enum KeySource {
     /// At the `jwks_uri` of the issuer's metadata.
     Metadata,
-    /// At a URL that the operator has named.
-    Url(String),
-    /// At a URL that a stranger has named.
-    #[cfg(feature = "authorization-server")]
-    Guarded(Url, crate::net::GuardedHttp),
+    /// At a URL that the operator has named. With a guard: at one that a stranger has named.
+    Url(String, Option<GuardedHttp>),
     /// Given by the operator.
     Given(Arc<JwkSet>),
 }
@@ -147,9 +144,9 @@ impl IssuerKeys {
 
     async fn fetch(&self) -> Result<JwkSet> {
         let (url, http) = match &self.source {
-            KeySource::Url(url) => (Url::parse(url)?, self.issuer.trusted()),
-            #[cfg(feature = "authorization-server")]
-            KeySource::Guarded(url, http) => (url.clone(), http.clone()),
+            KeySource::Url(url, guard) => {
+                (Url::parse(url)?, guard.clone().unwrap_or_else(|| self.issuer.trusted()))
+            }
             KeySource::Metadata | KeySource::Given(_) => {
                 let url = self.issuer.metadata().await?.jwks_uri()?;
                 let http = self.issuer.http_for(&url);

@@ -107,7 +107,7 @@ impl Jwt {
 
     /// Fetches the keys from this URL instead of the one that the metadata names.
     pub fn keys_at(mut self, url: impl Into<String>) -> Self {
-        self.source = KeySource::Url(url.into());
+        self.source = KeySource::Url(url.into(), None);
         self.with_keys()
     }
 

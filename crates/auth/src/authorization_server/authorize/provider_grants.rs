@@ -148,7 +148,7 @@ impl AuthorizationState {
         let Some(id_token) = response.id_token else {
             return Ok(Some(self.write_grant(name, &asked, Precondition::RecordExists).await?));
         };
-        // Others still wait: nobody knows yet whether the login counts.
+        // Other requests still wait: it is not known yet whether the login counts.
         let waiting = ProviderGrant { asking_until: asking.asking_until, ..unverified.clone() };
         if !self.write_grant(name, &waiting, Precondition::RecordExists).await? {
             return Ok(Some(false));

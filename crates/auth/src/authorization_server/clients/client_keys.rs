@@ -45,11 +45,13 @@ impl AuthorizationState {
         if let Some(known) = self.client_keys.get(url) {
             return Ok(known);
         }
-        let Ok(parsed) = Url::parse(url) else { return Ok(given_keys(&Map::new())) };
+        if Url::parse(url).is_err() {
+            return Ok(given_keys(&Map::new()));
+        }
         if !self.spend_fetch(address).await? {
             return Err(OAuthError::too_many(Duration::from_secs(2)).into());
         }
-        let source = KeySource::Guarded(parsed, self.http.clone());
+        let source = KeySource::Url(url.to_owned(), Some(self.http.clone()));
         Ok(self.client_keys.insert(url, IssuerKeys::new(source, Issuer::new(url.to_owned()), FETCH_INTERVAL)))
     }
 }

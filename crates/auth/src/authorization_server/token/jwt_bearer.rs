@@ -69,7 +69,7 @@ impl TrustedIssuer {
     /// Fetches the keys from this URL instead of the one that the metadata of the issuer names.
     #[must_use]
     pub fn keys_at(mut self, url: impl Into<String>) -> Self {
-        self.keys = issuer_keys(&self.issuer, KeySource::Url(url.into()));
+        self.keys = issuer_keys(&self.issuer, KeySource::Url(url.into(), None));
         self
     }
 
