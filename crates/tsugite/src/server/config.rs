@@ -148,6 +148,7 @@ impl Server {
             registry: Default::default(),
             has_mounts: Default::default(),
             is_served: Default::default(),
+            is_purging: Default::default(),
             feed: Default::default(),
             page_cache: Default::default(),
             token_expiries: Default::default(),

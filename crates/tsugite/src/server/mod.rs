@@ -82,6 +82,7 @@ pub(crate) mod principal;
 mod progress;
 mod prompt;
 mod prompts;
+mod purge;
 mod push;
 mod push_channel;
 mod record_limits;
@@ -166,6 +167,8 @@ pub(crate) struct ServerShared {
     has_mounts: AtomicBool,
     /// Whether the registrations were checked for a transport: mistakes after that are logged at once.
     is_served: AtomicBool,
+    /// Whether expired records are removed from the store periodically.
+    is_purging: AtomicBool,
     pub(crate) feed: ChangeFeed,
     pub(crate) page_cache: PageCache,
     pub(crate) token_expiries: TokenExpiries,

@@ -8,6 +8,7 @@ use tsugite_core::revision::RpcError;
 use crate::error::Chain;
 use crate::server::context::Context;
 use crate::server::handler_error::HandlerError;
+use crate::server::purge;
 use crate::shared::log;
 use crate::store::{Precondition, Write};
 
@@ -41,6 +42,7 @@ impl Context {
         let Some(connection) = call.settings.connection.upgrade() else {
             return Err(unavailable());
         };
+        purge::start(&connection.server.shared);
         let (store, ttl) = (&connection.config.store, connection.config.state_ttl);
         let (key, precondition) = (format!("used/{state}"), Precondition::FieldAbsent);
         let write = Write::Set { key: &key, field: "used", value: Bytes::new(), precondition, ttl };

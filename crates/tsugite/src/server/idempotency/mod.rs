@@ -26,6 +26,7 @@ use super::incoming_request::IncomingRequest;
 use super::key_state::KeyTable;
 use super::layer::LayerRequest;
 use super::pending::PendingRequest;
+use super::purge;
 use super::response_writer::RpcResult;
 
 /// Answers a call with a key.
@@ -34,6 +35,7 @@ pub(crate) fn serve(
     incoming: IncomingRequest<'_>,
     call: KeyedCall,
 ) -> Option<PendingRequest> {
+    purge::start(&connection.server.shared);
     let cancellation = incoming.tracking.cancellation_token();
     let request = LayerRequest::from_incoming(connection, incoming, cancellation.clone());
     let answer = answer(connection.server.shared.keys().clone(), Arc::new(call), Arc::new(request));

@@ -19,6 +19,7 @@ use crate::error::Chain;
 use crate::lock::lock;
 use crate::replica::digest;
 use crate::server::principal::Principal;
+use crate::server::purge;
 use crate::shared::log;
 use crate::shared::principal::CallerIdentity;
 use crate::store::SpendLimit;
@@ -249,7 +250,9 @@ where
     fn call_limited(&mut self, request: LayerRequest) -> LimitFuture {
         if self.limit.shared {
             let (key, limit) = self.limit.shared_limit(request.principal());
-            let spent = request.parts.connection.config.store.spend(&key, 1, limit);
+            let connection = &request.parts.connection;
+            purge::start(&connection.server.shared);
+            let spent = connection.config.store.spend(&key, 1, limit);
             // The ready service moves into the request, so that it starts only if the limit allows it.
             let next = self.inner.clone();
             let mut inner = std::mem::replace(&mut self.inner, next);

@@ -19,6 +19,7 @@ use super::ask::BoxedHandler;
 use super::call_state::{CallState, EndGuard};
 use super::connection::ServerConnection;
 use super::kept_call::KeptHistory;
+use super::purge;
 use super::response_writer::ResponseWriter;
 use super::round::Round;
 use super::task_slot::TaskOffer;
@@ -66,6 +67,7 @@ impl CreatedTask {
 
 /// Creates the task of a call. Returns when the record is stored. Dropping the future cancels the task.
 pub(crate) async fn start(table: Arc<TaskTable>, run: TaskRun) -> Result<CreatedTask, StartError> {
+    purge::start(&run.connection.server.shared);
     let (announce, announced) = oneshot::channel();
     tokio::spawn(async move {
         let created = match run.call.task.offer() {

@@ -14,6 +14,7 @@ use crate::error::Chain;
 use crate::server::connection::ServerConnection;
 use crate::server::incoming_request::{IncomingRequest, Tracking};
 use crate::server::principal::Caller;
+use crate::server::purge;
 use crate::server::response_writer::ResponseWriter;
 use crate::server::task_state::{ChangeError, RunningTask, StoredTask, TaskState, TaskTable};
 use crate::server::{Server, ServerShared};
@@ -116,6 +117,7 @@ async fn take_over(
 async fn run_again(server: &Server, table: &Arc<TaskTable>, stored: StoredTask) {
     let task = RunningTask::new(&table.hub, stored.clone());
     table.begin(&task);
+    purge::start(&server.shared);
     let call = &stored.call;
     let principal = call.caller.as_ref().map(|caller| caller.principal());
     let connection = ServerConnection::new(server, principal.clone());
