@@ -149,6 +149,7 @@ impl Server {
             has_mounts: Default::default(),
             is_served: Default::default(),
             is_purging: Default::default(),
+            transports: Default::default(),
             feed: Default::default(),
             page_cache: Default::default(),
             token_expiries: Default::default(),

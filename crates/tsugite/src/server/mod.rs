@@ -97,6 +97,7 @@ mod running_handler;
 pub(crate) mod schema;
 mod scope_rule;
 mod scopes;
+pub(crate) mod serving;
 mod state;
 mod subject;
 mod subscription_permit;
@@ -112,7 +113,7 @@ mod tool;
 mod tools;
 mod visibility;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
 
 pub use ask::{Ask, FieldValue, Form, FormChoice, FormField, UrlElicitation};
@@ -169,6 +170,8 @@ pub(crate) struct ServerShared {
     is_served: AtomicBool,
     /// Whether expired records are removed from the store periodically.
     is_purging: AtomicBool,
+    /// The number of transports that serve.
+    transports: AtomicUsize,
     pub(crate) feed: ChangeFeed,
     pub(crate) page_cache: PageCache,
     pub(crate) token_expiries: TokenExpiries,

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use tsugite_core::jsonrpc::code::INTERNAL_ERROR;
 use tsugite_core::jsonrpc::{ErrorObject, Id, Raw, Request};
@@ -16,6 +17,8 @@ use crate::server::incoming_request::{IncomingRequest, Tracking};
 use crate::server::principal::Caller;
 use crate::server::purge;
 use crate::server::response_writer::ResponseWriter;
+use crate::server::serving::ServingGuard;
+use crate::server::task_run;
 use crate::server::task_state::{ChangeError, RunningTask, StoredTask, TaskState, TaskTable};
 use crate::server::{Server, ServerShared};
 use crate::shared::log;
@@ -167,21 +170,30 @@ async fn fail(table: &TaskTable, task: &Arc<RunningTask>, reason: &'static str) 
     table.finish(task);
 }
 
-/// Ends the tasks of this process before it stops. Those that can run again are left for another process, all others fail.
-pub(crate) async fn stop(server: &Server) {
+/// Ends the tasks of this process before it stops, with the last transport that serves. Those that can run again are left
+/// for another process, all others fail. Gives up after a few seconds if the store fails.
+pub(crate) async fn stop(serving: ServingGuard) {
+    let Some(server) = serving.end() else { return };
     let table = server.shared.tasks();
     if !table.begin_stopping() {
         return;
     }
-    for task in table.running() {
-        let can_move = table.hub.store.replica.is_some() && task.snapshot().state.can_run_again;
-        match can_move {
-            true => task.release(),
-            false => fail(table, &task, SERVER_STOPPED).await,
+    let stopping = async {
+        for task in table.running() {
+            let can_move = table.hub.store.replica.is_some() && task.snapshot().state.can_run_again;
+            if !can_move {
+                fail(table, &task, SERVER_STOPPED).await;
+            }
+            task.release();
         }
+    };
+    if tokio::time::timeout(STORE_GRACE, stopping).await.is_err() {
+        log::warn!("the store did not take the end of all tasks in time");
     }
 }
 
 const PROCESS_ENDED: &str = "The process that ran this task has ended, and the task cannot run again; it may have done a part of its work";
 const SERVER_STOPPED: &str = "The server was stopped while this task ran, and the task cannot run again; it may have done a part of its work";
 const NOT_SERVED: &str = "The process that took this task over does not offer its tool";
+/// How long the end of tasks may take.
+const STORE_GRACE: Duration = Duration::from_secs(3);

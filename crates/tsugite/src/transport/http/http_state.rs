@@ -5,7 +5,7 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::Notify;
@@ -20,10 +20,12 @@ use super::http_settings::Http;
 use super::http_sse_sessions::HttpSseSessions;
 use super::sessions::Sessions;
 use super::waiting_record::ClaimedCalls;
+use crate::lock::lock;
 use crate::replica::Replica;
 use crate::server::connection::{ConnectionScope, ServerConnection};
 use crate::server::limits::{CallerKey, LimitError, LimitPermit, Limits, Resource};
 use crate::server::principal::Caller;
+use crate::server::serving::ServingGuard;
 use crate::server::tasks;
 use crate::server::{Config, ResponseWriter, Server};
 use crate::shared::log;
@@ -54,6 +56,8 @@ pub(crate) struct HttpState {
     pub(super) local_ip: OnceLock<IpAddr>,
     /// The time that the idle times of connections are measured from.
     pub(super) started_at: Instant,
+    /// Until the tasks of this process are ended with this transport.
+    serving: Mutex<Option<ServingGuard>>,
     closing: AtomicBool,
     aborting: AtomicBool,
     /// The number of requests that continue without a connection.
@@ -104,6 +108,7 @@ impl HttpState {
             logs,
             local_ip: OnceLock::new(),
             started_at: Instant::now(),
+            serving: Mutex::new(Some(ServingGuard::new(server))),
             closing: AtomicBool::new(false),
             aborting: AtomicBool::new(false),
             detached_requests: AtomicUsize::new(0),
@@ -236,14 +241,20 @@ impl HttpState {
         self.aborting.store(true, Ordering::Release);
         self.close();
         self.sessions.for_each(|session| self.delete_logs(self.sessions.remove(session)));
-        if tokio::time::timeout(STORE_GRACE, tasks::stop(&self.server)).await.is_err() {
-            log::warn!("the store did not take the end of all tasks in time");
-        }
+        self.stop_tasks().await;
         if let Some(replica) = &self.replica {
             if tokio::time::timeout(STORE_GRACE, self.cancel_detached()).await.is_err() {
                 log::warn!("the store did not take the end of all requests in time");
             }
             replica.stop().await;
+        }
+    }
+
+    /// Ends the tasks of this process, unless another transport serves them.
+    pub(super) async fn stop_tasks(&self) {
+        let serving = lock(&self.serving).take();
+        if let Some(serving) = serving {
+            tasks::stop(serving).await;
         }
     }
 

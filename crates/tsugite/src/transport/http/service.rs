@@ -55,9 +55,13 @@ impl HttpService {
     }
 
     /// Waits for the requests that continue although their client has disconnected: those up to 2025-11-25, and calls with
-    /// an idempotency key.
+    /// an idempotency key. After [`HttpService::close`] it then ends the tasks of this process: those that can run again are
+    /// left for another process, all others fail.
     pub async fn drain(&self) {
         self.0.wait_for_detached().await;
+        if self.0.is_closing() {
+            self.0.stop_tasks().await;
+        }
     }
 }
 

@@ -21,6 +21,7 @@ use tokio::task::JoinHandle;
 use super::line_stream::LineStream;
 use crate::server::Server;
 use crate::server::connection::ServerConnection;
+use crate::server::serving::ServingGuard;
 
 #[cfg(unix)]
 mod unix;
@@ -60,6 +61,7 @@ impl Server {
 
     async fn serve_taken_stdio(self) -> crate::Result<()> {
         self.check_registrations()?;
+        let serving = ServingGuard::new(&self);
         let Stdio { stdin, stdout, copier } = take_stdio()?;
         let principal = self.shared.config().stdio_principal.clone();
         let stream = Arc::new(LineStream::new(ServerConnection::new(&self, principal), stdout));
@@ -72,7 +74,7 @@ impl Server {
             Ok(())
         })
         .await;
-        crate::server::tasks::stop(&self).await;
+        crate::server::tasks::stop(serving).await;
         stream.close_output();
         copier.finish().await?;
         Ok(served?)
