@@ -18,6 +18,7 @@ use crate::error::Chain;
 use crate::lock::lock;
 use crate::replica::digest;
 use crate::shared::log;
+use crate::store::MAX_VALUE_BYTES;
 
 /// A task whose handler runs in this process.
 pub(crate) struct RunningTask {
@@ -126,7 +127,7 @@ impl RunningTask {
         mut change: impl FnMut(&mut TaskState) -> bool + Send,
     ) -> Result<StoredTask, TaskLost> {
         let mut stored = self.stored.lock().await;
-        let mut attempt = 0;
+        let (mut attempt, mut failure) = (0, None);
         loop {
             if self.is_lost() {
                 return Err(TaskLost);
@@ -134,7 +135,13 @@ impl RunningTask {
             let runner = self.hub.store.runner();
             let mut guarded = |state: &mut TaskState| match state.is_final() || state.runner != runner {
                 true => Err(Box::new(state.clone())),
-                false => Ok(change(state)),
+                false => match &failure {
+                    None => Ok(change(state)),
+                    Some(error) => {
+                        state.fail(ErrorObject::clone(error));
+                        Ok(true)
+                    }
+                },
             };
             match self.hub.store.change(stored.clone(), &mut guarded).await {
                 Ok(changed) => {
@@ -142,7 +149,17 @@ impl RunningTask {
                     // In this order: the session hears of the status before it is asked a question.
                     self.note(changed.clone());
                     self.hub.notify_watches(&self.name);
+                    if failure.is_some() {
+                        self.mark_lost();
+                        return Err(TaskLost);
+                    }
                     return Ok(changed);
+                }
+                Err(ChangeError::TooLarge(bytes)) => {
+                    let text = format!(
+                        "The state of this task, with its result, has {bytes} bytes; at most {MAX_VALUE_BYTES} can be stored"
+                    );
+                    failure = Some(ErrorObject::new(INTERNAL_ERROR, text));
                 }
                 Err(ChangeError::Refused(state)) => {
                     let newest = StoredTask { state: *state, ..stored.clone() };

@@ -12,7 +12,7 @@ use super::timestamp::now_millis;
 use crate::replica::{RecordError, Replica, ReplicaMessage, digest, read_record};
 use crate::shared::log;
 use crate::shared::principal::CallerIdentity;
-use crate::store::{Field, Precondition, Recipient, Store, StoreError, Write};
+use crate::store::{Field, MAX_VALUE_BYTES, Precondition, Recipient, Store, StoreError, Write};
 
 /// The tasks in the store of a server.
 pub(crate) struct TaskStore {
@@ -30,6 +30,8 @@ pub(crate) enum ChangeError<E> {
     Refused(E),
     /// The task has expired.
     Gone,
+    /// The state has this many bytes, more than a store takes.
+    TooLarge(usize),
     /// The store failed. The change may have happened.
     Store(StoreError),
 }
@@ -116,6 +118,9 @@ impl TaskStore {
             }
             let ttl = task.call.remaining_ttl().ok_or(ChangeError::Gone)?;
             let value = self.seal(&key, STATE, &task.state).map_err(ChangeError::Store)?;
+            if value.len() > MAX_VALUE_BYTES {
+                return Err(ChangeError::TooLarge(value.len()));
+            }
             let name = digest(task.call.id.as_bytes());
             let (old_runner, new_runner) = (runner_key(&before.runner), runner_key(&task.state.runner));
             let mut writes = vec![set(&key, STATE, value, Precondition::FieldVersion(task.version), ttl)];

@@ -195,6 +195,10 @@ impl TaskAccess {
         self.table.change(stored, change).await.map_err(|error| match error {
             ChangeError::Refused(error) => error,
             ChangeError::Gone => unknown_task(),
+            ChangeError::TooLarge(bytes) => RpcError::InvalidParams(
+                format!("Invalid params: the state of the task would have {bytes} bytes, which is too much")
+                    .into(),
+            ),
             ChangeError::Store(error) => unavailable(&error),
         })
     }

@@ -111,7 +111,7 @@ async fn take_over(
             Ok(())
         }
         // Another process was faster, or the task has expired.
-        Err(ChangeError::Refused(()) | ChangeError::Gone) => Ok(()),
+        Err(ChangeError::Refused(()) | ChangeError::Gone | ChangeError::TooLarge(_)) => Ok(()),
         Err(ChangeError::Store(error)) => Err(error),
     }
 }
