@@ -163,6 +163,9 @@ pub(crate) async fn run_task(table: Arc<TaskTable>, task: Arc<RunningTask>, run:
         Ok(None) => None,
         Err(_) => {
             log::warn!(task = task.name(), "a task ran longer than it is kept, and was dropped");
+            // Its record has expired, and the index of this process has not.
+            let store = &task.hub().store;
+            drop(store.forget(store.runner(), Some(task.name())).await);
             None
         }
     };

@@ -1,6 +1,7 @@
 //! Reads and writes the records of tasks.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,6 +10,7 @@ use serde::de::DeserializeOwned;
 
 use super::record::{StoredCaller, StoredTask, TaskCall, TaskState};
 use super::timestamp::now_millis;
+use crate::error::Chain;
 use crate::replica::{RecordError, Replica, ReplicaMessage, digest, read_record};
 use crate::shared::log;
 use crate::shared::principal::CallerIdentity;
@@ -21,6 +23,8 @@ pub(crate) struct TaskStore {
     pub(crate) replica: Option<Arc<Replica>>,
     /// How long an index is kept: longer than any task in it.
     index_ttl: Duration,
+    /// The number of tasks that were added to lists.
+    listed: AtomicUsize,
 }
 
 /// Why a state was not changed.
@@ -41,7 +45,8 @@ pub(crate) type ChangeFn<'a, E> = &'a mut (dyn FnMut(&mut TaskState) -> Result<b
 
 impl TaskStore {
     pub(super) fn new(store: Arc<dyn Store>, replica: Option<Arc<Replica>>, max_ttl: Duration) -> Self {
-        Self { store, replica, index_ttl: max_ttl.saturating_add(INDEX_RESERVE) }
+        let index_ttl = max_ttl.saturating_add(INDEX_RESERVE);
+        Self { store, replica, index_ttl, listed: AtomicUsize::new(0) }
     }
 
     /// The name of this process in the records.
@@ -73,10 +78,31 @@ impl TaskStore {
             writes.push(set(&runner_key, &name, id, Precondition::None, self.index_ttl));
             writes.push(set(RUNNERS, &state.runner, Bytes::new(), Precondition::None, self.index_ttl));
         }
-        match self.store.commit(&writes).await? {
-            Ok(committed) => Ok(StoredTask { call: Arc::new(call), state, version: committed.version }),
-            Err(_) => Err("a task with this id exists".into()),
+        let Ok(committed) = self.store.commit(&writes).await? else {
+            return Err("a task with this id exists".into());
+        };
+        if let Some((key, _)) = &list
+            && self.listed.fetch_add(1, Ordering::Relaxed) % PRUNE_EVERY == PRUNE_EVERY - 1
+            && let Err(error) = self.prune(key).await
+        {
+            log::warn!(error = %Chain(&*error), "expired tasks stay in the list of their caller");
         }
+        Ok(StoredTask { call: Arc::new(call), state, version: committed.version })
+    }
+
+    /// Removes the oldest tasks from a list if they have expired.
+    async fn prune(&self, key: &str) -> Result<(), StoreError> {
+        let kept_since =
+            now_millis().saturating_sub(u64::try_from(self.index_ttl.as_millis()).unwrap_or(u64::MAX));
+        let kept_since = list_field(kept_since, "");
+        let listed = self.store.list(key, "", MAX_LISTED).await?;
+        let expired = listed.iter().map(|(field, _)| field).take_while(|field| **field < kept_since);
+        let precondition = Precondition::None;
+        let removed: Vec<_> = expired.map(|field| Write::Remove { key, field, precondition }).collect();
+        if !removed.is_empty() {
+            drop(self.store.commit(&removed).await?);
+        }
+        Ok(())
     }
 
     /// Reads a task. `None` if there is none with this id.
@@ -268,6 +294,8 @@ const STATE: &str = "state";
 /// The record with the processes that have run tasks.
 const RUNNERS: &str = "tasks/runners";
 const MAX_LISTED: usize = 1_000;
+/// Looks for expired tasks in the list of a caller when so many were added to lists.
+const PRUNE_EVERY: usize = 100;
 /// Ids of this server are shorter.
 const MAX_ID_BYTES: usize = 256;
 const INDEX_RESERVE: Duration = Duration::from_secs(24 * 60 * 60);
