@@ -113,7 +113,7 @@ async fn create(
 ) -> Result<(Arc<RunningTask>, StoredTask), RpcError> {
     let revision = call.revision();
     let limited = |error| limit_error(&CreateError::Limit(error));
-    table.check().map_err(limited)?;
+    let _slot = table.reserve().map_err(limited)?;
     if table.is_stopping() {
         return Err(unavailable("the server is stopping"));
     }

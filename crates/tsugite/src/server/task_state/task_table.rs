@@ -17,10 +17,26 @@ use crate::store::Store;
 /// The tasks of one server.
 pub(crate) struct TaskTable {
     pub(crate) hub: Arc<TaskHub>,
-    /// The tasks that run here, by the digest of their id.
-    running: Mutex<HashMap<String, Arc<RunningTask>>>,
+    running: Mutex<RunningTasks>,
     taking_over: AtomicBool,
     stopping: AtomicBool,
+}
+
+#[derive(Default)]
+struct RunningTasks {
+    /// By the digest of their id.
+    tasks: HashMap<String, Arc<RunningTask>>,
+    /// The number of tasks that are about to run here.
+    reserved: usize,
+}
+
+/// Room for a task that is about to run here. Hold it until [`TaskTable::begin`] has returned.
+pub(crate) struct RunningSlot<'a>(&'a TaskTable);
+
+impl Drop for RunningSlot<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.running).reserved -= 1;
+    }
 }
 
 impl TaskTable {
@@ -51,33 +67,36 @@ impl TaskTable {
         changed
     }
 
-    /// Registers a task that runs here.
+    /// Registers a task that runs here. Its record was written before: another writer may have changed it since.
     pub(crate) fn begin(&self, task: &Arc<RunningTask>) {
-        lock(&self.running).insert(task.name().to_owned(), task.clone());
+        lock(&self.running).tasks.insert(task.name().to_owned(), task.clone());
+        task.notify_changed();
     }
 
-    /// Fails if no further task may run here.
-    pub(crate) fn check(&self) -> Result<(), RecordLimit> {
+    /// Reserves room for a task. Fails if no further task may run here.
+    pub(crate) fn reserve(&self) -> Result<RunningSlot<'_>, RecordLimit> {
         let limit = self.hub.settings.max_running;
-        match lock(&self.running).len() >= limit {
-            true => Err(RecordLimit::new("max_running_tasks", limit)),
-            false => Ok(()),
+        let mut running = lock(&self.running);
+        if running.tasks.len() + running.reserved >= limit {
+            return Err(RecordLimit::new("max_running_tasks", limit));
         }
+        running.reserved += 1;
+        Ok(RunningSlot(self))
     }
 
     /// Removes a task that no longer runs here.
     pub(crate) fn finish(&self, task: &RunningTask) {
-        lock(&self.running).remove(task.name());
+        lock(&self.running).tasks.remove(task.name());
     }
 
     /// The tasks that run here.
     pub(crate) fn running(&self) -> Vec<Arc<RunningTask>> {
-        lock(&self.running).values().cloned().collect()
+        lock(&self.running).tasks.values().cloned().collect()
     }
 
     /// A task has changed, here or in another process.
     pub(crate) fn notify_changed(&self, name: &str) {
-        if let Some(task) = lock(&self.running).get(name) {
+        if let Some(task) = lock(&self.running).tasks.get(name) {
             task.notify_changed();
         }
         self.hub.notify_watches(name);

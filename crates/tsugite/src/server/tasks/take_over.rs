@@ -70,9 +70,7 @@ async fn take_over_all(server: &Server) -> Result<(), StoreError> {
             after.clone_from(last);
             for (position, id) in &tasks {
                 // Those that do not fit are taken over later.
-                if table.check().is_err() {
-                    return Ok(());
-                }
+                let Ok(_slot) = table.reserve() else { return Ok(()) };
                 take_over(server, table, &runner, position, id).await?;
             }
         }
