@@ -12,7 +12,9 @@ mod task_table;
 mod task_watch;
 pub(crate) mod timestamp;
 
-pub(crate) use record::{OnceStep, StoredCaller, StoredTask, TaskCall, TaskOutcome, TaskQuestion, TaskState};
+pub(crate) use record::{
+    OnceStep, StoredCaller, StoredTask, TaskCall, TaskOutcome, TaskQuestion, TaskState, VisibleState,
+};
 pub(crate) use running_task::{OnceStart, RunningTask, TaskLost};
 pub(crate) use settings::TaskSettings;
 pub(crate) use task_hub::CreateError;

@@ -171,6 +171,16 @@ pub(crate) struct StoredTask {
     pub(crate) version: u64,
 }
 
+/// What tells two visible states of one task apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct VisibleState {
+    status: TaskStatus,
+    message: Option<String>,
+    updated_millis: u64,
+    /// The keys of the open questions.
+    questions: Vec<String>,
+}
+
 impl StoredTask {
     pub(crate) fn revision(&self) -> Option<Revision> {
         self.call.revision.parse().ok()
@@ -185,6 +195,13 @@ impl StoredTask {
         task.ttl_ms = Some(call.ttl_millis);
         task.poll_interval_ms = Some(call.poll_interval_millis);
         task
+    }
+
+    /// What a client can see of the state, apart from the outcome, which comes with a final status.
+    pub(crate) fn visible(&self) -> VisibleState {
+        let TaskState { status, message, updated_millis, questions, .. } = &self.state;
+        let questions = questions.iter().map(|question| question.key.clone()).collect();
+        VisibleState { status: *status, message: message.clone(), updated_millis: *updated_millis, questions }
     }
 
     /// The task with its result, error or input requests.

@@ -2,8 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tsugite_core::jsonrpc::Id;
+use tsugite_core::jsonrpc::code::UNAVAILABLE;
 use tsugite_core::protocol::tasks::TaskChanged;
 use tsugite_core::protocol::{HasMeta, Meta};
 use tsugite_core::revision::{RpcError, write_notification};
@@ -12,7 +14,7 @@ use super::TaskAccess;
 use crate::replica::digest;
 use crate::server::connection::ServerConnection;
 use crate::server::incoming_request::IncomingRequest;
-use crate::server::task_state::TaskWatch;
+use crate::server::task_state::{StoredTask, TaskWatch, VisibleState};
 use crate::shared::outbound_queue::OutboundQueue;
 
 /// The tasks that a stream wants to hear of.
@@ -55,7 +57,7 @@ impl TaskSubscription {
         for id in self.requested {
             if let Ok(stored) = self.access.find_to_read(&id).await {
                 let name = digest(id.as_bytes());
-                sent.insert(name.clone(), stored.version);
+                sent.insert(name.clone(), stored.visible());
                 ids.insert(name, id);
             }
         }
@@ -69,8 +71,9 @@ pub(crate) struct GrantedTasks {
     access: TaskAccess,
     /// By the digests of the ids.
     ids: HashMap<String, String>,
-    /// The version of each task that was read or sent last. The news of a change can arrive after the change was read.
-    sent: HashMap<String, u64>,
+    /// What was read or sent last of each task. The news of a change can arrive after the change was read, and not every
+    /// change is visible.
+    sent: HashMap<String, VisibleState>,
     watch: Arc<TaskWatch>,
 }
 
@@ -88,10 +91,12 @@ impl GrantedTasks {
         loop {
             for name in changed {
                 let Some(id) = self.ids.get(&name) else { continue };
-                let Ok(stored) = self.access.find_to_read(id).await else { continue };
-                if self.sent.insert(name, stored.version) == Some(stored.version) {
+                let Some(stored) = self.read(id).await else { continue };
+                let visible = stored.visible();
+                if self.sent.get(&name) == Some(&visible) {
                     continue;
                 }
+                self.sent.insert(name, visible);
                 let mut params = stored.details();
                 params.meta_mut().get_or_insert_with(Meta::new).set_subscription_id(subscription);
                 outbox.wait_for_capacity().await;
@@ -100,4 +105,25 @@ impl GrantedTasks {
             changed = self.watch.changed().await;
         }
     }
+
+    /// Reads a task, and tries again while the store fails. `None` if the caller cannot read it any more.
+    async fn read(&self, id: &str) -> Option<StoredTask> {
+        let mut wait = RETRY;
+        loop {
+            match self.access.find_to_read(id).await {
+                Ok(stored) => return Some(stored),
+                Err(error) if is_unavailable(&error) => tokio::time::sleep(wait).await,
+                Err(_) => return None,
+            }
+            wait = (wait * 2).min(MAX_RETRY);
+        }
+    }
 }
+
+/// Whether a request may succeed later.
+fn is_unavailable(error: &RpcError) -> bool {
+    matches!(error, RpcError::Other(error) if error.code == UNAVAILABLE)
+}
+
+const RETRY: Duration = Duration::from_millis(100);
+const MAX_RETRY: Duration = Duration::from_secs(5);
