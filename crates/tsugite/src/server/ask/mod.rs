@@ -354,8 +354,7 @@ impl AskRequest {
             true => &nothing,
             false => context.client_capabilities(),
         };
-        let elicitation = declared.elicitation.as_ref();
-        let missing = match &self.request {
+        match &self.request {
             InputRequest::Elicit(ElicitParams::Form(form)) => {
                 if let Some(field) = form.requested_schema.secret_field() {
                     return Err(AskError::misused(format!("a form must not ask for a secret: {field:?}")));
@@ -364,32 +363,43 @@ impl AskRequest {
                     let text = format!("a form must not contain a URL, use `url_elicitation`: {place:?}");
                     return Err(AskError::misused(text));
                 }
-                // A client that declared only URLs is told to declare forms as well.
-                let form = if elicitation.is_some() {
-                    ElicitationCapability::new().form(Object::new())
-                } else {
-                    ElicitationCapability::new()
-                };
-                (!revision.has_elicitation()
-                    || !elicitation.is_some_and(ElicitationCapability::supports_form))
-                .then(|| ClientCapabilities::new().elicitation(form))
             }
-            InputRequest::Elicit(ElicitParams::Url(_)) => (!revision.has_url_elicitation()
-                || !elicitation.is_some_and(ElicitationCapability::supports_url))
-            .then(|| ClientCapabilities::new().elicitation(ElicitationCapability::new().url(Object::new()))),
-            InputRequest::Sample(params) => {
-                check_sampling(params).map_err(AskError::misused)?;
-                missing_sampling_capability(params, declared)
-            }
-            InputRequest::Roots(_) => {
-                declared.roots.is_none().then(|| ClientCapabilities::new().roots(RootsCapability::new()))
-            }
-            _ => None,
-        };
-        match missing {
+            InputRequest::Sample(params) => check_sampling(params).map_err(AskError::misused)?,
+            _ => {}
+        }
+        match missing_capability(&self.request, revision, declared) {
             Some(required) => Err(AskError::Unavailable { required: Box::new(required) }),
             None => Ok(()),
         }
+    }
+}
+
+/// What a client would have to declare to be asked this question, if it has not.
+pub(crate) fn missing_capability(
+    request: &InputRequest,
+    revision: Revision,
+    declared: &ClientCapabilities,
+) -> Option<ClientCapabilities> {
+    let elicitation = declared.elicitation.as_ref();
+    match request {
+        InputRequest::Elicit(ElicitParams::Form(_)) => {
+            // A client that declared only URLs is told to declare forms as well.
+            let form = if elicitation.is_some() {
+                ElicitationCapability::new().form(Object::new())
+            } else {
+                ElicitationCapability::new()
+            };
+            (!revision.has_elicitation() || !elicitation.is_some_and(ElicitationCapability::supports_form))
+                .then(|| ClientCapabilities::new().elicitation(form))
+        }
+        InputRequest::Elicit(ElicitParams::Url(_)) => (!revision.has_url_elicitation()
+            || !elicitation.is_some_and(ElicitationCapability::supports_url))
+        .then(|| ClientCapabilities::new().elicitation(ElicitationCapability::new().url(Object::new()))),
+        InputRequest::Sample(params) => missing_sampling_capability(params, declared),
+        InputRequest::Roots(_) => {
+            declared.roots.is_none().then(|| ClientCapabilities::new().roots(RootsCapability::new()))
+        }
+        _ => None,
     }
 }
 

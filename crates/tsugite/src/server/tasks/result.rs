@@ -16,6 +16,7 @@ use tsugite_core::revision::{RpcError, read_params};
 
 use super::{TaskAccess, answer};
 use crate::replica::digest;
+use crate::server::ask::missing_capability;
 use crate::server::connection::ServerConnection;
 use crate::server::incoming_request::IncomingRequest;
 use crate::server::kept_call::KeptAnswer;
@@ -67,9 +68,12 @@ impl Questions {
             if self.open.contains_key(key) {
                 continue;
             }
+            // Another session of the caller can answer it.
+            if missing_capability(request, revision, &self.connection.session_info().1).is_some() {
+                continue;
+            }
             let opened = self.connection.outgoing_requests().open(&self.outbox, revision, None);
             let Some(mut opened) = opened else { continue };
-            // It was checked when it was asked.
             drop(opened.send(with_related_task(request.clone(), &stored.call.id)));
             self.open.insert(key.clone(), opened);
         }
