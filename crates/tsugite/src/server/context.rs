@@ -44,7 +44,7 @@ impl Drop for Context {
 impl Context {
     /// Sends a log message, if the client wants messages of that level. Data that cannot be serialized is not sent.
     ///
-    /// Waits while the outbound queue of the client is full. Messages beyond
+    /// Waits while the outbound queue of the client is full; a task drops the message instead. Messages beyond
     /// [`Server::max_notification_burst`](super::Server::max_notification_burst) are dropped; a last message says how many.
     #[doc(alias("logging", "send_log_message", "notifications/message", "sendLoggingMessage"))]
     pub async fn log<T: Serialize + ?Sized>(&self, level: Level, data: &T) {
@@ -66,6 +66,10 @@ impl Context {
             let Ok(mut value) = data.read() else { return };
             redact(&mut value);
             data = RawJson::from(value);
+        }
+        // A task does not wait for a client that may be away.
+        if self.0.is_task() && self.0.settings.outbox.is_full() {
+            return;
         }
         self.0.settings.outbox.wait_for_capacity().await;
         if self.0.has_ended() || self.0.is_replaying() || !self.0.admit_log() {

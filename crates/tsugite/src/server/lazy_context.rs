@@ -117,8 +117,11 @@ impl<'a> LazyContext<'a> {
         let mut caller = caller.clone();
         // The messages of a task do not belong to the stream of its request, which ends first.
         let outbox = match role {
-            TaskRole::Task if connection.can_push() => connection.outbox().clone(),
-            TaskRole::Task => Arc::new(OutboundQueue::new(0)),
+            TaskRole::Task if connection.can_push() && caller.resumed_task.is_none() => {
+                connection.outbox().clone()
+            }
+            // Nobody reads them.
+            TaskRole::Task => Arc::new(OutboundQueue::discarding()),
             TaskRole::Forbidden | TaskRole::Optional => writer.outbox.clone(),
         };
         if role == TaskRole::Task {

@@ -105,6 +105,10 @@ impl Future for ProgressUpdate<'_> {
                     this.send(token);
                     return Poll::Ready(());
                 }
+                // A task does not wait for a client that may be away.
+                if this.context.call_state().is_task() {
+                    return Poll::Ready(());
+                }
                 (token, Box::pin(queue.wait_for_capacity()) as _)
             }
         };

@@ -227,6 +227,10 @@ fn notify_session(connection: &Arc<ServerConnection>, call: &CallState, task: &R
         let Some(connection) = connection.upgrade().filter(|connection| !connection.is_closing()) else {
             return;
         };
+        // A client that does not read has to ask.
+        if connection.outbox().is_full() {
+            return;
+        }
         let params = StatusParams::new(stored.task());
         connection.outbox().push(|out| drop(write_notification::<StatusChanged>(out, params, revision)));
     }));
