@@ -270,12 +270,14 @@ pub(super) async fn request_input(
         inner.open_requests.insert(key.clone(), request);
         key
     };
-    let open = OpenRequestGuard { round, key, keeps_key: false };
+    let mut open = OpenRequestGuard { round, key, keeps_key: false };
     driver.wake();
     let answer = poll_fn(|cx| {
         let mut inner = round.lock();
         // The call has become a task since.
         if let Some(answer) = inner.kept_answers.get(&open.key).cloned() {
+            // An equal question later gets another key.
+            open.keeps_key = true;
             return Poll::Ready(Some(answer));
         }
         if inner.ended {

@@ -30,6 +30,7 @@ pub(super) async fn drive<S>(
         round: call.round(),
         signal: None,
         stored: StoredQuestions::from_state(&state),
+        unreached: state.questions,
         delivered: state.answers.into_keys().collect(),
         timers: HashMap::new(),
     };
@@ -51,6 +52,9 @@ struct TaskDriver<'a, S> {
     signal: Option<Arc<WakeSignal>>,
     /// The questions as the record has them.
     stored: StoredQuestions,
+    /// The questions of an earlier run of the handler that this one has not asked yet. They stay open: the client may answer
+    /// them meanwhile.
+    unreached: Vec<TaskQuestion>,
     /// The keys of answers that the handler has got.
     delivered: HashSet<String>,
     /// The time limits of open questions that have one.
@@ -124,11 +128,19 @@ impl<S> TaskDriver<'_, S> {
         let open_count = questions.len();
         // A spawned task of the handler may not have taken its answer yet.
         questions.retain(|(key, ..)| !self.delivered.contains(key));
-        let keys: Vec<_> = questions.iter().map(|(key, ..)| key.clone()).collect();
         let is_waiting = questions.len() == open_count
             && self.round.is_asking()
             && !signal.can_wake()
             && !self.call.has_handles_elsewhere(questions.len());
+        let is_open = |key: &String| questions.iter().any(|(open, ..)| open == key);
+        self.unreached.retain(|question| {
+            !is_waiting && !is_open(&question.key) && !self.delivered.contains(&question.key)
+        });
+        let unreached = self.unreached.iter();
+        questions.extend(
+            unreached.map(|question| (question.key.clone(), question.request.clone(), Duration::MAX)),
+        );
+        let keys: Vec<_> = questions.iter().map(|(key, ..)| key.clone()).collect();
         let can_run_again = self.call.task.can_run_again(is_waiting);
         if self.stored != (StoredQuestions { keys, can_run_again }) {
             return Poll::Ready(Step::Store(AskedQuestions { questions, can_run_again }));
