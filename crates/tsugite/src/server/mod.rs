@@ -230,10 +230,20 @@ impl Server {
         let mut added = Ok(());
         self.shared.update_registry(|registry| added = registry.add(registration, checks_output));
         match added {
-            Ok(()) => self.shared.feed.notify_list_changed(&[kind]),
+            Ok(()) => {
+                self.shared.feed.notify_list_changed(&[kind]);
+                self.continue_tasks();
+            }
             Err(error) => self.shared.record_error(error),
         }
         self
+    }
+
+    /// Continues tasks of other processes, if a tool of a running server is the first that allows tasks.
+    pub(crate) fn continue_tasks(&self) {
+        if self.shared.is_served() && self.shared.replica().is_some() {
+            tasks::start_taking_over(self);
+        }
     }
 
     /// Fails with all errors of registrations that are invalid.

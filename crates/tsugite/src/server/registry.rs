@@ -34,6 +34,8 @@ pub(crate) struct Registry {
     errors: Vec<String>,
     /// The kinds that were ever registered. Their capability stays declared even if the list becomes empty.
     ever_registered: Vec<ListKind>,
+    /// Whether a tool that allows tasks is or was registered.
+    had_task_tools: bool,
 }
 
 /// A tool, a prompt or a resource, ready to be registered.
@@ -154,12 +156,15 @@ impl Registry {
         checks_output: OutputValidation,
     ) -> Result<(), String> {
         let (kind, has_scopes) = (offered.kind(), !offered.scopes().is_empty());
+        let allows_tasks =
+            matches!(&offered, Registration::Tool(tool) if tool.task != TaskSupport::Forbidden);
         match offered {
             Registration::Tool(tool) => self.add_tool(tool, checks_output),
             Registration::Prompt(prompt) => self.add_prompt(prompt),
             Registration::Resource(resource) => self.add_resource(*resource),
         }?;
         self.has_scopes |= has_scopes;
+        self.had_task_tools |= allows_tasks;
         if !self.ever_registered.contains(&kind) {
             self.ever_registered.push(kind);
         }
@@ -213,10 +218,9 @@ impl Registry {
             || self.mounts.iter().any(|mount| mount.shared.registry().has_once_tools())
     }
 
-    /// Whether any registered tool allows tasks.
+    /// Whether a tool that allows tasks is or was registered: its tasks go on without it.
     pub(crate) fn has_task_tools(&self) -> bool {
-        self.tools.iter().any(|(_, entry)| entry.tool.task != TaskSupport::Forbidden)
-            || self.mounts.iter().any(|mount| mount.shared.registry().has_task_tools())
+        self.had_task_tools || self.mounts.iter().any(|mount| mount.shared.registry().has_task_tools())
     }
 
     fn add_tool(&mut self, mut tool: Tool, checks_output: OutputValidation) -> Result<(), String> {

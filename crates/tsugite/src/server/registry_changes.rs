@@ -77,6 +77,7 @@ impl Server {
             }
         });
         self.shared.feed.notify_list_changed(&changes.changed_kinds);
+        self.continue_tasks();
         result
     }
 
