@@ -27,6 +27,7 @@ use super::task_state::{
     CreateError, OnceStep, RunningTask, StoredTask, TaskCall, TaskOutcome, TaskState, TaskTable, now_millis,
 };
 use crate::error::Chain;
+use crate::replica::digest;
 use crate::shared::log;
 use crate::shared::outbound_queue::OutboundQueue;
 use crate::shared::seal::random_id;
@@ -84,6 +85,7 @@ pub(crate) async fn start(table: Arc<TaskTable>, run: TaskRun) -> Result<Created
         if !is_wanted || begun.await.is_err() {
             drop(task.change(cancel).await);
             table.finish(&task);
+            log_end(&task.snapshot());
             // Nothing waits for the call, and a key that it had is free again, so its handler does not go on.
             return;
         }
@@ -181,8 +183,11 @@ pub(crate) async fn run_task(table: Arc<TaskTable>, task: Arc<RunningTask>, run:
     // Tasks that the handler started can stop, too, unless it has completed.
     drop(end_guard);
     table.finish(&task);
-    let StoredTask { call: stored, state, .. } = task.snapshot();
-    log_end(&stored.tool, task.name(), &state);
+    // Otherwise another process goes on with it.
+    let ended = task.snapshot();
+    if ended.state.is_final() || ended.call.remaining_ttl().is_none() {
+        log_end(&ended);
+    }
 }
 
 /// The final state for the outcome of a handler.
@@ -236,10 +241,19 @@ fn notify_session(connection: &Arc<ServerConnection>, call: &CallState, task: &R
     }));
 }
 
-fn log_end(tool: &str, task: &str, state: &TaskState) {
-    let status = state.status.as_str();
+/// Records the end of a task. Its id is not shown, only the digest: the id gives access to the task.
+pub(crate) fn log_end(task: &StoredTask) {
+    let status = match task.state.is_final() {
+        true => task.state.status.as_str(),
+        false => "expired",
+    };
     if log::has_subscriber() {
-        tracing::info!(tool, task, status, "a task has ended in this process");
+        tracing::info!(
+            tool = task.call.tool,
+            task = digest(task.call.id.as_bytes()),
+            status,
+            "a task has ended"
+        );
     }
 }
 

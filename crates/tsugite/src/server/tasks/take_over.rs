@@ -103,7 +103,10 @@ async fn take_over(
         Ok(true)
     };
     match table.change(stored, &mut claim).await {
-        Ok(claimed) if claimed.state.is_final() => Ok(()),
+        Ok(claimed) if claimed.state.is_final() => {
+            task_run::log_end(&claimed);
+            Ok(())
+        }
         Ok(claimed) => {
             run_again(server, table, claimed).await;
             Ok(())
@@ -122,12 +125,15 @@ async fn run_again(server: &Server, table: &Arc<TaskTable>, stored: StoredTask) 
     let call = &stored.call;
     let principal = call.caller.as_ref().map(|caller| caller.principal());
     let connection = ServerConnection::new(server, principal.clone());
-    let Some(revision) = stored.revision() else { return fail(table, &task, NOT_SERVED).await };
-    if let Some((params, level)) = &call.handshake {
-        connection.restore(revision, params.clone(), *level);
-    }
-    if !try_route(&connection, &task, &stored, revision, principal) {
+    let is_run = stored.revision().is_some_and(|revision| {
+        if let Some((params, level)) = &call.handshake {
+            connection.restore(revision, params.clone(), *level);
+        }
+        try_route(&connection, &task, &stored, revision, principal)
+    });
+    if !is_run {
         fail(table, &task, NOT_SERVED).await;
+        task_run::log_end(&task.snapshot());
     }
 }
 
