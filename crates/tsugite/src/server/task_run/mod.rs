@@ -5,6 +5,7 @@
 
 mod driver;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,6 +81,12 @@ pub(crate) async fn start(table: Arc<TaskTable>, run: TaskRun) -> Result<Created
             Err(error) => return drop(announce.send(Err(Box::new(StartError { run, error })))),
         };
         run.call.task.set_running(task.clone());
+        // The handler's own tasks may have begun or ended a step since the record was made.
+        if let Some(steps) = run.call.current_round().map(|round| once_steps(round))
+            && steps != stored.state.once
+        {
+            drop(task.change(move |state| merge_steps(state, &steps)).await);
+        }
         let (begin, begun) = oneshot::channel();
         let is_wanted = announce.send(Ok(CreatedTask { stored, begin })).is_ok();
         if !is_wanted || begun.await.is_err() {
@@ -135,10 +142,8 @@ async fn create(
     let mut state = TaskState::new(table.hub.store.runner());
     state.can_run_again = call.task.can_run_again(false);
     if let Some(round) = call.current_round() {
-        let (history, running) = round.task_history();
-        state.answers = history.answers;
-        let values = history.once_results.into_iter().map(|(key, value)| (key, OnceStep::Value(value)));
-        state.once = values.chain(running.into_iter().map(|key| (key, OnceStep::Begun))).collect();
+        state.answers = round.task_history().0.answers;
+        state.once = once_steps(round);
     }
     let stored = table
         .hub
@@ -148,6 +153,26 @@ async fn create(
     let task = RunningTask::new(&table.hub, stored.clone());
     table.begin(&task);
     Ok((task, stored))
+}
+
+/// The steps of `once` so far.
+fn once_steps(round: &Round) -> HashMap<String, OnceStep> {
+    let (history, running) = round.task_history();
+    let values = history.once_results.into_iter().map(|(key, value)| (key, OnceStep::Value(value)));
+    values.chain(running.into_iter().map(|key| (key, OnceStep::Begun))).collect()
+}
+
+/// Adds steps to a record, unless it knows how they ended. Returns whether there is something to write.
+fn merge_steps(state: &mut TaskState, steps: &HashMap<String, OnceStep>) -> bool {
+    let mut is_changed = false;
+    for (key, step) in steps {
+        let known = state.once.get(key);
+        if known.is_none() || known == Some(&OnceStep::Begun) && known != Some(step) {
+            state.once.insert(key.clone(), step.clone());
+            is_changed = true;
+        }
+    }
+    is_changed
 }
 
 /// Runs a task until it ends here, and stores its outcome.
