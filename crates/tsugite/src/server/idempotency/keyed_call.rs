@@ -1,8 +1,8 @@
 //! A call with a key, and what the key is bound to: caller, tool, arguments and round.
 
 use tsugite_core::jsonrpc::RawJson;
-use tsugite_core::protocol::IdempotencyKey;
 use tsugite_core::protocol::tools::{Call, CallParams};
+use tsugite_core::protocol::{IdempotencyKey, TaskSupport};
 use tsugite_core::revision::{Revision, RpcError, read_params};
 use tsugite_core::session::ClientMetaPresence;
 
@@ -71,7 +71,8 @@ impl KeyedCall {
             revision: request.revision,
             round: digest_of(&[state.unwrap_or_default().as_bytes(), &responses]),
             state: state.map(|state| digest(state.as_bytes())),
-            is_restartable: tool.restartable,
+            // The task of a run that ended early may exist, and go on elsewhere.
+            is_restartable: tool.restartable && (tool.task == TaskSupport::Forbidden || !supports_tasks),
             is_taken_over: request.caller.kept.as_ref().is_some_and(|kept| kept.resumed.is_some()),
         }))
     }

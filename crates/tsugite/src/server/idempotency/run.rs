@@ -10,6 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tsugite_core::revision::RpcError;
 
 use super::key_error;
@@ -277,17 +278,15 @@ impl Run {
             }
             tokio::time::sleep(FIRST_RETRY * (1 << attempt)).await;
         }
+        store_stopped_later(self.table.clone(), self.call.name.clone(), record, replaces);
         Err(key_error::not_stored())
     }
 
     /// Stores that the handler was stopped.
     async fn store_stopped(&self, record: KeyRecord, version: u64) {
-        let record = KeyRecord { state: KeyState::Stopped, ..record };
-        let ttl = self.table.settings.retention;
-        let write = KeyWrite { record: &record, outcome: OutcomeChange::Keep, replaces: Some(version), ttl };
-        // Otherwise it is stored as running here, which is as good: it does not run here any more.
-        if let Err(error) = self.table.store.write(&self.call.name, write).await {
-            log::warn!(error = %Chain(&*error), "the record of a stopped call was not stored");
+        if let Err(error) = store_stopped(&self.table, &self.call.name, &record, Some(version)).await {
+            log::warn!(error = %Chain(&*error), "the record of a stopped call is not stored yet");
+            store_stopped_later(self.table.clone(), self.call.name.clone(), record, Some(version));
         }
     }
 
@@ -314,6 +313,35 @@ async fn release_record(table: &KeyTable, name: &str, version: u64, previous: Op
             table.mark_not_run(name);
         }
     }
+}
+
+/// Stores that a handler was stopped, unless another writer was faster.
+async fn store_stopped(
+    table: &KeyTable,
+    name: &str,
+    record: &KeyRecord,
+    replaces: Option<u64>,
+) -> Result<(), StoreError> {
+    let record = KeyRecord { state: KeyState::Stopped, ..record.clone() };
+    let ttl = table.settings.retention;
+    let write = KeyWrite { record: &record, outcome: OutcomeChange::Keep, replaces, ttl };
+    table.store.write(name, write).await.map(drop)
+}
+
+/// Does the same until the store takes it or has forgotten the record: other processes see that this one lives, and would
+/// take the call for one that still runs.
+fn store_stopped_later(table: Arc<KeyTable>, name: String, record: KeyRecord, replaces: Option<u64>) {
+    let until = Instant::now() + table.settings.running_ttl();
+    tokio::spawn(async move {
+        let mut attempt = 0;
+        while Instant::now() < until {
+            tokio::time::sleep(FIRST_RETRY * (1 << attempt)).await;
+            attempt = (attempt + 1).min(RELEASE_ATTEMPTS);
+            if store_stopped(&table, &name, &record, replaces).await.is_ok() {
+                return;
+            }
+        }
+    });
 }
 
 /// Looks for the record of a call that did not begin because the store failed, and releases it: no other process knows that
