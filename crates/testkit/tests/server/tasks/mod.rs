@@ -1,5 +1,6 @@
 //! Tasks: what a transcript cannot say, because it needs callers, a paused clock, limits or another process.
 
+mod faults;
 mod kills;
 
 use std::sync::Arc;
