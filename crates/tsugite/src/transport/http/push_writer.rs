@@ -87,6 +87,8 @@ impl PushWriter {
                 }
             }
         }
+        // The last append may still happen: under another field it does not count as the next one.
+        *self = Self::new(replica);
     }
 }
 
