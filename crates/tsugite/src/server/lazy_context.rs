@@ -120,7 +120,7 @@ impl<'a> LazyContext<'a> {
             TaskRole::Task if connection.can_push() && caller.resumed_task.is_none() => {
                 connection.outbox().clone()
             }
-            // Nobody reads them.
+            // No client reads them.
             TaskRole::Task => Arc::new(OutboundQueue::discarding()),
             TaskRole::Forbidden | TaskRole::Optional => writer.outbox.clone(),
         };

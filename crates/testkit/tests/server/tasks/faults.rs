@@ -60,7 +60,7 @@ async fn task_goes_on_when_its_tool_is_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn task_does_not_wait_for_a_client_that_does_not_read() {
+async fn client_that_does_not_read_delays_no_task() {
     let talks = Tool::new("talks").task(TaskSupport::Required).handler(|cx: Context| async move {
         for done in 0..100 {
             cx.log(Level::Error, &"x".repeat(1 << 20)).await;
@@ -77,7 +77,7 @@ async fn task_does_not_wait_for_a_client_that_does_not_read() {
 }
 
 #[tokio::test]
-async fn question_of_a_task_goes_to_a_session_that_can_answer() {
+async fn question_goes_to_a_session_that_can_answer() {
     let (server, ann) = (server(), Principal::new("ann"));
     let mut asked = RawClient::connect_as(&server, ann.clone(), CORE, json!({"elicitation": {}}))
         .await

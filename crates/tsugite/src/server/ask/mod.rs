@@ -374,7 +374,7 @@ impl AskRequest {
     }
 }
 
-/// What a client would have to declare to be asked this question, if it has not.
+/// The capability that a client must declare to be asked this question; `None` if it has declared it.
 pub(crate) fn missing_capability(
     request: &InputRequest,
     revision: Revision,

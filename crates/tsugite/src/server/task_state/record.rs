@@ -171,7 +171,7 @@ pub(crate) struct StoredTask {
     pub(crate) version: u64,
 }
 
-/// What tells two visible states of one task apart.
+/// The part of a task's state that clients can see, to compare two states of one task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct VisibleState {
     status: TaskStatus,
@@ -197,7 +197,7 @@ impl StoredTask {
         task
     }
 
-    /// What a client can see of the state, apart from the outcome, which comes with a final status.
+    /// The part of the state that a client can see, apart from the outcome, which comes with a final status.
     pub(crate) fn visible(&self) -> VisibleState {
         let TaskState { status, message, updated_millis, questions, .. } = &self.state;
         let questions = questions.iter().map(|question| question.key.clone()).collect();

@@ -71,8 +71,8 @@ pub(crate) struct GrantedTasks {
     access: TaskAccess,
     /// By the digests of the ids.
     ids: HashMap<String, String>,
-    /// What was read or sent last of each task. The news of a change can arrive after the change was read, and not every
-    /// change is visible.
+    /// The state of each task that was read or sent last. The news of a change can arrive after the change was read, and not
+    /// every change is visible.
     sent: HashMap<String, VisibleState>,
     watch: Arc<TaskWatch>,
 }
