@@ -121,6 +121,8 @@ impl Stage {
             Tool::new("wait").no_timeout().handler(move || {
                 let cue = cue.clone();
                 async move {
+                    // The server registers the id of a request after the first poll of its handler.
+                    tokio::task::yield_now().await;
                     let mut end = cue.begin();
                     cue.wait().await;
                     end.reached = true;
