@@ -227,8 +227,13 @@ impl ServeOptions {
                 about.has_sse = !self.http.no_sse;
             });
             let token = token.clone();
+            let has_logins = token.is_none() && (self.auth.is_some() || self.http.issuer().is_some());
             let render = move |request: &PageRequest<'_>| {
-                page.render(request.host, visitor(token.as_deref(), request.query, is_public))
+                let visitor = match has_logins {
+                    true => Visitor::Unknown,
+                    false => visitor(token.as_deref(), request.query, is_public),
+                };
+                page.render(request.host, visitor)
             };
             http = http.page("/", render).page_policy(page::POLICY);
         }

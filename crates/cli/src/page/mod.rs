@@ -50,16 +50,19 @@ pub(crate) enum Visitor<'a> {
     Owner { token: &'a str },
     /// A visitor without the token, to whom the page says nothing about the servers.
     Stranger,
+    /// A visitor of a server whose users log in. The page cannot tell who it is, and says nothing about the servers either.
+    Unknown,
 }
 
 /// Renders the page for a visitor. `host` is the host of the request.
 pub(crate) fn render(host: &str, visitor: Visitor<'_>, about: &StartPage) -> String {
+    let url = format!("{}://{host}{}", about.scheme, about.path);
     let token = match visitor {
-        Visitor::Stranger => return LOCKED_PAGE.to_owned(),
+        Visitor::Stranger => return locked_page(TOKEN_NEEDED),
+        Visitor::Unknown => return locked_page(&LOGIN_NEEDED.replace("{{url}}", &escape_html(&url))),
         Visitor::Owner { token } => Some(token),
         Visitor::Anyone => None,
     };
-    let url = format!("{}://{host}{}", about.scheme, about.path);
     // The entry of a host, with the header that the server needs.
     let with_header = |mut entry: Value| {
         if let (Some(token), Some(members)) = (token, entry.as_object_mut()) {
@@ -202,11 +205,19 @@ fn escape_html(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// The page for a visitor without the token.
-const LOCKED_PAGE: &str = "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
-    <meta name=\"viewport\" content=\"width=device-width\">\n<title>MCP server</title>\n\
-    <h1>An MCP server runs here</h1>\n<p>It needs a token. The link with the token is in the terminal where \
-    <code>tsugite</code> was started.</p>\n</html>\n";
+/// The page for a visitor who may not see the servers. The reason is HTML.
+fn locked_page(reason: &str) -> String {
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n<title>MCP server</title>\n\
+         <h1>An MCP server runs here</h1>\n<p>{reason}</p>\n</html>\n"
+    )
+}
+
+const TOKEN_NEEDED: &str =
+    "It needs a token. The link with the token is in the terminal where <code>tsugite</code> was started.";
+const LOGIN_NEEDED: &str = "It needs a login. Add <code>{{url}}</code> to your client, which opens the login page; or run \
+    <code>tsugite login {{url}}</code>.";
 
 const TEMPLATE: &str = include_str!("page.html");
 /// The `Content-Security-Policy` of the page: its own script, by digest, and its own styles.
@@ -244,6 +255,13 @@ mod tests {
         // A value that looks like a placeholder is not filled.
         assert_eq!(page.matches("{{").count(), 1, "{page}");
         assert!(page.contains("<p>{{version}}</p>"), "{page}");
+    }
+
+    #[test]
+    fn visitors_without_a_login_see_no_server() {
+        let page = render("<b>", Visitor::Unknown, &start_page("secret", Err("it ended with 1".to_owned())));
+        assert!(page.contains("tsugite login http://&lt;b&gt;/mcp") && !page.contains("{{"), "{page}");
+        assert!(!page.contains("secret") && !page.contains("it ended"), "{page}");
     }
 
     #[test]

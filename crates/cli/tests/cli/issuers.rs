@@ -1,7 +1,7 @@
 //! `--issuer`: only clients with a token of an outside issuer are served.
 
 use std::io::{Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ring::rand::SystemRandom;
@@ -76,6 +76,14 @@ fn clients_need_a_token_of_the_issuer_for_this_server() {
             assert_eq!(call(&place, &url, &issuer.token(audience, "demo more")).fine().trim(), "3");
         }
         assert_eq!(place.run(["call", &url, "add", "a=1", "b=2"]).code, 5);
+        // The start page, which needs no token, names no tool.
+        let mut page = String::new();
+        let address = url.strip_prefix("http://").unwrap().split('/').next().unwrap();
+        let mut socket = TcpStream::connect(address).unwrap();
+        write!(socket, "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+        socket.read_to_string(&mut page).unwrap();
+        assert!(verb[0] == "bridge" || page.contains("tsugite login"), "{page}");
+        assert!(!page.contains("<code>add"), "{page}");
         for refused in [
             issuer.token("https://other.example/mcp", "demo"),
             issuer.token(&url, "more"),

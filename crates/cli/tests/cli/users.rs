@@ -57,6 +57,8 @@ fn server_with_users_runs_an_authorization_server() {
     assert!(resource.contains(&format!("\"authorization_servers\":[\"{origin}\"]")), "{resource}");
     let refused = get(&url, "/mcp");
     assert!(refused.starts_with("HTTP/1.1 401") && refused.contains("resource_metadata="), "{refused}");
+    let page = get(&url, "/");
+    assert!(page.contains(&format!("tsugite login {url}")) && !page.contains("<code>add"), "{page}");
     // Without a terminal no browser opens.
     assert_eq!(place.run(["call", &url, "add", "a=1", "b=2"]).code, 5);
 }
