@@ -39,6 +39,9 @@ pub(crate) struct HttpOptions {
     /// Also accept requests of web pages of this origin, such as https://app.example; loopback origins always are
     #[arg(long = "allow-origin", value_name = "ORIGIN")]
     origins: Vec<String>,
+    /// Take the address of a client from X-Forwarded-For or Forwarded of this proxy, such as 10.0.0.1 or 10.0.0.0/8
+    #[arg(long = "trust-proxy", value_name = "NETWORK")]
+    proxies: Vec<String>,
     /// Serve at this path
     #[arg(long, value_name = "PATH", default_value = "/mcp")]
     path: String,
@@ -74,6 +77,7 @@ impl HttpOptions {
         Self {
             hosts,
             origins: Vec::new(),
+            proxies: Vec::new(),
             path,
             no_sessions: false,
             no_sse: false,
@@ -98,7 +102,14 @@ impl HttpOptions {
             http = http.tls_client_ca(authorities);
         }
         let http = self.hosts.iter().fold(self.issuer.settings(http), Http::allow_host);
-        self.origins.iter().fold(http, Http::allow_origin)
+        let http = self.origins.iter().fold(http, Http::allow_origin);
+        self.proxies.iter().fold(http, Http::trust_proxy)
+    }
+
+    /// Whether the addresses of clients are known: no proxy is in front, or it is trusted to say them.
+    fn knows_clients_of(&self, issuer: &str) -> bool {
+        let has_proxy = issuer.starts_with("https://") && self.tls_cert.is_none();
+        !has_proxy || !self.proxies.is_empty()
     }
 
     /// Whether clients need no token though there are configured servers of the user.
@@ -268,6 +279,12 @@ impl ServeOptions {
         } else if let (Some(setup), Some(issuer)) = (&self.auth, &issuer) {
             console.note(&format!("users log in at {issuer}"));
             setup.note(&console);
+            if !self.http.knows_clients_of(issuer) {
+                console.note(
+                    "warning: all clients of the proxy in front count as one address, so wrong passwords of one of them lock \
+                     out all; --trust-proxy NETWORK names the proxy",
+                );
+            }
         } else if let Some(issuer) = self.http.issuer() {
             console.note(&format!("clients need a token of {issuer}"));
         } else if is_public && self.http.tls_client_ca.is_none() {

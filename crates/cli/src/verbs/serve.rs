@@ -27,6 +27,7 @@ use crate::targets::{self, NamedTarget, Target};
     override_usage = "tsugite serve [OPTIONS] [TARGET]… [-- COMMAND…]",
     mut_arg("hosts", |option| option.conflicts_with("stdio")),
     mut_arg("origins", |option| option.conflicts_with("stdio")),
+    mut_arg("proxies", |option| option.conflicts_with("stdio")),
     mut_arg("path", |option| option.conflicts_with("stdio")),
     mut_arg("no_sessions", |option| option.conflicts_with("stdio")),
     mut_arg("no_sse", |option| option.conflicts_with("stdio")),

@@ -63,6 +63,48 @@ fn server_with_users_runs_an_authorization_server() {
     assert_eq!(place.run(["call", &url, "add", "a=1", "b=2"]).code, 5);
 }
 
+/// Registers a client through a proxy on this machine, which names the address of the client. Returns the status line.
+fn register(url: &str, client: &str) -> String {
+    let address = url.strip_prefix("http://").unwrap().split('/').next().unwrap();
+    let body = r#"{"redirect_uris": ["http://127.0.0.1/callback"]}"#;
+    let length = body.len();
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(LONG)).unwrap();
+    write!(
+        socket,
+        "POST /register HTTP/1.1\r\nHost: {address}\r\nX-Forwarded-For: {client}\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut text = String::new();
+    socket.read_to_string(&mut text).unwrap();
+    text.lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn limits_count_for_each_client_of_a_trusted_proxy() {
+    let place = Place::new();
+    let file = place.file("auth.json", r#"{"issuer": "https://example.com"}"#).path.join("auth.json");
+    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    let serve = ["serve", "--listen", "127.0.0.1:0", "--auth", "auth.json"];
+    let warning = "--trust-proxy NETWORK names the proxy";
+    let running = Running::start(place.command(serve));
+    running.wait_for_stderr(warning);
+    let url = running.line().trim().to_owned();
+    let statuses = |url: &str| {
+        let used = (0..20).all(|_| register(url, "203.0.113.1").ends_with("201 Created"));
+        (used, register(url, "203.0.113.1"), register(url, "203.0.113.2"))
+    };
+    let (created, refused) = ("HTTP/1.1 201 Created".to_owned(), "HTTP/1.1 429 Too Many Requests".to_owned());
+    assert_eq!(statuses(&url), (true, refused.clone(), refused.clone()));
+    let trusting = serve.into_iter().chain(["--trust-proxy", "127.0.0.0/8"]);
+    let running = Running::start(place.command(trusting));
+    let url = running.line().trim().to_owned();
+    assert_eq!(statuses(&url), (true, refused, created));
+    running.signal("-INT");
+    assert!(!running.ends().err.contains(warning));
+}
+
 #[test]
 fn address_of_other_machines_needs_a_secure_issuer() {
     let place = Place::new();
