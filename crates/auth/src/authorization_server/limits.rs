@@ -1,12 +1,18 @@
 //! Rate limits in the store, so that all replicas count together.
+//!
+//! Most are spent and never given back. An attempt to log in is given back to its address if the password was right, so that
+//! many users of one address do not keep each other out. Failed secrets of clients are counted when they have failed, so that
+//! a client that is right costs no write.
 
 use std::net::IpAddr;
 use std::time::Duration;
 
-use tsugite::store::{SpendLimit, StoreError};
+use serde::{Deserialize, Serialize};
+use tsugite::store::{Precondition, SpendLimit, StoreError};
 
 use super::AuthorizationState;
 use super::http_message::{EndpointError, OAuthError};
+use super::records::FIELD;
 
 impl AuthorizationState {
     /// Takes one attempt to log in. The error is the time to wait.
@@ -16,14 +22,101 @@ impl AuthorizationState {
         client: Option<IpAddr>,
     ) -> Result<Result<(), Duration>, StoreError> {
         let burst = self.settings.max_logins;
-        let limit = SpendLimit { burst, per_second: 1.0 / 60.0 };
         // The address first: beyond its limit it can lock no further names, and makes no further records.
-        let from_address = SpendLimit { burst: burst.saturating_mul(2), ..limit };
-        if let Err(wait) = self.records.spend("login from", &network(client), from_address).await? {
+        if let Err(wait) = self.take_attempt(&network(client)).await? {
+            return Ok(Err(wait));
+        }
+        let of_all = burst.saturating_mul(60);
+        let all = SpendLimit { burst: of_all, per_second: f64::from(of_all) / 60.0 };
+        if let Err(wait) = self.records.spend("logins", "", all).await? {
             return Ok(Err(wait));
         }
         // A directory may take names that differ in case for one.
+        let limit = SpendLimit { burst, per_second: 1.0 / 60.0 };
         self.records.spend("login of", &name.trim().to_lowercase(), limit).await
+    }
+
+    /// Gives an attempt to log in back to its address, because the password was right.
+    pub(super) async fn give_login_back(&self, client: Option<IpAddr>) -> Result<(), StoreError> {
+        let give = |mut attempts: Attempts| {
+            attempts.open -= 1.0;
+            Ok(attempts)
+        };
+        // An attempt that stays counted for a minute does no harm.
+        self.change_attempts(&network(client), give).await.map(drop)
+    }
+
+    /// Takes one attempt of an address. The error is the time to wait.
+    async fn take_attempt(&self, network: &str) -> Result<Result<(), Duration>, StoreError> {
+        let burst = self.max_attempts();
+        let take = |mut attempts: Attempts| {
+            attempts.open += 1.0;
+            match attempts.open <= burst {
+                true => Ok(attempts),
+                false => Err(Duration::from_secs_f64((attempts.open - burst) * SECONDS_PER_ATTEMPT)),
+            }
+        };
+        self.change_attempts(network, take).await
+    }
+
+    /// Changes the open attempts of an address. Fails with a short wait if too many others change them at the same time.
+    async fn change_attempts(
+        &self,
+        network: &str,
+        change: impl Fn(Attempts) -> Result<Attempts, Duration>,
+    ) -> Result<Result<(), Duration>, StoreError> {
+        let key = self.records.key("attempts from", network);
+        let ttl = Duration::from_secs_f64((self.max_attempts() + 1.0) * SECONDS_PER_ATTEMPT);
+        for _ in 0..MAX_CHANGES {
+            let found = self.records.read::<Attempts>(&key, FIELD).await?;
+            let precondition = match &found {
+                Some(found) => Precondition::FieldVersion(found.version),
+                None => Precondition::FieldAbsent,
+            };
+            let before = found.map(|found| found.value).unwrap_or_default();
+            let after = match change(before.at(self.clock.seconds())) {
+                Ok(after) => after,
+                Err(wait) => return Ok(Err(wait)),
+            };
+            if self.records.write((&key, FIELD), &after, precondition, ttl).await? {
+                return Ok(Ok(()));
+            }
+        }
+        Ok(Err(Duration::from_secs(1)))
+    }
+
+    /// How many wrong passwords an address may try at once.
+    fn max_attempts(&self) -> f64 {
+        f64::from(self.settings.max_logins) * 2.0
+    }
+
+    /// Whether no secret is compared now, because too many from this address or of this client were wrong.
+    pub(super) async fn is_guessing(
+        &self,
+        client_id: &str,
+        client: Option<IpAddr>,
+    ) -> Result<bool, StoreError> {
+        let from = self.records.exists("secrets refused from", &network(client)).await?;
+        Ok(from || self.records.exists("secrets refused of", client_id).await?)
+    }
+
+    /// Counts a wrong secret of a client. Beyond a limit no further secret is compared until the limit allows one more.
+    pub(super) async fn count_wrong_secret(
+        &self,
+        client_id: &str,
+        client: Option<IpAddr>,
+    ) -> Result<(), StoreError> {
+        let network = network(client);
+        for (kind, refused, name, per_minute) in [
+            ("wrong secret from", "secrets refused from", network.as_str(), WRONG_SECRETS_OF_ADDRESS),
+            ("wrong secret of", "secrets refused of", client_id, WRONG_SECRETS_OF_CLIENT),
+        ] {
+            let limit = SpendLimit { burst: per_minute, per_second: f64::from(per_minute) / 60.0 };
+            if let Err(wait) = self.records.spend(kind, name, limit).await? {
+                self.records.claim(refused, name, wait.max(Duration::from_secs(1))).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes one registration of a client.
@@ -67,6 +160,28 @@ impl AuthorizationState {
         Ok(self.records.spend(&format!("{kind}s"), "", limit(per_minute)).await?.is_ok())
     }
 }
+
+/// The open attempts of an address to log in: those that were not right, of which one is forgotten every minute.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+struct Attempts {
+    open: f64,
+    /// In seconds since 1970.
+    counted_at: u64,
+}
+
+impl Attempts {
+    /// The attempts that are still open at a time.
+    fn at(self, now: u64) -> Self {
+        let forgotten = now.saturating_sub(self.counted_at) as f64 / SECONDS_PER_ATTEMPT;
+        Self { open: (self.open - forgotten).max(0.0), counted_at: now }
+    }
+}
+
+const SECONDS_PER_ATTEMPT: f64 = 60.0;
+const MAX_CHANGES: usize = 8;
+/// Wrong secrets of clients a minute. A secret has 16 bytes at least, so these leave nothing to guess.
+const WRONG_SECRETS_OF_ADDRESS: u32 = 30;
+const WRONG_SECRETS_OF_CLIENT: u32 = 300;
 
 /// The network that counts as one client: an IPv4 address, or the /64 of an IPv6 address.
 fn network(client: Option<IpAddr>) -> String {

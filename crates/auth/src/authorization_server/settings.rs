@@ -198,8 +198,8 @@ impl AuthorizationServerBuilder {
         self
     }
 
-    /// Sets how many passwords may be tried for one user, and twice as many from one address, before further ones wait; 10 by
-    /// default. Every minute allows one more.
+    /// Sets how many passwords may be tried for one user, and twice as many wrong ones from one address, before further ones
+    /// wait; 10 by default. Every minute allows one more. All addresses together may try 60 times as many a minute.
     pub fn max_logins(mut self, attempts: u32) -> Self {
         self.settings.max_logins = attempts.max(1);
         self

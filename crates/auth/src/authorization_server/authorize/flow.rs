@@ -132,6 +132,7 @@ impl AuthorizationState {
             *response.status_mut() = StatusCode::UNAUTHORIZED;
             return Ok(response);
         };
+        self.give_login_back(http.client).await?;
         if !user.has_valid_subject() {
             tracing::error!("the subject of a user contains `|` or begins with `client:`");
             return Ok(self.error_page(StatusCode::INTERNAL_SERVER_ERROR, "You cannot log in here."));

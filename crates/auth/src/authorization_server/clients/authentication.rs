@@ -43,7 +43,7 @@ impl AuthorizationState {
             (ClientAuth::None, Presented::Nothing) => true,
             (ClientAuth::SecretBasic(digest) | ClientAuth::Secret(digest), Presented::Basic(secret))
             | (ClientAuth::SecretPost(digest) | ClientAuth::Secret(digest), Presented::Post(secret)) => {
-                Secret::new(hex_digest(secret.expose())) == Secret::from(digest.as_str())
+                self.check_secret(request, &client, &secret, digest).await?
             }
             (ClientAuth::Keys(keys), Presented::Assertion(assertion)) => {
                 self.check_assertion(request, &client, assertion, &given_keys(keys)).await?
@@ -58,6 +58,24 @@ impl AuthorizationState {
             true => Ok(client),
             false => Err(refused(request).into()),
         }
+    }
+
+    /// Compares a secret, unless too many were wrong.
+    async fn check_secret(
+        &self,
+        request: &HttpRequest,
+        client: &Client,
+        secret: &Secret,
+        digest: &str,
+    ) -> Result<bool, EndpointError> {
+        if self.is_guessing(&client.client_id, request.client).await? {
+            return Err(OAuthError::too_many(std::time::Duration::from_secs(2)).into());
+        }
+        let is_right = Secret::new(hex_digest(secret.expose())) == Secret::from(digest);
+        if !is_right {
+            self.count_wrong_secret(&client.client_id, request.client).await?;
+        }
+        Ok(is_right)
     }
 
     /// Checks an assertion of a client about itself (RFC 7523, 3). Each is accepted once.

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
@@ -95,7 +96,13 @@ impl Users for UserFile {
     fn check_password(&self, name: String, password: Secret) -> UserFuture<Option<User>> {
         let (file, hashing) = (self.file.clone(), Arc::clone(&self.hashing));
         Box::pin(async move {
-            let permit = hashing.acquire_owned().await;
+            let permit = tokio::time::timeout(MAX_HASHING_WAIT, hashing.acquire_owned()).await;
+            let permit = permit.map_err(|_| {
+                AuthError::store(format!(
+                    "too many passwords are verified at once; this one waited for {} seconds",
+                    MAX_HASHING_WAIT.as_secs()
+                ))
+            })?;
             let permit = permit.map_err(|_| AuthError::store("passwords are no longer verified"))?;
             blocking(move || {
                 let document = Document::read(&file)?;
@@ -196,3 +203,19 @@ const MAX_NAME_CHARS: usize = 64;
 const MIN_PASSWORD_BYTES: usize = 8;
 pub(in crate::authorization_server) const MAX_PASSWORD_BYTES: usize = 1_024;
 const MAX_CONCURRENT_HASHES: usize = 2;
+/// A login that waits for longer gets 503.
+const MAX_HASHING_WAIT: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn login_does_not_wait_long_for_others() {
+        let users = UserFile::new("/nonexistent/auth.json");
+        let _others =
+            Arc::clone(&users.hashing).acquire_many_owned(MAX_CONCURRENT_HASHES as u32).await.unwrap();
+        let error = users.check_password("ann".to_owned(), Secret::new("x")).await.unwrap_err();
+        assert!(error.to_string().contains("too many passwords"), "{error}");
+    }
+}

@@ -171,6 +171,45 @@ async fn many_names_from_one_address_are_limited() {
     assert_eq!(refused, 5);
 }
 
+#[tokio::test(start_paused = true)]
+async fn right_passwords_do_not_lock_their_address() {
+    let server = builder().max_logins(5).build().unwrap();
+    let mut office = Visitor::new(&server);
+    let client = office.public_client().await;
+    for name in ["ann", "bob"] {
+        for _ in 0..5 {
+            let mut browser = Visitor::new(&server);
+            let page = browser.authorize(&client, &[]).await;
+            assert_eq!(browser.log_in(&page, name).await.status, 200);
+        }
+    }
+    let page = office.authorize(&client, &[]).await;
+    let form = [("request", &*page.sealed()), ("name", "carl"), ("password", "x")];
+    let mut statuses = Vec::new();
+    for number in 0..11 {
+        let name = format!("user{number}");
+        let form = [form[0], ("name", &name), form[2]];
+        statuses.push(office.post("/login", &form).await.status);
+    }
+    assert_eq!((&statuses[..10], statuses[10]), (&[401; 10][..], 429));
+}
+
+#[tokio::test(start_paused = true)]
+async fn logins_of_all_addresses_are_limited_together() {
+    let server = builder().max_logins(1).build().unwrap();
+    let mut eve = Visitor::new(&server);
+    let client = eve.public_client().await;
+    let sealed = eve.authorize(&client, &[]).await.sealed();
+    let mut statuses = Vec::new();
+    for number in 0..61_u8 {
+        eve = eve.at([198, 51, 100, number]);
+        let name = format!("user{number}");
+        let form = [("request", &*sealed), ("name", &name), ("password", "x")];
+        statuses.push(eve.post("/login", &form).await.status);
+    }
+    assert_eq!((&statuses[..60], statuses[60]), (&[401; 60][..], 429));
+}
+
 #[tokio::test]
 async fn unknown_user_and_wrong_password_look_the_same() {
     let mut eve = Visitor::new(&server());

@@ -34,7 +34,7 @@ async fn metadata_names_every_endpoint() {
 async fn metadata_lists_what_clients_may_use() {
     // AAS-008, AAS-023, AAS-028, AAS-033, AAS-035
     let issuer = tsugite_auth::authorization_server::TrustedIssuer::identity_provider("https://idp.example");
-    let machine = ConfiguredClient::secret("m", "s").client_credentials(["notes:read"]);
+    let machine = ConfiguredClient::secret("m", "a secret of the test").client_credentials(["notes:read"]);
     let server = builder().client(machine).trusted_issuer(issuer.client("m")).build().unwrap();
     let metadata = Visitor::new(&server).get("/.well-known/oauth-authorization-server").await.json();
     assert_eq!(metadata["client_id_metadata_document_supported"], true);

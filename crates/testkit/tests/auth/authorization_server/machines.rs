@@ -11,6 +11,7 @@ use super::{Answer, ISSUER, RESOURCE, Visitor, builder, decode_token, verify};
 use crate::verifiers::issuer::TestKey;
 
 const IDP: &str = "https://idp.example";
+const SECRET: &str = "a secret of the test";
 const JWT_BEARER: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
 
 fn now() -> u64 {
@@ -29,17 +30,17 @@ fn basic(server: &AuthorizationServer, id: &str, secret: &str) -> Visitor {
 #[tokio::test]
 async fn client_credentials_are_for_clients_of_the_operator() {
     // AAS-027
-    let machine = ConfiguredClient::secret("nightly", "s3cret").client_credentials(["notes:read"]);
+    let machine = ConfiguredClient::secret("nightly", SECRET).client_credentials(["notes:read"]);
     let server = builder().client(machine).build().unwrap();
     let grant = [("grant_type", "client_credentials")];
-    let tokens = basic(&server, "nightly", "s3cret").post("/token", &grant).await.json();
+    let tokens = basic(&server, "nightly", SECRET).post("/token", &grant).await.json();
     assert!(tokens.get("refresh_token").is_none());
     let (_, claims) = decode_token(&tokens["access_token"]);
     // No user can have this name.
     assert_eq!((&claims["sub"], &claims["scope"]), (&json!("client:nightly"), &json!("notes:read")));
     assert!(verify(&server, &tokens["access_token"]).await.is_ok());
     let more = [grant[0], ("scope", "notes:write")];
-    assert_eq!(basic(&server, "nightly", "s3cret").post("/token", &more).await.error(), "invalid_scope");
+    assert_eq!(basic(&server, "nightly", SECRET).post("/token", &more).await.error(), "invalid_scope");
     assert_eq!(basic(&server, "nightly", "guess").post("/token", &grant).await.status, 401);
     let mut program = Visitor::new(&server);
     let changes = json!({"token_endpoint_auth_method": "client_secret_post"});
@@ -50,6 +51,34 @@ async fn client_credentials_are_for_clients_of_the_operator() {
     assert_eq!(program.post("/token", &form).await.error(), "unauthorized_client");
     let unknown = [("grant_type", "password"), ("client_id", id), ("client_secret", secret)];
     assert_eq!(program.post("/token", &unknown).await.error(), "unsupported_grant_type");
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_secrets_of_clients_are_limited() {
+    let client = |id: &str| ConfiguredClient::secret(id, SECRET).client_credentials(["notes:read"]);
+    let server = builder().client(client("nightly")).client(client("hourly")).build().unwrap();
+    let grant = [("grant_type", "client_credentials")];
+    let statuses = async |id: &str, secret: &str, from: [u8; 4], times: usize| {
+        let mut statuses = Vec::new();
+        for _ in 0..times {
+            statuses.push(basic(&server, id, secret).at(from).post("/token", &grant).await.status);
+        }
+        statuses
+    };
+    // A right secret counts for nothing.
+    assert_eq!(statuses("nightly", SECRET, [192, 0, 2, 1], 40).await, [200; 40]);
+    let guesses = statuses("nightly", "guess", [192, 0, 2, 1], 33).await;
+    assert_eq!((&guesses[..31], &guesses[31..]), (&[401; 31][..], &[429; 2][..]));
+    // The address may not try other clients; other addresses may.
+    assert_eq!(statuses("hourly", SECRET, [192, 0, 2, 1], 1).await, [429]);
+    assert_eq!(statuses("nightly", SECRET, [192, 0, 2, 2], 1).await, [200]);
+    for number in 3..15 {
+        statuses("nightly", "guess", [192, 0, 2, number], 30).await;
+    }
+    assert_eq!(statuses("nightly", SECRET, [192, 0, 2, 2], 1).await, [429]);
+    assert_eq!(statuses("hourly", SECRET, [192, 0, 2, 2], 1).await, [200]);
+    tokio::time::advance(Duration::from_secs(5)).await;
+    assert_eq!(statuses("nightly", SECRET, [192, 0, 2, 1], 1).await, [200]);
 }
 
 #[tokio::test]
@@ -104,8 +133,8 @@ fn enterprise() -> (AuthorizationServer, TestKey) {
     let key = TestKey::new("idp");
     let idp = TrustedIssuer::identity_provider(IDP).keys(&key_set(&key)).unwrap();
     let server = builder()
-        .client(ConfiguredClient::secret("app", "s3cret"))
-        .client(ConfiguredClient::secret("other", "s3cret"))
+        .client(ConfiguredClient::secret("app", SECRET))
+        .client(ConfiguredClient::secret("other", SECRET))
         .trusted_issuer(idp.client("app").scopes(["notes:read", "notes:write"]))
         .build();
     (server.unwrap(), key)
@@ -130,7 +159,7 @@ async fn exchange(program: &mut Visitor, assertion: &str, more: &[(&str, &str)])
 async fn id_jag_is_exchanged_for_a_narrow_token() {
     // AAS-029, AAS-030, AAS-032
     let (server, key) = enterprise();
-    let mut app = basic(&server, "app", "s3cret");
+    let mut app = basic(&server, "app", SECRET);
     let jag = key.sign(&json!({"typ": "oauth-id-jag+jwt"}), &id_jag("1", &json!({})));
     let tokens = exchange(&mut app, &jag, &[]).await.json();
     assert!(tokens.get("refresh_token").is_none());
@@ -148,7 +177,7 @@ async fn id_jag_is_exchanged_for_a_narrow_token() {
 async fn unfit_id_jags_are_refused() {
     // AAS-029, AAS-030, AAS-031, P-11
     let (server, key) = enterprise();
-    let mut app = basic(&server, "app", "s3cret");
+    let mut app = basic(&server, "app", SECRET);
     let typ = json!({"typ": "oauth-id-jag+jwt"});
     for (number, changes) in [
         json!({"aud": "https://other.example"}),
@@ -197,9 +226,9 @@ async fn id_jag_needs_client_authentication() {
     assert_eq!((answer.status, answer.error()), (401, "invalid_client".to_owned()));
     // Another client of the operator that the issuer was not configured with.
     let other = key.sign(&typ, &id_jag("3", &json!({"client_id": "other"})));
-    let answer = exchange(&mut basic(&server, "other", "s3cret"), &other, &[]).await;
+    let answer = exchange(&mut basic(&server, "other", SECRET), &other, &[]).await;
     assert_eq!(answer.error(), "invalid_grant");
-    assert_eq!(exchange(&mut basic(&server, "app", "s3cret"), &jag, &[]).await.status, 200);
+    assert_eq!(exchange(&mut basic(&server, "app", SECRET), &jag, &[]).await.status, 200);
 }
 
 #[tokio::test]
