@@ -271,7 +271,7 @@ mod tests {
             "issuer": "https://example.com", "name": "Example", "scopes": {"notes:read": "Read your notes"},
             "users": [{"name": "ann", "password": "$argon2id$x"}],
             "clients": [{"client_id": "a", "redirect_uris": ["http://127.0.0.1/cb"]},
-                        {"client_id": "m", "client_secret": "s", "client_credentials": true, "scopes": ["notes:read"]}],
+                        {"client_id": "m", "client_secret": "a secret of the test", "client_credentials": true, "scopes": ["notes:read"]}],
             "issuers": [{"issuer": "https://idp.example", "kind": "identity_provider", "clients": ["m"]}],
             "provider": {"issuer": "https://op.example", "client_id": "i", "client_secret": "s",
                          "allow": {"email_domains": ["example.com"]}}

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::{Map, Value};
 
-use crate::jose::{Algorithm, Claims, Jwk, UnverifiedJwt, sha256_text};
+use crate::jose::{Algorithm, Claims, Jwk, UnverifiedJwt, has_private_members, sha256_text};
 use crate::net::Url;
 
 /// The request that a proof must be for.
@@ -97,7 +97,7 @@ impl VerifiedProof {
 /// The key in the header of a proof. A private key must not be there.
 fn public_key(members: Option<&Map<String, Value>>) -> Result<Jwk, ProofError> {
     let members = members.ok_or(ProofError("the proof contains no key"))?;
-    if PRIVATE_MEMBERS.iter().any(|name| members.contains_key(*name)) {
+    if has_private_members(members) {
         return Err(ProofError("the proof contains a private key"));
     }
     serde_json::from_value(Value::Object(members.clone()))
@@ -132,9 +132,6 @@ fn normalized(url: &str) -> Option<String> {
     }
     Some(format!("{scheme}://{}:{}{path}", url.host, url.port))
 }
-
-/// The members of a JWK that only a private or a shared key has.
-const PRIVATE_MEMBERS: [&str; 8] = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"];
 
 /// A proof is valid from 5 minutes before until 5 minutes after it was made, since clocks differ (ARS-035).
 const MAX_AGE_SECONDS: u64 = 300;

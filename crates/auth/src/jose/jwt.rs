@@ -94,6 +94,17 @@ impl<'a> UnverifiedJwt<'a> {
     }
 }
 
+/// The issuer that a token names, also if it could not be verified because of its header: a token with an algorithm that is
+/// not supported is still one of its issuer. `None` if it is no JWT, or names none.
+pub(crate) fn claimed_issuer(token: &str) -> Option<String> {
+    let mut parts = Some(token).filter(|token| token.len() <= MAX_TOKEN_BYTES)?.split('.');
+    let (_, claims, _, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next()) else {
+        return None;
+    };
+    let claims = base64::decode_url(claims).and_then(|text| parse_object(&text))?;
+    claims.get("iss").and_then(Value::as_str).map(str::to_owned)
+}
+
 /// Why a token was refused. The text contains no part of the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct JwtError(pub(crate) &'static str);

@@ -62,6 +62,13 @@ impl Jwk {
     }
 }
 
+/// Whether a JWK has members that only a private or a shared key has.
+pub(crate) fn has_private_members(members: &Map<String, Value>) -> bool {
+    PRIVATE_MEMBERS.iter().any(|name| members.contains_key(*name))
+}
+
+const PRIVATE_MEMBERS: [&str; 8] = ["d", "p", "q", "dp", "dq", "qi", "oth", "k"];
+
 /// The most keys of a set that are read.
 const MAX_KEYS: usize = 100;
 

@@ -16,8 +16,8 @@ pub use algorithm::Algorithm;
 pub use sign::SigningKey;
 pub use verify::{Jwk, VerifyError};
 
-pub(crate) use jwt::{Claims, JwtError, UnverifiedJwt};
-pub(crate) use key_set::JwkSet;
+pub(crate) use jwt::{Claims, JwtError, UnverifiedJwt, claimed_issuer};
+pub(crate) use key_set::{JwkSet, has_private_members};
 pub(crate) use strict_json::parse_object;
 
 use ring::digest;

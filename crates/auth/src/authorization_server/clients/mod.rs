@@ -14,6 +14,7 @@ pub(super) use client_keys::ClientKeyCache;
 pub(super) use document::DocumentCache;
 pub(super) use redirect_uri::{RedirectKind, is_registered, redirect_kind, shown_host};
 
+use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -49,8 +50,8 @@ pub(super) enum ClientOrigin {
     Document,
 }
 
-/// How a client proves that it is the client.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+/// How a client proves that it is the client. `Debug` shows neither digests nor keys.
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) enum ClientAuth {
     /// Not at all: a public client.
     None,
@@ -62,6 +63,19 @@ pub(super) enum ClientAuth {
     /// With a signature, by a key of a set or of the set at a URL.
     Keys(Map<String, Value>),
     KeysAt(String),
+}
+
+impl fmt::Debug for ClientAuth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::None => "None",
+            Self::SecretBasic(_) => "SecretBasic",
+            Self::SecretPost(_) => "SecretPost",
+            Self::Secret(_) => "Secret",
+            Self::Keys(_) => "Keys",
+            Self::KeysAt(_) => "KeysAt",
+        })
+    }
 }
 
 impl Client {
