@@ -17,8 +17,13 @@ use crate::purge_timer::PurgeTimer;
 /// sender holds the key, so a stolen token is useless.
 ///
 /// A proof is for one method, one URL and one token, is valid for 5 minutes, and is accepted once. The proofs that were used
-/// are recorded in a store: replicas must share it. If it fails, clients get 503. Tokens that are not bound to a key are
+/// are recorded in a store. If it fails, clients get 503. Tokens that are not bound to a key are
 /// accepted as before, unless [`required`](Self::required) is set; a bound token is never accepted without a proof.
+///
+/// # Several replicas
+///
+/// Replicas must share the store, with [`store`](Self::store): that of [`Server::store`](tsugite::Server::store), for example.
+/// Without it each process remembers the proofs that it has seen itself, and accepts those that were used at another one.
 ///
 /// ```
 /// use tsugite::Server;
@@ -38,7 +43,8 @@ pub struct Dpop<V> {
 }
 
 impl<V: VerifyToken> Dpop<V> {
-    /// Accepts proofs for the tokens of a verifier. The proofs that were used are remembered by this process alone.
+    /// Accepts proofs for the tokens of a verifier. The proofs that were used are remembered by this process alone; several
+    /// replicas need a shared [`store`](Self::store).
     pub fn new(inner: V) -> Self {
         let store = Arc::new(MemoryStore::new());
         let (algorithms, purge_timer) = (Algorithm::ALL.to_vec(), PurgeTimer::default());
