@@ -3,8 +3,8 @@
 use std::fmt;
 
 use tsugite::transport::http::{
-    ProtectedResource, TokenRequest, TokenScheme, Verified, VerifyError, VerifyErrorKind, VerifyFuture,
-    VerifyToken,
+    ProtectedResource, TokenRequest, TokenScheme, Verified, VerifiedProof, VerifyError, VerifyErrorKind,
+    VerifyFuture, VerifyToken,
 };
 
 use super::jwt::Jwt;
@@ -56,20 +56,46 @@ impl AnyOf {
             return issuer.verify(request).await;
         }
         let mut refused = VerifyError::invalid_token();
-        for verifier in self.others.iter().filter(|verifier| !is_key || !verifier.key_headers().is_empty()) {
+        for (position, verifier) in self.others.iter().enumerate() {
+            if is_key && verifier.key_headers().is_empty() {
+                continue;
+            }
             match verifier.verify(request).await {
-                Ok(verified) => return Ok(verified),
+                Ok(verified) => return Ok(verified.accepted_by(position)),
                 Err(error) if refused.kind() == VerifyErrorKind::InvalidToken => refused = error,
                 Err(_) => {}
             }
         }
         Err(refused)
     }
+
+    /// Has the verifier that accepted the token verify its proof. A [`Jwt`] verifies none; with a `Dpop` around it, it is one of
+    /// the others.
+    async fn check_proof(
+        &self,
+        request: &TokenRequest,
+        verified: &Verified,
+    ) -> Result<VerifiedProof, VerifyError> {
+        let accepted_by =
+            verified.split_verifier().and_then(|(position, inner)| Some((self.others.get(position)?, inner)));
+        match accepted_by {
+            Some((verifier, inner)) => verifier.verify_proof(request, &inner).await,
+            None => Err(VerifyError::invalid_proof("the issuer of the token accepts no DPoP proofs")),
+        }
+    }
 }
 
 impl VerifyToken for AnyOf {
     fn verify<'a>(&'a self, request: &'a TokenRequest) -> VerifyFuture<'a, Verified> {
         Box::pin(self.verify_token(request))
+    }
+
+    fn verify_proof<'a>(
+        &'a self,
+        request: &'a TokenRequest,
+        verified: &'a Verified,
+    ) -> VerifyFuture<'a, VerifiedProof> {
+        Box::pin(self.check_proof(request, verified))
     }
 
     fn key_headers(&self) -> Vec<String> {
@@ -102,6 +128,45 @@ mod tests {
         verified.map(|verified| verified.principal().subject().to_owned()).map_err(|error| error.kind())
     }
 
+    /// Accepts one token, and the proofs of one text.
+    struct WithProof(&'static str, &'static str);
+
+    impl VerifyToken for WithProof {
+        fn verify<'a>(&'a self, request: &'a TokenRequest) -> VerifyFuture<'a, Verified> {
+            let verified = Verified::new(Principal::new("ann")).bound_to_key("k");
+            let outcome =
+                if request.token == self.0 { Ok(verified) } else { Err(VerifyError::invalid_token()) };
+            Box::pin(std::future::ready(outcome))
+        }
+
+        fn verify_proof<'a>(
+            &'a self,
+            request: &'a TokenRequest,
+            _: &'a Verified,
+        ) -> VerifyFuture<'a, VerifiedProof> {
+            let outcome = match request.proofs == [self.1] {
+                true => Ok(VerifiedProof::new()),
+                false => Err(VerifyError::invalid_proof("wrong")),
+            };
+            Box::pin(std::future::ready(outcome))
+        }
+    }
+
+    #[tokio::test]
+    async fn proof_goes_to_the_verifier_of_its_token() {
+        let inner = AnyOf::new().or(only("x", "eve")).or(WithProof("b", "pb"));
+        let any = AnyOf::new().or(WithProof("a", "pa")).or(inner).or(WithProof("b", "never"));
+        let accepts = async |token: &str, proof: &str| {
+            let mut request = TokenRequest::new(token, "https://h/mcp");
+            request.scheme = TokenScheme::Dpop;
+            request.proofs = vec![proof.to_owned()];
+            let verified = any.verify(&request).await.unwrap();
+            any.verify_proof(&request, &verified).await.is_ok()
+        };
+        assert!(accepts("a", "pa").await && accepts("b", "pb").await);
+        assert!(!accepts("a", "pb").await && !accepts("b", "pa").await && !accepts("x", "pa").await);
+    }
+
     fn only(known: &'static str, owner: &'static str) -> impl VerifyToken {
         move |token: String| async move {
             match token == known {
@@ -126,6 +191,21 @@ mod tests {
         let any = AnyOf::new().or(down).or(only("a", "ann"));
         assert_eq!(outcome(&any, "a").await.as_deref(), Ok("ann"));
         assert_eq!(outcome(&any, "b").await, Err(VerifyErrorKind::Unavailable));
+    }
+
+    #[tokio::test]
+    async fn signed_token_reaches_no_other_verifier() {
+        let accepts_all = async |_: String| Ok::<_, VerifyError>(Principal::new("eve"));
+        let any = AnyOf::new().jwt(Jwt::issuer("https://idp.example")).or(accepts_all);
+        let part = |text: &str| tsugite::base64::encode_url(text.as_bytes());
+        let claims = part(r#"{"iss":"https://idp.example"}"#);
+        // Also if nobody could verify it: the algorithm is not supported, or the header is malformed.
+        for header in [r#"{"alg":"HS256"}"#, r#"{"alg":"none"}"#, r#"{"alg":"ES256","crit":["x"]}"#, "{"] {
+            let token = format!("{}.{claims}.c2ln", part(header));
+            assert_eq!(outcome(&any, &token).await, Err(VerifyErrorKind::InvalidToken), "{header}");
+        }
+        let other = format!("{}.{}.c2ln", part(r#"{"alg":"HS256"}"#), part(r#"{"iss":"https://x.example"}"#));
+        assert_eq!(outcome(&any, &other).await.as_deref(), Ok("eve"));
     }
 
     #[tokio::test]

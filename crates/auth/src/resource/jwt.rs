@@ -15,7 +15,7 @@ use super::issuer::Issuer;
 use super::issuer_keys::{IssuerKeys, KeyError, KeySource};
 use crate::dpop::now;
 use crate::error::{AuthError, Result};
-use crate::jose::{Algorithm, JwkSet, JwtError, UnverifiedJwt};
+use crate::jose::{Algorithm, JwkSet, JwtError, UnverifiedJwt, claimed_issuer};
 
 /// Verifies signed access tokens (JWT, RFC 9068) of one issuer, with the keys that the issuer publishes.
 ///
@@ -158,8 +158,7 @@ impl Jwt {
 
     /// Whether a token says that it is from this issuer. Then no other verifier should see it.
     pub(super) fn claims_issuer_of(&self, token: &str) -> bool {
-        let claimed = UnverifiedJwt::parse(token).and_then(|token| token.claimed_issuer());
-        claimed.is_ok_and(|claimed| claimed.as_ref() == Some(&self.issuer.name))
+        claimed_issuer(token).as_ref() == Some(&self.issuer.name)
     }
 
     async fn verify_token(&self, request: &TokenRequest) -> Result<Verified, VerifyError> {

@@ -156,6 +156,8 @@ pub struct Verified {
     principal: Principal,
     key_thumbprint: Option<String>,
     cache_ttl: Duration,
+    /// The position of the verifier that accepted the token at each verifier of several, innermost first.
+    verifiers: Vec<usize>,
 }
 
 impl Verified {
@@ -163,7 +165,7 @@ impl Verified {
     ///
     /// A principal with neither a subject nor a client id is refused.
     pub fn new(principal: Principal) -> Self {
-        Self { principal, key_thumbprint: None, cache_ttl: Duration::ZERO }
+        Self { principal, key_thumbprint: None, cache_ttl: Duration::ZERO, verifiers: Vec::new() }
     }
 
     /// Says that the answer holds for so long, though at most until the [expiry](Principal::expires_at) of the token. A
@@ -180,6 +182,21 @@ impl Verified {
     pub fn bound_to_key(mut self, thumbprint: impl Into<String>) -> Self {
         self.key_thumbprint = Some(thumbprint.into());
         self
+    }
+
+    /// Remembers which of several verifiers has accepted the token, for a verifier that consists of others. Its
+    /// [`VerifyToken::verify_proof`] finds that one with [`Verified::split_verifier`].
+    #[must_use]
+    pub fn accepted_by(mut self, position: usize) -> Self {
+        self.verifiers.push(position);
+        self
+    }
+
+    /// The position that was remembered last, and the answer as the verifier there gave it.
+    pub fn split_verifier(&self) -> Option<(usize, Self)> {
+        let mut inner = self.clone();
+        let position = inner.verifiers.pop()?;
+        Some((position, inner))
     }
 
     /// The owner of the token.
