@@ -6,6 +6,7 @@ use tsugite::store::StoreError;
 
 use super::AuthorizationState;
 use super::http_message::{EndpointError, HttpRequest, HttpResponse, OAuthError, json_response};
+use super::settings::MAX_ACCESS_TOKEN_TTL;
 use super::token::GRANT_CLAIM;
 use crate::jose::{Claims, UnverifiedJwt};
 
@@ -30,10 +31,10 @@ impl AuthorizationState {
         Ok(json_response(StatusCode::OK, &json!({})))
     }
 
-    /// Marks access tokens as revoked: that with an id, or those of a family. The record lives as long as they do.
+    /// Marks access tokens as revoked: that with an id, or those of a family. The record lives as long as any of them can: those
+    /// of before the last restart, or of another replica, may be valid for longer than those that are issued now.
     pub(super) async fn revoke_access(&self, id: &str) -> Result<(), StoreError> {
-        let ttl = self.settings.access_token_ttl + LEEWAY;
-        self.records.claim("revoked", id, ttl).await.map(drop)
+        self.records.claim("revoked", id, MAX_ACCESS_TOKEN_TTL + LEEWAY).await.map(drop)
     }
 
     /// Whether an access token was revoked, alone or with its family.

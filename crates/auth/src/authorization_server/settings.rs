@@ -162,7 +162,7 @@ impl AuthorizationServerBuilder {
 
     /// Sets how long an access token is valid; 10 minutes by default, at most an hour.
     pub fn access_token_ttl(mut self, ttl: Duration) -> Self {
-        self.settings.access_token_ttl = ttl.clamp(Duration::from_secs(1), Duration::from_secs(3_600));
+        self.settings.access_token_ttl = ttl.clamp(Duration::from_secs(1), MAX_ACCESS_TOKEN_TTL);
         self
     }
 
@@ -313,6 +313,8 @@ fn check_own_url(what: &str, text: &str) -> Result<()> {
         false => Err(AuthError::config(format!(
             "{what} {text:?} must be https, or http on the loopback interface, without a fragment"
         ))),
+pub(super) const MAX_ACCESS_TOKEN_TTL: Duration = Duration::from_secs(3_600);
+
     }
 }
 

@@ -128,6 +128,30 @@ async fn server_goes_on_without_an_old_seal_key() {
     let client = new.public_client().await;
     let tokens = new.tokens(&client).await;
     assert!(verify(&new.server, &tokens["access_token"]).await.is_ok());
+/// Lets time pass. It stands still only now: paused time runs ahead of answers from sockets.
+async fn pass(time: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(time).await;
+    tokio::time::resume();
+}
+
+#[tokio::test(start_paused = true)]
+async fn revocation_outlasts_tokens_of_longer_settings() {
+    // Such as those of before a restart.
+    let store = Arc::new(MemoryStore::new().shared());
+    let with_ttl = |seconds| {
+        let server = builder().store(store.clone()).seal_keys(keys());
+        Visitor::new(&server.access_token_ttl(Duration::from_secs(seconds)).build().unwrap())
+    };
+    let (mut before, mut after) = (with_ttl(3_600), with_ttl(60));
+    let client = before.public_client().await;
+    let tokens = before.tokens(&client).await;
+    let form = [("token", tokens["access_token"].as_str().unwrap()), ("client_id", &*client)];
+    assert_eq!(after.post("/revoke", &form).await.status, 200);
+    tokio::time::advance(Duration::from_secs(3_000)).await;
+    assert!(verify(&after.server, &tokens["access_token"]).await.is_err());
+}
+
     // Replicas with the old key go on, too.
     assert_eq!(before, old.get("/jwks").await.json());
 }
