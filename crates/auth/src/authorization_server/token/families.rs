@@ -50,6 +50,23 @@ impl Family {
         let Self { subject, generation, provider_grant, .. } = self;
         EarlierLogin { subject, generation, provider_grant: provider_grant.as_deref() }
     }
+
+    /// Whether a token is an old one, and not a request that is repeated.
+    pub(super) fn is_reused(&self, token: &str, now: u64) -> bool {
+        let digest = hex_digest(token);
+        !self.is_current(&digest) && self.repeatable(&digest, now).is_none()
+    }
+
+    fn is_current(&self, digest: &str) -> bool {
+        Secret::from(self.current.as_str()) == Secret::from(digest)
+    }
+
+    /// The replaced token with this digest, while its request may be repeated.
+    fn repeatable(&self, digest: &str, now: u64) -> Option<&ReplacedToken> {
+        let is_previous =
+            |previous: &&ReplacedToken| Secret::from(previous.digest.as_str()) == Secret::from(digest);
+        self.previous.as_ref().filter(is_previous).filter(|previous| now < previous.repeatable_until)
+    }
 }
 
 /// The outcome of using a refresh token.
@@ -111,12 +128,8 @@ impl AuthorizationState {
             let family = found.value;
             check(&family)?;
             let now = self.clock.seconds();
-            if Secret::from(family.current.as_str()) != Secret::from(digest.as_str()) {
-                let repeated = family.previous.as_ref().filter(|previous| {
-                    Secret::from(previous.digest.as_str()) == Secret::from(digest.as_str())
-                        && now < previous.repeatable_until
-                });
-                return match repeated {
+            if !family.is_current(&digest) {
+                return match family.repeatable(&digest, now) {
                     Some(previous) => Ok(Rotation::Rotated(previous.successor.clone(), Box::new(family))),
                     None => {
                         self.revoke_family(name).await?;

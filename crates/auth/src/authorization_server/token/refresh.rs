@@ -19,6 +19,14 @@ impl AuthorizationState {
         let wanted = call.form.get("scope").map(scopes::parse);
         let unknown = || invalid_grant("the refresh token is unknown, used, revoked or expired");
         let (name, family) = self.find_family(token).await?.ok_or_else(unknown)?;
+        if family.client_id != call.client.client_id {
+            return Err(unknown().into());
+        }
+        // Whatever else the request names: an old token was stolen.
+        if family.is_reused(token, self.clock.seconds()) {
+            self.revoke_family(&name).await?;
+            return Err(unknown().into());
+        }
         self.check_family(call, &family, wanted.as_deref())?;
         // Before the token is replaced: if the provider cannot be asked now, the client may repeat its request.
         if !self.may_get_tokens(family.login()).await? {

@@ -72,6 +72,29 @@ async fn stolen_refresh_token_revokes_the_family() {
     assert!(verify(&server, &third["access_token"]).await.is_err());
 }
 
+#[tokio::test(start_paused = true)]
+async fn old_refresh_token_revokes_the_family_whatever_is_asked_for() {
+    // P-09
+    for more in [("scope", "admin"), ("resource", "https://x.example")] {
+        let mut program = Visitor::new(&server());
+        let (client, first) = tokens(&mut program).await;
+        let second = program.refresh(&client, refresh_token(&first)).await.json();
+        tokio::time::advance(Duration::from_secs(11)).await;
+        // Not by another client.
+        let other = program.public_client().await;
+        assert_eq!(program.refresh(&other, refresh_token(&first)).await.error(), "invalid_grant");
+        let form = [("grant_type", "refresh_token"), ("refresh_token", refresh_token(&first))];
+        let form = [&form[..], &[("client_id", &*client), more]].concat();
+        let third = program.refresh(&client, refresh_token(&second)).await.json();
+        assert_eq!(program.post("/token", &form).await.error(), "invalid_grant");
+        assert_eq!(
+            program.refresh(&client, refresh_token(&third)).await.error(),
+            "invalid_grant",
+            "{more:?}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn refresh_token_is_bound_to_its_client_and_scopes() {
     let mut program = Visitor::new(&server());
