@@ -1,5 +1,6 @@
 //! Requests as the endpoints see them, and the responses they give.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use bytes::Bytes;
@@ -9,7 +10,7 @@ use serde_json::{Value, json};
 use tsugite::store::StoreError;
 use tsugite::transport::http::HttpBody;
 
-use crate::net::decode_form;
+use crate::net::decode_pairs;
 
 /// A request with its whole body.
 pub(super) struct HttpRequest {
@@ -38,7 +39,7 @@ impl HttpRequest {
 
     /// The parameters of the query. `None` if it is malformed or names one twice.
     pub(super) fn query_params(&self) -> Option<Params> {
-        decode_form(&self.query).map(Params)
+        Params::decode(&self.query)
     }
 
     /// The parameters of a form in the body. `None` if it is something else.
@@ -47,7 +48,7 @@ impl HttpRequest {
         if !media_type.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
             return None;
         }
-        decode_form(std::str::from_utf8(&self.body).ok()?).map(Params)
+        Params::decode(std::str::from_utf8(&self.body).ok()?)
     }
 
     pub(super) fn cookie(&self, name: &str) -> Option<&str> {
@@ -60,11 +61,32 @@ impl HttpRequest {
 }
 
 /// The parameters of a query or a form. An empty value counts as absent (RFC 6749, 3.1).
-pub(super) struct Params(Vec<(String, String)>);
+pub(super) struct Params {
+    /// Each is there once.
+    single: Vec<(String, String)>,
+    /// The values of `resource`, the only one that may be there several times (RFC 8707, 2).
+    resources: Vec<String>,
+}
 
 impl Params {
+    fn decode(text: &str) -> Option<Self> {
+        let (resources, single): (Vec<_>, Vec<_>) =
+            decode_pairs(text)?.into_iter().partition(|(name, _)| name == "resource");
+        let mut names = HashSet::new();
+        if !single.iter().all(|(name, _)| names.insert(name.as_str())) {
+            return None;
+        }
+        let resources = resources.into_iter().map(|(_, value)| value).filter(|value| !value.is_empty());
+        Some(Self { resources: resources.collect(), single })
+    }
+
+    /// The resources that the request names.
+    pub(super) fn resources(&self) -> &[String] {
+        &self.resources
+    }
+
     pub(super) fn get(&self, name: &str) -> Option<&str> {
-        let found = self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
+        let found = self.single.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str());
         found.filter(|value| !value.is_empty())
     }
 }

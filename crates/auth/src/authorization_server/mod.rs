@@ -77,8 +77,8 @@ pub struct AuthorizationServer(Arc<AuthorizationState>);
 /// The parts that endpoints share.
 struct AuthorizationState {
     settings: ServerSettings,
-    /// The scheme and authority of the issuer.
-    origin: String,
+    /// The issuer, parsed.
+    issuer_url: Url,
     /// The path of the issuer, without a slash at its end.
     base_path: String,
     is_secure: bool,
@@ -123,9 +123,9 @@ impl AuthorizationServer {
         let provider = settings.provider.clone().map(|provider| ProviderConnection::new(provider, &fetcher));
         let http = GuardedHttp::new(fetcher, Trust::default().allow_private(settings.allow_private));
         Ok(Self(Arc::new(AuthorizationState {
-            origin: url.origin().to_owned(),
             base_path: url.path().to_owned(),
             is_secure: url.secure,
+            issuer_url: url,
             settings,
             store,
             records,
@@ -143,7 +143,7 @@ impl AuthorizationServer {
 impl AuthorizationState {
     /// The URL of an endpoint.
     fn url(&self, endpoint: &str) -> String {
-        format!("{}{}{endpoint}", self.origin, self.base_path)
+        format!("{}{}{endpoint}", self.issuer_url.origin(), self.base_path)
     }
 }
 

@@ -10,6 +10,7 @@ use tsugite::store::{MemoryStore, Store, StoreScope};
 
 use super::AuthorizationServer;
 use super::clients::ConfiguredClient;
+use super::http_message::Params;
 use super::openid::OpenIdProvider;
 use super::token::TrustedIssuer;
 use super::users::Users;
@@ -288,21 +289,31 @@ impl ServerSettings {
         self.name.clone().unwrap_or_else(host)
     }
 
-    /// The resource that a client names, in its own words. Without a name it is the first one.
-    pub(super) fn find_resource(&self, named: Option<&str>) -> Option<&str> {
-        let trimmed = |url: &str| url.strip_suffix('/').unwrap_or(url).to_owned();
-        let known = match named {
-            None => self.resources.first(),
-            // Clients that write a URL anew add or drop the last slash.
-            Some(named) => self.resources.iter().find(|known| trimmed(known) == trimmed(named)),
-        };
-        known.map(String::as_str)
+    /// The resource that a request is for, as the settings write it. Without a name it is the first one. `None` if it names
+    /// another one, or several: a token is for one resource.
+    pub(super) fn requested_resource(&self, params: &Params) -> Option<&str> {
+        match params.resources() {
+            [] => self.resources.first().map(String::as_str),
+            [named] => self.find_resource(named),
+            _ => None,
+        }
+    }
+
+    /// The resource with this URL, as the settings write it.
+    pub(super) fn find_resource(&self, named: &str) -> Option<&str> {
+        // Clients that write a URL anew add or drop the last slash, change the case of the host, or name the default port.
+        let parse = |url: &str| Url::parse(url.strip_suffix('/').unwrap_or(url)).ok();
+        let named = parse(named)?;
+        let is_named = |known: &&String| parse(known).is_some_and(|known| known.is_same_resource(&named));
+        self.resources.iter().find(is_named).map(String::as_str)
     }
 
     pub(super) fn scope_names(&self) -> impl Iterator<Item = &str> {
         self.scopes.iter().map(|(scope, _)| scope.as_str())
     }
 }
+
+pub(super) const MAX_ACCESS_TOKEN_TTL: Duration = Duration::from_secs(3_600);
 
 /// Checks that a URL is https, or http on the loopback interface.
 fn check_own_url(what: &str, text: &str) -> Result<()> {
@@ -313,8 +324,6 @@ fn check_own_url(what: &str, text: &str) -> Result<()> {
         false => Err(AuthError::config(format!(
             "{what} {text:?} must be https, or http on the loopback interface, without a fragment"
         ))),
-pub(super) const MAX_ACCESS_TOKEN_TTL: Duration = Duration::from_secs(3_600);
-
     }
 }
 

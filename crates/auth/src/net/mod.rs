@@ -10,4 +10,6 @@ pub use guard::AddressClass;
 
 pub(crate) use guard::Trust;
 pub(crate) use http::GuardedHttp;
+#[cfg(feature = "authorization-server")]
+pub(crate) use url::decode_pairs;
 pub(crate) use url::{Url, decode_form, encode, encode_form};

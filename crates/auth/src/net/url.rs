@@ -1,5 +1,7 @@
 //! URLs as they were written. OAuth compares issuers and resources byte for byte, so a URL is never written anew.
 
+use std::collections::HashSet;
+
 use crate::error::{AuthError, AuthErrorKind, Result, shown};
 
 /// An `http` or `https` URL without credentials.
@@ -149,22 +151,25 @@ pub(crate) fn encode(text: &str) -> String {
 
 /// Decodes `application/x-www-form-urlencoded`. `None` if it is malformed, names a parameter twice or has too many.
 pub(crate) fn decode_form(text: &str) -> Option<Vec<(String, String)>> {
+    let all = decode_pairs(text)?;
+    let mut names = HashSet::new();
+    let is_single = all.iter().all(|(name, _)| names.insert(name.as_str()));
+    is_single.then_some(all)
+}
+
+/// The same, where a parameter may be named several times.
+pub(crate) fn decode_pairs(text: &str) -> Option<Vec<(String, String)>> {
     let mut all: Vec<(String, String)> = Vec::new();
     for pair in text.split('&').filter(|pair| !pair.is_empty()) {
         if all.len() == MAX_PARAMS {
             return None;
         }
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let (name, value) = (decode(name)?, decode(value)?);
-        if all.iter().any(|(known, _)| *known == name) {
-            return None;
-        }
-        all.push((name, value));
+        all.push((decode(name)?, decode(value)?));
     }
     Some(all)
 }
 
-/// Each parameter is compared with those before it, so their number is limited.
 const MAX_PARAMS: usize = 100;
 
 fn decode(text: &str) -> Option<String> {

@@ -14,6 +14,7 @@ use crate::authorization_server::records::FIELD;
 use crate::authorization_server::users::{EarlierLogin, User};
 use crate::error::Result;
 use crate::jose::random_text;
+use crate::net::Url;
 
 /// A browser.
 pub(super) struct Browser {
@@ -114,14 +115,16 @@ impl AuthorizationState {
     fn cookie_name(&self) -> String {
         match self.is_secure {
             true => "__Host-tsugite-session".to_owned(),
-            false => format!("tsugite-session-{}", self.origin.rsplit(':').next().unwrap_or_default()),
+            false => format!("tsugite-session-{}", self.issuer_url.port),
         }
     }
 
     /// Whether a form was sent by a page of this server, as far as the browser says.
     pub(super) fn is_own_form(&self, request: &HttpRequest) -> bool {
+        // A browser writes its origin in lower case and without a default port, whatever the issuer looks like.
+        let is_own = |origin: &str| Url::parse(origin).is_ok_and(|url| url.is_same_origin(&self.issuer_url));
         let is_own_origin = match request.has_header("origin") {
-            true => request.header("origin") == Some(&self.origin),
+            true => request.header("origin").is_some_and(is_own),
             false => true,
         };
         let is_own_site = match request.has_header("sec-fetch-site") {

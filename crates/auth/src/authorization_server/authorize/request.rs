@@ -118,7 +118,7 @@ impl AuthorizationState {
         let Some(challenge) = challenge else {
             return Err(("invalid_request", "PKCE with a `code_challenge` of the method S256 is required"));
         };
-        let Some(resource) = self.settings.find_resource(params.get("resource")) else {
+        let Some(resource) = self.settings.requested_resource(params) else {
             return Err(("invalid_target", "tokens for this `resource` are not issued here"));
         };
         let dpop_jkt = params.get("dpop_jkt");

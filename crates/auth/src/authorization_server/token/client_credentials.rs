@@ -16,7 +16,7 @@ impl AuthorizationState {
         let scopes = self.grantable_scopes(call.form.get("scope"), call.client);
         let scopes =
             scopes.ok_or_else(|| OAuthError::new("invalid_scope", "none of these scopes can be granted"))?;
-        let resource = self.settings.find_resource(call.form.get("resource"));
+        let resource = self.settings.requested_resource(call.form);
         let resource = resource.ok_or_else(|| {
             OAuthError::new("invalid_target", "tokens for this `resource` are not issued here")
         })?;

@@ -113,8 +113,7 @@ impl AuthorizationState {
         if record.dpop_jkt.is_some() && record.dpop_jkt != call.key {
             return Err(invalid_grant("the code is bound to another key").into());
         }
-        let find = |named: &str| self.settings.find_resource(Some(named)).map(str::to_owned);
-        Ok(call.check_resource(&record.resource, find)?)
+        Ok(self.check_resource(call, &record.resource)?)
     }
 }
 

@@ -172,7 +172,7 @@ impl AuthorizationState {
         let (resource, asserted) = match issuer.kind {
             AssertionKind::IdJag => self.check_id_jag(call, issuer, &claims).await?,
             AssertionKind::Workload => {
-                let resource = self.settings.find_resource(call.form.get("resource"));
+                let resource = self.settings.requested_resource(call.form);
                 (resource.ok_or_else(unknown_resource)?.to_owned(), None)
             }
         };
@@ -220,7 +220,7 @@ impl AuthorizationState {
         let now = self.clock.seconds();
         let seconds =
             |name: &str| claims.get(name).and_then(Value::as_f64).map(|number| number.max(0.0) as u64);
-        if seconds("exp").is_none_or(|exp| exp + LEEWAY_SECONDS <= now) {
+        if seconds("exp").is_none_or(|exp| exp.saturating_add(LEEWAY_SECONDS) <= now) {
             return Err(invalid_grant("the assertion has expired"));
         }
         let begins = [seconds("nbf"), seconds("iat")];
@@ -250,10 +250,10 @@ impl AuthorizationState {
             return Err(invalid_grant("the assertion is for another client").into());
         }
         let named = text("resource").ok_or_else(|| invalid_grant("the assertion names no resource"))?;
-        let known = self.settings.find_resource(Some(named));
+        let known = self.settings.find_resource(named);
         let resource =
             known.ok_or_else(|| invalid_grant("the assertion is for another resource"))?.to_owned();
-        call.check_resource(&resource, |named| self.settings.find_resource(Some(named)).map(str::to_owned))?;
+        self.check_resource(call, &resource)?;
         let now = self.clock.seconds();
         let seconds = |name: &str| claims.get(name).and_then(Value::as_u64);
         let (Some(issued), Some(expires)) = (seconds("iat"), seconds("exp")) else {
@@ -264,7 +264,7 @@ impl AuthorizationState {
         }
         let id = text("jti").ok_or_else(|| invalid_grant("the assertion has no id"))?;
         // Last: an assertion that is refused for another reason is not used up.
-        let ttl = Duration::from_secs((expires + 2 * LEEWAY_SECONDS).saturating_sub(now).max(1));
+        let ttl = Duration::from_secs(expires.saturating_add(2 * LEEWAY_SECONDS).saturating_sub(now).max(1));
         if !self.records.claim("id-jag", &format!("{} {id}", issuer.issuer), ttl).await? {
             return Err(invalid_grant("the assertion was used before").into());
         }

@@ -69,6 +69,16 @@ impl AuthorizationState {
             None => Ok(self.is_active(login).await?),
         }
     }
+
+    /// Fails if a request names another resource than this.
+    fn check_resource(&self, call: &TokenCall<'_>, granted: &str) -> Result<(), OAuthError> {
+        let is_granted = |named: &String| self.settings.find_resource(named) == Some(granted);
+        match call.form.resources() {
+            [] => Ok(()),
+            [named] if is_granted(named) => Ok(()),
+            _ => Err(OAuthError::new("invalid_target", "the token was granted for another `resource`")),
+        }
+    }
 }
 
 impl TokenCall<'_> {
@@ -77,16 +87,6 @@ impl TokenCall<'_> {
         match self.client.may_use(grant_type) {
             true => Ok(()),
             false => Err(OAuthError::new("unauthorized_client", "the client may not use this grant type")),
-        }
-    }
-
-    /// Fails if the request names another resource than this.
-    fn check_resource(&self, granted: &str, find: impl Fn(&str) -> Option<String>) -> Result<(), OAuthError> {
-        match self.form.get("resource") {
-            Some(named) if find(named).as_deref() != Some(granted) => {
-                Err(OAuthError::new("invalid_target", "the token was granted for another `resource`"))
-            }
-            _ => Ok(()),
         }
     }
 }

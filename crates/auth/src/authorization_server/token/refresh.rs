@@ -71,7 +71,6 @@ impl AuthorizationState {
         if wanted.is_some_and(|wanted| wanted.iter().any(|scope| !family.scopes.contains(scope))) {
             return Err(OAuthError::new("invalid_scope", "a refreshed token has no more scopes").into());
         }
-        let find = |named: &str| self.settings.find_resource(Some(named)).map(str::to_owned);
-        Ok(call.check_resource(&family.resource, find)?)
+        Ok(self.check_resource(call, &family.resource)?)
     }
 }

@@ -194,6 +194,8 @@ async fn unfit_id_jags_are_refused() {
         json!({"jti": null}),
         json!({"client_id": "other"}),
         json!({"exp": now() + 100_000}),
+        json!({"exp": u64::MAX}),
+        json!({"exp": 1e300}),
     ]
     .iter()
     .enumerate()

@@ -10,7 +10,9 @@ use http_body::{Body, Frame};
 use serde_json::json;
 use tower_service::Service;
 
-use super::{CALLBACK, CHALLENGE, VERIFIER, Visitor, builder, server};
+use tsugite_auth::authorization_server::{AuthorizationServer, ConfiguredClient};
+
+use super::{CALLBACK, CHALLENGE, RESOURCE, TwoUsers, VERIFIER, Visitor, builder, server};
 
 #[tokio::test]
 async fn parameters_of_a_token_request_stand_in_its_body_once() {
@@ -26,7 +28,6 @@ async fn parameters_of_a_token_request_stand_in_its_body_once() {
     for (url, content_type, body) in [
         ("/token", urlencoded, format!("{form}&code=other")),
         ("/token", urlencoded, format!("{form}&c%6fde=other")),
-        ("/token", urlencoded, format!("{form}&resource=https://a.example&resource=https://b.example")),
         ("/token", urlencoded, format!("{form}&x=%zz")),
         ("/token", urlencoded, format!("{form}&x=%ff")),
         ("/token", "application/json", json!({"grant_type": "authorization_code", "code": code}).to_string()),
@@ -34,6 +35,14 @@ async fn parameters_of_a_token_request_stand_in_its_body_once() {
     ] {
         let refused = program.send("POST", url, content_type, body.clone()).await;
         assert_eq!((refused.status, refused.error()), (400, "invalid_request".to_owned()), "{url} {body}");
+    }
+    for several in [
+        "resource=https://a.example&resource=https://b.example".to_owned(),
+        format!("resource={RESOURCE}&resource={RESOURCE}"),
+    ] {
+        let body = format!("{form}&{several}");
+        let refused = program.send("POST", "/token", urlencoded, body).await;
+        assert_eq!((refused.status, refused.error()), (400, "invalid_target".to_owned()), "{several}");
     }
     // None of these used the code up.
     let url = "/token?code=other&client_id=other";
@@ -77,6 +86,48 @@ async fn response_cannot_be_sent_another_way() {
          &code_challenge_method=S256&code_challenge_method=plain"
     );
     assert_eq!(browser.get(&twice).await.status, 400);
+    let mut browser = Visitor::new(&builder().client(app()).build().unwrap());
+    let url = format!(
+        "/authorize?response_type=code&client_id=app&redirect_uri={CALLBACK}&code_challenge={CHALLENGE}\
+         &code_challenge_method=S256&resource={RESOURCE}&resource=https://b.example"
+    );
+    let answer = browser.get(&url).await;
+    assert_eq!(answer.redirect_param("error").as_deref(), Some("invalid_target"));
+}
+
+fn app() -> ConfiguredClient {
+    ConfiguredClient::public("app").redirect_uri(CALLBACK)
+}
+
+#[tokio::test]
+async fn resource_may_be_written_another_way() {
+    let mut browser = Visitor::new(&builder().client(app()).build().unwrap());
+    for same in ["https://NOTES.example/mcp", "HTTPS://notes.example:443/mcp/", "https://notes.example/mcp/"]
+    {
+        let code = browser.get_code("app", &[("resource", same), ("prompt", "login")]).await;
+        let tokens = browser.exchange("app", &code, &[("resource", same)]).await.json();
+        assert_eq!(super::decode_token(&tokens["access_token"]).1["aud"], RESOURCE, "{same}");
+    }
+    for other in
+        ["http://notes.example/mcp", "https://notes.example/MCP", "https://notes.example:8443/mcp", "x"]
+    {
+        let answer = browser.authorize("app", &[("resource", other)]).await;
+        assert_eq!(answer.redirect_param("error").as_deref(), Some("invalid_target"), "{other}");
+    }
+}
+
+#[tokio::test]
+async fn issuer_in_upper_case_works() {
+    let server = AuthorizationServer::builder("https://Auth.Example:443").resource(RESOURCE).users(TwoUsers);
+    let server = server.client(app()).build().unwrap();
+    let mut browser = Visitor::new(&server).header("origin", "https://auth.example");
+    let code = browser.get_code("app", &[]).await;
+    assert_eq!(browser.exchange("app", &code, &[]).await.status, 200);
+    for foreign in ["https://auth.example:444", "http://auth.example", "https://evil.example", "null"] {
+        let mut browser = Visitor::new(&server).header("origin", foreign);
+        let page = browser.authorize("app", &[]).await;
+        assert_eq!(browser.log_in(&page, "ann").await.status, 400, "{foreign}");
+    }
 }
 
 #[tokio::test]
