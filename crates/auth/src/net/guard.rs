@@ -65,7 +65,8 @@ impl AddressClass {
             [0, 0, 0, 0, 0, 0, ..] => Self::Forbidden,
             // NAT64 and 6to4.
             [0x0064, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => embedded(high, low),
-            [0x2001, 0, ..] => Self::Forbidden,
+            // Teredo, and NAT64 prefixes of a local network, whose form is not known.
+            [0x2001, 0, ..] | [0x0064, 0xff9b, 1, ..] => Self::Forbidden,
             [0xfc00..=0xfdff, ..] => Self::Private,
             [0xfe80..=0xffff, ..] => Self::Forbidden,
             _ => Self::Public,
@@ -225,6 +226,7 @@ mod tests {
                     "::ffff:169.254.169.254",
                     "::169.254.169.254",
                     "2001::1",
+                    "64:ff9b:1::808:808",
                     "192.0.0.192",
                     "198.18.0.1",
                 ],
