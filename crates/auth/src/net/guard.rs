@@ -34,7 +34,7 @@ impl AddressClass {
     }
 
     /// Classifies the host of a URL; `None` if that takes a resolver.
-    fn of_host(url: &Url) -> Option<Self> {
+    pub(crate) fn of_host(url: &Url) -> Option<Self> {
         match url.host.parse() {
             Ok(address) => Some(Self::of(address)),
             Err(_) => is_localhost(&url.host).then_some(Self::Loopback),

@@ -3,7 +3,7 @@
 //! They are compared as text. Only the port of a loopback address may differ, because a native client listens on a free
 //! port (RFC 8252, 7.3).
 
-use crate::net::Url;
+use crate::net::{AddressClass, Url};
 
 /// The place a browser is sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,10 @@ pub(in crate::authorization_server) fn redirect_kind(uri: &str) -> Option<Redire
     }
     let (scheme, rest) = uri.split_once(':')?;
     match scheme.to_ascii_lowercase().as_str() {
-        "https" => Url::parse(uri).ok().map(|_| RedirectKind::Https),
+        "https" => Url::parse(uri).ok().map(|url| match AddressClass::of_host(&url) {
+            Some(AddressClass::Loopback) => RedirectKind::Loopback,
+            _ => RedirectKind::Https,
+        }),
         "http" => loopback_parts(uri).filter(|_| Url::parse(uri).is_ok()).map(|_| RedirectKind::Loopback),
         scheme if FORBIDDEN_SCHEMES.contains(&scheme) => None,
         scheme => {
@@ -166,6 +169,10 @@ mod tests {
             assert_eq!(redirect_kind(uri), None, "{uri}");
         }
         assert_eq!(redirect_kind("https://h/cb"), Some(RedirectKind::Https));
+        for host in ["localhost", "LOCALHOST:1", "127.0.0.1", "127.1.2.3", "[::1]:1", "app.localhost"] {
+            let uri = format!("https://{host}/cb");
+            assert_eq!(redirect_kind(&uri), Some(RedirectKind::Loopback), "{uri}");
+        }
         assert_eq!(redirect_kind("http://[::1]:1/cb"), Some(RedirectKind::Loopback));
         assert_eq!(redirect_kind("com.example.app:/cb"), Some(RedirectKind::PrivateScheme));
         assert_eq!(redirect_kind("cursor://anysphere/cb"), Some(RedirectKind::PrivateScheme));
