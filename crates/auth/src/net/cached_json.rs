@@ -6,10 +6,11 @@ use tsugite::client::FetchRequest;
 use super::http::{GuardedHttp, fetch_error};
 use super::url::Url;
 use crate::error::Result;
+use crate::jose::parse_object;
 
 impl GuardedHttp {
     /// Fetches the JSON object at exactly this URL, of at most 64 KiB, and the seconds for which it may be cached. `None` if
-    /// there is none; a redirect is not followed.
+    /// there is none, or if it names a member twice; a redirect is not followed.
     pub(crate) async fn get_cached_json(
         &self,
         url: &Url,
@@ -18,7 +19,9 @@ impl GuardedHttp {
         let response = self.fetch_limited(url, request, MAX_DOCUMENT_BYTES).await?;
         let max_age = response.header("cache-control").and_then(max_age);
         match response.status {
-            200 => Ok((serde_json::from_slice(&response.body).ok(), max_age)),
+            200 => Ok((parse_object(&response.body), max_age)),
+            // The host has no time now; that says nothing about the document.
+            status @ (408 | 425 | 429) => Err(fetch_error(url, &format!("HTTP status {status}"))),
             300..=499 => Ok((None, None)),
             status => Err(fetch_error(url, &format!("HTTP status {status}"))),
         }

@@ -92,10 +92,14 @@ async fn client_can_be_the_url_of_its_document() {
 async fn unfit_documents_are_refused() {
     // AAS-010, P-07
     type Change = fn(&Host);
-    let changes: [(&str, Change); 6] = [
+    let changes: [(&str, Change); 7] = [
         ("another id", |host| host.publish(&json!({"client_id": "https://app.example/client.json"}))),
         ("no JSON", |host| host.set(200, Vec::new(), "<html>".to_owned())),
         ("huge", |host| host.publish(&json!({"x": "y".repeat(100_000)}))),
+        ("a member twice", |host| {
+            let (status, headers, body) = host.answer.lock().unwrap().clone();
+            host.set(status, headers, body.replacen('{', "{\"client_name\": \"Other\",", 1));
+        }),
         ("a secret", |host| host.publish(&json!({"client_secret": "s"}))),
         ("missing", |host| host.set(404, Vec::new(), String::new())),
         ("redirect", |host| host.set(302, vec![("location", host.url.clone())], String::new())),
@@ -128,19 +132,28 @@ async fn client_stays_known_while_its_document_cannot_be_fetched() {
     let tokens = browser.tokens(&host.url).await;
     pass(121).await;
     host.set(502, Vec::new(), String::new());
-    let token = tokens["refresh_token"].as_str().unwrap();
-    let refreshed = browser.refresh(&host.url, token).await;
+    let refreshed = browser.refresh(&host.url, tokens["refresh_token"].as_str().unwrap()).await;
     assert_eq!(refreshed.status, 200, "{}", refreshed.body);
     assert_eq!(host.count(), 2);
+    // A host that has no time says nothing about the document.
+    let mut token = refreshed.json()["refresh_token"].as_str().unwrap().to_owned();
+    for status in [408, 429] {
+        pass(31).await;
+        host.set(status, Vec::new(), String::new());
+        let refreshed = browser.refresh(&host.url, &token).await;
+        assert_eq!(refreshed.status, 200, "{status}: {}", refreshed.body);
+        token = refreshed.json()["refresh_token"].as_str().unwrap().to_owned();
+    }
+    assert_eq!(host.count(), 4);
     // A server that has never seen the document says that it cannot tell.
     let mut elsewhere = Visitor::new(&builder().allow_private_addresses().build().unwrap());
-    let answer = elsewhere.refresh(&host.url, token).await;
+    let answer = elsewhere.refresh(&host.url, &token).await;
     assert_eq!((answer.status, answer.error()), (503, "temporarily_unavailable".to_owned()));
     // After a day the last document counts no more.
     pass(24 * 60 * 60).await;
-    assert_eq!(browser.refresh(&host.url, token).await.status, 503);
+    assert_eq!(browser.refresh(&host.url, &token).await.status, 503);
     host.set(404, Vec::new(), String::new());
-    assert_eq!(browser.refresh(&host.url, token).await.status, 401);
+    assert_eq!(browser.refresh(&host.url, &token).await.status, 401);
 }
 
 #[tokio::test]
