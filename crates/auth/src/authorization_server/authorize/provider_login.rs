@@ -51,6 +51,8 @@ impl AuthorizationState {
             Err(error) => return Ok(self.provider_failure(&error)),
         };
         let (state, nonce, verifier) = (random_text()?, random_text()?, random_text()?);
+        // A user who has to log in again here has to do so there.
+        let prompt = if request.prompt.login { vec![("prompt", "login")] } else { Vec::new() };
         let login = ProviderLogin {
             request,
             browser: hex_digest(&browser.id),
@@ -61,7 +63,7 @@ impl AuthorizationState {
         self.records.write((&key, FIELD), &login, Precondition::FieldAbsent, PAGE_TTL).await?;
         let (callback, scope, challenge) =
             (self.url("/callback"), connection.provider.scope(), sha256_text(&verifier));
-        let url = endpoint.with_query(&[
+        let params = [
             ("response_type", "code"),
             ("client_id", &connection.provider.client_id),
             ("redirect_uri", &callback),
@@ -70,8 +72,8 @@ impl AuthorizationState {
             ("nonce", &nonce),
             ("code_challenge", &challenge),
             ("code_challenge_method", "S256"),
-        ]);
-        Ok(redirect(&url))
+        ];
+        Ok(redirect(&endpoint.with_query(&[&params[..], &prompt].concat())))
     }
 
     /// GET `/callback`: the answer of the provider.

@@ -139,6 +139,19 @@ async fn failure_at_the_provider_is_told_to_the_client() {
 }
 
 #[tokio::test]
+async fn new_login_is_asked_for_at_the_provider_too() {
+    let provider = Provider::start().await;
+    let server = provider.server();
+    let mut browser = Visitor::new(&server);
+    let client = browser.public_client().await;
+    for (prompt, forwarded) in [("login", Some("login")), ("", None)] {
+        let page = browser.authorize(&client, &[("prompt", prompt)]).await;
+        let answer = browser.decide(&page, "allow").await;
+        assert_eq!(answer.redirect_param("prompt").as_deref(), forwarded);
+    }
+}
+
+#[tokio::test]
 async fn provider_that_names_itself_does_so_in_every_answer() {
     // RFC 9207, 2.4: the answer of another provider is not taken for that of this one.
     let provider = Provider::start().await;
