@@ -90,6 +90,12 @@ impl AuthSetup {
             let name = self.path.display();
             console.note(&format!("no user can log in yet; `tsugite users add {name} NAME` adds one"));
         }
+        if !self.file.follows_new_users() {
+            let name = self.path.display();
+            console.note(&format!(
+                "users log in at the provider; if you add users to {name}, start the server again"
+            ));
+        }
         if self.state.store.is_none() {
             console.note("logins are kept in memory and end with this process; --state FILE keeps them");
         }

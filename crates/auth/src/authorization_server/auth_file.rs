@@ -118,7 +118,8 @@ struct AllowEntry {
 }
 
 impl AuthFile {
-    /// Reads a file. Fails if there is none, if others can read it, or if it has a member that is not known.
+    /// Reads a file. Fails if there is none, if others can read it, if it has a member that is not known, or if the password of
+    /// a user is no hash.
     pub fn read(path: impl Into<PathBuf>) -> Result<Self> {
         let file = PrivateFile::new(path);
         let text = file.read()?.ok_or_else(|| file.error("there is no such file"))?;
@@ -130,6 +131,7 @@ impl AuthFile {
                 false => file.malformed(&error),
             }
         })?;
+        UserFile::new(file.path()).check()?;
         Ok(Self { path: file.path().to_owned(), content })
     }
 
@@ -148,6 +150,12 @@ impl AuthFile {
         self.content.provider.is_none() && self.content.users.as_ref().is_none_or(Vec::is_empty)
     }
 
+    /// Whether users who are added to the file can log in without a restart. They cannot if the file names a provider and has no
+    /// `users` yet: then the server asks for no password.
+    pub fn follows_new_users(&self) -> bool {
+        self.content.users.is_some() || self.content.provider.is_none()
+    }
+
     /// The settings, without resources, for the issuer of the file or else for this one. Fails if a key set is unusable.
     pub fn builder(&self, default_issuer: &str) -> Result<AuthorizationServerBuilder> {
         let content = &self.content;
@@ -160,7 +168,7 @@ impl AuthFile {
         for (scope, description) in &content.scopes {
             builder = builder.scope(scope, description.as_str().unwrap_or_default());
         }
-        if content.users.is_some() || content.provider.is_none() {
+        if self.follows_new_users() {
             builder = builder.users(UserFile::new(&self.path));
         }
         for client in &content.clients {
@@ -269,7 +277,7 @@ mod tests {
     fn file_is_read_as_documented() {
         let text = r#"{
             "issuer": "https://example.com", "name": "Example", "scopes": {"notes:read": "Read your notes"},
-            "users": [{"name": "ann", "password": "$argon2id$x"}],
+            "users": [{"name": "ann", "password": "$argon2id$v=19$m=8,t=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNo"}],
             "clients": [{"client_id": "a", "redirect_uris": ["http://127.0.0.1/cb"]},
                         {"client_id": "m", "client_secret": "a secret of the test", "client_credentials": true, "scopes": ["notes:read"]}],
             "issuers": [{"issuer": "https://idp.example", "kind": "identity_provider", "clients": ["m"]}],
@@ -280,6 +288,10 @@ mod tests {
         assert_eq!((file.issuer(), file.is_without_people()), (Some("https://example.com"), false));
         let server = file.builder("http://127.0.0.1:1").unwrap().resource("https://example.com/mcp").build();
         assert_eq!(server.unwrap().issuer(), "https://example.com");
+        assert!(file.follows_new_users());
+        let only_provider =
+            r#"{"provider": {"issuer": "https://op.example", "client_id": "i", "client_secret": "s"}}"#;
+        assert!(!read("provider", only_provider).unwrap().follows_new_users());
         let empty = read("empty", "{}").unwrap();
         assert!(empty.is_without_people());
         assert!(
@@ -292,6 +304,12 @@ mod tests {
         for (name, text, reason) in [
             ("typo", r#"{"user": [{"password": "hunter2"}]}"#, "unknown field `user`"),
             ("type", r#"{"name": ["hunter2"]}"#, "malformed at line 1"),
+            (
+                "plain",
+                r#"{"users": [{"name": "ann", "password": "hunter2"}]}"#,
+                "password` of the user \"ann\"",
+            ),
+            ("salt", r#"{"users": [{"name": "ann", "password": "$argon2id$x"}]}"#, "PHC"),
             ("kind", r#"{"issuers": [{"issuer": "x", "kind": "hunter2"}]}"#, "malformed"),
         ] {
             let error = read(name, text).unwrap_err().to_string();

@@ -16,7 +16,7 @@ use crate::password_input;
 #[derive(Debug, Args)]
 #[command(
     disable_help_subcommand = true,
-    after_help = "A running server sees a change with the next login.\n\nExamples:\n  tsugite users add auth.json ann\n  tsugite users list auth.json\n  tsugite users remove auth.json ann"
+    after_help = "A running server sees a change with the next login. If its file had a provider and no users, start it again.\n\nExamples:\n  tsugite users add auth.json ann\n  tsugite users list auth.json\n  tsugite users remove auth.json ann"
 )]
 pub(crate) struct Users {
     #[command(subcommand)]

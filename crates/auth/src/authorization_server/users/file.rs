@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio::sync::Semaphore;
 
-use super::password::{hash_password, verify_password};
+use super::password::{hash_password, is_password_hash, verify_password};
 use super::{User, UserFuture, Users, is_local_subject};
 use crate::authorization_server::records::hex_digest;
 use crate::error::{AuthError, Result};
@@ -89,6 +89,20 @@ impl UserFile {
             Ok(removed)
         })
         .await
+    }
+}
+
+impl UserFile {
+    /// Fails if the file cannot be read, or if a user in it has no name or no usable hash.
+    pub(in crate::authorization_server) fn check(&self) -> Result<()> {
+        let users = Document::read(&self.file)?.users;
+        let has_no_hash = |user: &&Value| !hash_of(user).is_some_and(is_password_hash);
+        if let Some(name) = users.iter().find(has_no_hash).and_then(name_of) {
+            return Err(self.file.error(format!(
+                "the `password` of the user {name:?} is no hash in the PHC format; `tsugite users add` writes one"
+            )));
+        }
+        Ok(())
     }
 }
 

@@ -18,6 +18,11 @@ pub(super) fn hash_password(password: &Secret) -> Result<String> {
     Ok(hash.to_string())
 }
 
+/// Whether a text is a hash that passwords can be verified with.
+pub(super) fn is_password_hash(text: &str) -> bool {
+    PasswordHash::new(text).is_ok_and(|hash| hash.hash.is_some())
+}
+
 /// Whether a password belongs to a hash. Without a hash it takes the same time and returns false.
 pub(super) fn verify_password(password: &Secret, hash: Option<&str>) -> bool {
     static UNKNOWN_USER: OnceLock<Option<String>> = OnceLock::new();
