@@ -158,6 +158,7 @@ impl CallState {
     /// Ends the call: it is answered or dropped, and nothing more is sent or asked for it.
     pub(crate) fn end(&self) {
         self.ended.store(true, Ordering::Release);
+        self.task.refuse();
         if let Some(round) = self.round.get() {
             round.close();
         }

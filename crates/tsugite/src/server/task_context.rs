@@ -1,5 +1,6 @@
 //! The task of a call, as its handler sees it.
 
+use super::ask_error::AskError;
 use super::context::Context;
 use super::handler_error::HandlerError;
 
@@ -9,7 +10,7 @@ impl Context {
     /// Questions before this are answered as those of any call, questions after it through the task. If the client does not
     /// support tasks, or did not ask for one (2025-11-25), the call goes on as it is; [`Context::task_id`] tells. The same
     /// happens if the server has as many tasks as it may, or its store fails. Fails if the tool does not allow tasks, see
-    /// [`Tool::task`](super::Tool::task).
+    /// [`Tool::task`](super::Tool::task), or if the call has ended.
     ///
     /// ```
     /// use std::time::Duration;
@@ -46,7 +47,10 @@ impl Context {
             call.driver().wake();
             call.task.wait_until_decided().await;
         }
-        Ok(())
+        match call.has_ended() {
+            true => Err(AskError::Closed.into()),
+            false => Ok(()),
+        }
     }
 
     /// The id of the task that the call is; `None` if it is an ordinary call.

@@ -18,7 +18,7 @@ pub(crate) struct TaskSlot {
     running: OnceLock<Arc<RunningTask>>,
     /// The handler wants the call to become a task.
     is_wanted: AtomicBool,
-    /// No task could be created, so the call goes on as it is.
+    /// No task could be created, so the call goes on as it is; or the call has ended.
     is_refused: AtomicBool,
     decided: Notify,
     uses_headers: AtomicBool,
@@ -77,7 +77,7 @@ impl TaskSlot {
         self.is_wanted.store(true, Ordering::Release);
     }
 
-    /// Lets the call go on without a task.
+    /// Lets the call go on without a task, or says that it has ended.
     pub(crate) fn refuse(&self) {
         self.is_refused.store(true, Ordering::Release);
         self.decided.notify_waiters();
@@ -88,6 +88,17 @@ impl TaskSlot {
         loop {
             let decided = self.decided.notified();
             if self.open_offer().is_none() {
+                return;
+            }
+            decided.await;
+        }
+    }
+
+    /// Waits until the call has ended, which is a task.
+    pub(super) async fn wait_until_ended(&self) {
+        loop {
+            let decided = self.decided.notified();
+            if self.is_refused.load(Ordering::Acquire) {
                 return;
             }
             decided.await;

@@ -76,6 +76,67 @@ async fn client_that_does_not_read_delays_no_task() {
     assert_eq!(ended["status"], "completed", "{ended}");
 }
 
+/// Holds a permit until it is dropped.
+struct Held(Arc<Semaphore>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.add_permits(1);
+    }
+}
+
+#[tokio::test]
+async fn spawned_part_of_a_cancelled_task_ends() {
+    let (go, ended) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let (gate, seen) = (go.clone(), ended.clone());
+    let spawns = Tool::new("spawns").task(TaskSupport::Required).handler(move |cx: Context| {
+        let (gate, held) = (gate.clone(), Held(seen.clone()));
+        async move {
+            tokio::spawn(async move {
+                gate.acquire().await.unwrap().forget();
+                let step = cx.once("step", async { Ok::<_, HandlerError>(1) }).await;
+                assert!(step.is_err());
+                drop((held, cx));
+            });
+            std::future::pending::<()>().await;
+        }
+    });
+    let server = Server::new("s", "1").tool(spawns);
+    let mut client = RawClient::connect(&server, EXTENSION, declared()).await;
+    let id = start(&mut client, "spawns").await;
+    client.request_once("tasks/cancel", json!({"taskId": id})).await;
+    go.add_permits(1);
+    within(ended.acquire()).await.unwrap().forget();
+}
+
+#[tokio::test]
+async fn wish_for_a_task_ends_with_its_call() {
+    let (go, ended) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let (gate, seen) = (go.clone(), ended.clone());
+    let spawns = Tool::new("spawns").task(TaskSupport::Optional).handler(move |cx: Context| {
+        let (gate, held) = (gate.clone(), Held(seen.clone()));
+        async move {
+            tokio::spawn(async move {
+                gate.acquire().await.unwrap().forget();
+                assert!(cx.start_task().await.is_err());
+                drop((held, cx));
+            });
+            "done"
+        }
+    });
+    let server = Server::new("s", "1").tool(spawns);
+    let mut client = RawClient::connect(&server, EXTENSION, declared()).await;
+    let answered = client.request_once("tools/call", json!({"name": "spawns"})).await;
+    assert_eq!(answered["result"]["content"][0]["text"], "done", "{answered}");
+    go.add_permits(1);
+    within(ended.acquire()).await.unwrap().forget();
+}
+
+/// Fails a test that hangs.
+async fn within<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(20), what).await.unwrap_or_else(|_| panic!("timed out"))
+}
+
 #[tokio::test]
 async fn question_goes_to_a_session_that_can_answer() {
     let (server, ann) = (server(), Principal::new("ann"));

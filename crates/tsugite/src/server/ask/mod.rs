@@ -161,8 +161,7 @@ impl Context {
         if let Some(task) = call.task.running() {
             match task.begin_once(&key, is_repeatable).await {
                 Ok(OnceStart::Run) => {}
-                // The task has ended, and its driver drops the handler.
-                Ok(OnceStart::MayHaveRun) | Err(_) => return std::future::pending().await,
+                Ok(OnceStart::MayHaveRun) | Err(_) => return Err(self.task_ended().await),
             }
         }
         let outcome = OnceFuture::new(work).await.map_err(Into::into);
@@ -178,12 +177,18 @@ impl Context {
         if let Some(task) = call.task.running()
             && task.end_once(&key, json.clone()).await.is_err()
         {
-            return std::future::pending().await;
+            return Err(self.task_ended().await);
         }
         if let Some(json) = json {
             guard.store(json);
         }
         outcome
+    }
+
+    /// The error of a step whose task has ended. Only tasks that the handler spawned get it: the handler is dropped before.
+    async fn task_ended(&self) -> HandlerError {
+        self.call_state().task.wait_until_ended().await;
+        AskError::Closed.into()
     }
 }
 
