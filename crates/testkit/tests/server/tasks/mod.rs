@@ -222,6 +222,35 @@ async fn long_call_becomes_a_task_by_itself() {
     assert_eq!(plain["result"]["content"][0]["text"], "as a call", "{plain}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn open_question_stays_open_when_its_call_becomes_a_task() {
+    let builds = Tool::new("builds").task(TaskSupport::Optional).handler(|cx: Context| async move {
+        let slow = async {
+            tokio::time::sleep(Duration::from_secs(60)).await;
+            Ok::<_, HandlerError>(1)
+        };
+        let (built, answer) = tokio::join!(cx.once("build", slow), cx.sample(question()));
+        built?;
+        Ok::<_, HandlerError>(answer?.model)
+    });
+    let server = Server::new("s", "1").tool(builds).call_timeout(Duration::from_secs(90));
+    let declared = json!({"sampling": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let mut client = RawClient::connect(&server, EXTENSION, declared).await;
+    let id = start(&mut client, "builds").await;
+    // Much longer than the limit of the call, which does not hold while a question is open.
+    tokio::time::sleep(Duration::from_secs(1_000)).await;
+    let got = client.request_once("tasks/get", json!({"taskId": id})).await["result"].clone();
+    assert_eq!(got["status"], "input_required", "{got}");
+    let key = got["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    let answer = json!({"role": "assistant", "content": {"type": "text", "text": "!"}, "model": "m"});
+    let params = json!({"taskId": id, "inputResponses": {key: answer}});
+    let updated = client.request_once("tasks/update", params).await;
+    assert!(updated["error"].is_null(), "{updated}");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let got = client.request_once("tasks/get", json!({"taskId": id})).await;
+    assert_eq!(got["result"]["result"]["content"][0]["text"], "m", "{got}");
+}
+
 #[tokio::test]
 async fn keys_of_questions_are_never_used_again() {
     // TASK-056: also if the handler drops a question and asks it again

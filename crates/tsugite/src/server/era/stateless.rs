@@ -1,5 +1,7 @@
 //! The stateless era, from 2026-07-28: questions are results that ask for input, and the handler runs again.
 
+use std::time::Duration;
+
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::elicitation::UrlParams;
 
@@ -20,7 +22,8 @@ pub(super) async fn ask(
     let round = context.call_state().round();
     let reuses_answer = question.reuses_answer;
     let key = question.key.map(|key| QuestionKey { key, reuses_answer });
-    let (key, answer) = request_input(context.call_state().driver(), &round, key, question.request).await?;
+    let (driver, timeout) = (context.call_state().driver(), question.timeout.unwrap_or(Duration::MAX));
+    let (key, answer) = request_input(driver, &round, key, question.request, timeout).await?;
     match validate(&answer, answer_context) {
         Ok(()) => Ok(answer),
         Err(text) => round.fail_invalid_answer(context.call_state().driver(), &key, &text).await,

@@ -62,7 +62,7 @@ struct RoundInner {
     kept_answers: HashMap<String, KeptAnswer>,
     /// The keys of stored answers that the handler has not used yet.
     unused_answers: HashSet<String>,
-    /// How long an answer to an open question is waited for, in a call that can be kept.
+    /// How long an answer to an open question is waited for, in a call that can be kept or is a task.
     timeouts: HashMap<String, Duration>,
     error: Option<RpcError>,
     ended: bool,
@@ -110,10 +110,10 @@ impl Round {
         self.lock().history.state_digest.clone()
     }
 
-    /// The open questions of a call that can be kept, and how long an answer is waited for.
+    /// The open questions of a call that can be kept or is a task, and how long an answer is waited for.
     pub(super) fn open_questions(&self) -> Vec<(String, InputRequest, Duration)> {
         let inner = self.lock();
-        let timeout = |key: &String| inner.timeouts.get(key).copied().unwrap_or_default();
+        let timeout = |key: &String| inner.timeouts.get(key).copied().unwrap_or(Duration::MAX);
         inner
             .open_requests
             .iter()
@@ -232,11 +232,13 @@ impl Round {
 }
 
 /// Returns the answer to a question if it is known. Otherwise records the question and waits for the end of the round.
+/// `timeout` matters if the call becomes a task meanwhile.
 pub(super) async fn request_input(
     driver: &DriverHandle,
     round: &Arc<Round>,
     key: Option<QuestionKey>,
     request: InputRequest,
+    timeout: Duration,
 ) -> Result<(String, RawJson), AskError> {
     let fingerprint = fingerprint(&request)?;
     let key = {
@@ -268,6 +270,7 @@ pub(super) async fn request_input(
             return Ok((key, answer));
         }
         inner.open_requests.insert(key.clone(), request);
+        inner.timeouts.insert(key.clone(), timeout);
         key
     };
     let mut open = OpenRequestGuard { round, key, keeps_key: false };

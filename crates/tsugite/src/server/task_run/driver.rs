@@ -11,7 +11,7 @@ use tokio::time::Sleep;
 use tsugite_core::protocol::mrtr::InputRequest;
 
 use crate::server::ask::BoxedHandler;
-use crate::server::call_state::CallState;
+use crate::server::call_state::{CallState, PauseGuard};
 use crate::server::kept_call::KeptAnswer;
 use crate::server::round::{Round, WakeSignal};
 use crate::server::task_state::{RunningTask, TaskLost, TaskQuestion, TaskState};
@@ -33,6 +33,7 @@ pub(super) async fn drive<S>(
         unreached: state.questions,
         delivered: state.answers.into_keys().collect(),
         timers: HashMap::new(),
+        paused: None,
     };
     loop {
         match driver.next_step().await {
@@ -59,6 +60,8 @@ struct TaskDriver<'a, S> {
     delivered: HashSet<String>,
     /// The time limits of open questions that have one.
     timers: HashMap<String, Pin<Box<Sleep>>>,
+    /// Stops the timeout of the handler while a question is open.
+    paused: Option<PauseGuard>,
 }
 
 /// The next thing to do before the handler is polled again.
@@ -126,6 +129,8 @@ impl<S> TaskDriver<'_, S> {
         }
         let mut questions = self.round.open_questions();
         let open_count = questions.len();
+        self.paused =
+            (open_count > 0).then(|| self.paused.take().unwrap_or_else(|| self.call.pause_timeout()));
         // A spawned task of the handler may not have taken its answer yet.
         questions.retain(|(key, ..)| !self.delivered.contains(key));
         let is_waiting = questions.len() == open_count
