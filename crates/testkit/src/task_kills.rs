@@ -54,7 +54,10 @@ pub async fn kill_at_every_write(
         let steps = std::fs::read_to_string(&effects).unwrap_or_default();
         let count = |name: &str| steps.lines().filter(|step| *step == name).count();
         let context = format!("{tool} at {point}: {ended:?}, steps {steps:?}");
-        assert!(count("first") <= 1 && count("second") <= 1, "a step ran twice: {context}");
+        assert!(
+            count("first") <= 1 && count("second") <= 1 && count("last") <= 1,
+            "a step ran twice: {context}"
+        );
         match ended {
             None => report.unannounced += 1,
             Some(task) if task["status"] == "completed" => {

@@ -73,10 +73,12 @@ async fn restarts(cx: Context, State(effects): State<Effects>) -> Result<String,
     work(cx, &effects.0).await
 }
 
-/// The same, and does not run again, except while it waits.
+/// The same, and does not run again, except while it waits. Its last step is not one of `once`.
 #[tool(task = "required")]
 async fn stays(cx: Context, State(effects): State<Effects>) -> Result<String, HandlerError> {
-    work(cx, &effects.0).await
+    let name = work(cx, &effects.0).await?;
+    append(&effects.0, "last")?;
+    Ok(name)
 }
 
 /// Does a step that must not happen twice.

@@ -23,6 +23,8 @@ pub(super) async fn drive<S>(
     task: &Arc<RunningTask>,
 ) -> Option<S> {
     let state = task.snapshot().state;
+    // Otherwise every answer was there when the handler asked what it waits for.
+    let has_new = state.answers.len() > state.delivered_answers;
     let mut driver = TaskDriver {
         handler,
         call,
@@ -35,6 +37,9 @@ pub(super) async fn drive<S>(
         timers: HashMap::new(),
         paused: None,
     };
+    if has_new {
+        driver.go_on().await.ok()?;
+    }
     loop {
         match driver.next_step().await {
             Step::Done(done) => return Some(done),
@@ -163,11 +168,13 @@ impl<S> TaskDriver<'_, S> {
         }
         let open: Vec<_> =
             questions.into_iter().map(|(key, request, _)| TaskQuestion { key, request }).collect();
+        let delivered_answers = self.delivered.len();
         let change = move |state: &mut TaskState| {
             // An answer may have arrived meanwhile.
             let unanswered = open.iter().filter(|question| !state.answers.contains_key(&question.key));
             state.questions = unanswered.cloned().collect();
             state.can_run_again = can_run_again;
+            state.delivered_answers = delivered_answers;
             state.update_status();
             true
         };
@@ -190,20 +197,25 @@ impl<S> TaskDriver<'_, S> {
         self.take(state).await
     }
 
+    /// Stores that the handler goes on with new answers: it does not wait for what the record says any more.
+    async fn go_on(&mut self) -> Result<TaskState, TaskLost> {
+        let can_run_again = self.call.task.can_run_again(false);
+        let go_on = move |state: &mut TaskState| {
+            let is_changed = state.can_run_again != can_run_again;
+            state.can_run_again = can_run_again;
+            is_changed
+        };
+        let state = self.task.change(go_on).await?.state;
+        self.stored = StoredQuestions::from_state(&state);
+        Ok(state)
+    }
+
     /// Hands new answers to the handler. Before that the record says that the handler goes on.
     async fn take(&mut self, mut state: TaskState) -> Result<(), TaskLost> {
-        let (has_new, can_run_again) = (
-            state.answers.keys().any(|key| !self.delivered.contains(key)),
-            self.call.task.can_run_again(false),
-        );
-        if has_new && state.can_run_again != can_run_again {
-            let change = move |state: &mut TaskState| {
-                state.can_run_again = can_run_again;
-                true
-            };
-            state = self.task.change(change).await?.state;
-        }
         self.stored = StoredQuestions::from_state(&state);
+        if state.answers.keys().any(|key| !self.delivered.contains(key)) {
+            state = self.go_on().await?;
+        }
         let mut is_woken = false;
         for (key, answer) in state.answers {
             if self.delivered.insert(key.clone()) {

@@ -67,6 +67,9 @@ pub(crate) struct TaskState {
     /// Open questions, in the order in which they were asked.
     pub(crate) questions: Vec<TaskQuestion>,
     pub(crate) answers: HashMap<String, KeptAnswer>,
+    /// How many of the answers the handler had when it last asked. Records of older versions do not have it.
+    #[serde(default)]
+    pub(crate) delivered_answers: usize,
     /// The steps of `once`, by key.
     pub(crate) once: HashMap<String, OnceStep>,
     pub(crate) outcome: Option<TaskOutcome>,
@@ -112,6 +115,7 @@ impl TaskState {
             can_run_again: false,
             questions: Vec::new(),
             answers: HashMap::new(),
+            delivered_answers: 0,
             once: HashMap::new(),
             outcome: None,
             other: OtherMembers::default(),
