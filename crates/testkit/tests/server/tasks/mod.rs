@@ -252,6 +252,17 @@ async fn open_question_stays_open_when_its_call_becomes_a_task() {
 }
 
 #[tokio::test]
+async fn task_is_kept_for_a_second_at_least() {
+    // TASK-017
+    let mut client = RawClient::connect(&server(), CORE, json!({})).await;
+    for ttl in [json!(0), json!(-5), json!(0.5)] {
+        let params = json!({"name": "waits", "arguments": {}, "task": {"ttl": ttl}});
+        let created = client.request_once("tools/call", params).await;
+        assert_eq!(created["result"]["task"]["ttl"], 1_000, "{created}");
+    }
+}
+
+#[tokio::test]
 async fn keys_of_questions_are_never_used_again() {
     // TASK-056: also if the handler drops a question and asks it again
     let asks = Tool::new("asks").task(TaskSupport::Required).handler(|cx: Context| async move {

@@ -127,7 +127,8 @@ async fn create(
         return Err(unavailable("the server is stopping"));
     }
     let settings = &table.hub.settings;
-    let ttl = offer.requested_ttl.map_or(settings.ttl, |ttl| ttl.min(settings.max_ttl));
+    let requested = |ttl: Duration| ttl.max(MIN_REQUESTED_TTL).min(settings.max_ttl);
+    let ttl = offer.requested_ttl.map_or(settings.ttl, requested);
     let stored_call = TaskCall {
         id: random_id().ok_or(RpcError::Internal)?,
         tool: offer.tool.clone(),
@@ -323,3 +324,6 @@ pub(crate) fn restored_round(state: &TaskState) -> Round {
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
+
+/// A client that asks for less could not fetch the result.
+const MIN_REQUESTED_TTL: Duration = Duration::from_secs(1);
