@@ -133,13 +133,18 @@ impl TaskState {
     /// Ends the task.
     pub(crate) fn end(&mut self, status: TaskStatus, message: Option<String>, outcome: Option<TaskOutcome>) {
         self.status = status;
-        self.message = message.map(|text| shorten(&text));
+        self.set_message(message);
         self.outcome = outcome;
         self.can_run_again = false;
         // Nothing reads them any more, and the result may need the room.
         self.questions.clear();
         self.answers.clear();
         self.once.clear();
+    }
+
+    /// Sets the text that describes the status.
+    pub(crate) fn set_message(&mut self, message: Option<String>) {
+        self.message = message.map(|text| shorten(&text));
     }
 
     /// Ends the task with an error.

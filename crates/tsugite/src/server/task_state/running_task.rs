@@ -227,9 +227,9 @@ impl RunningTask {
     /// Sets the text that describes the status.
     pub(crate) async fn set_message(self: &Arc<Self>, text: String) {
         let set = move |state: &mut TaskState| {
-            let differs = state.message.as_deref() != Some(&text);
-            state.message = Some(text.clone());
-            differs
+            let before = state.message.clone();
+            state.set_message(Some(text.clone()));
+            state.message != before
         };
         // A lost task is dropped by its driver.
         drop(self.change(set).await);
