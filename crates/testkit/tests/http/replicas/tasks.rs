@@ -3,19 +3,44 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tsugite::protocol::TaskSupport;
+use tsugite::store::Store;
+use tsugite_core::revision::Revision;
+use tsugite_testkit::raw_client::RawClient;
 
 use super::*;
 
 /// Starts a server whose tool `report` asks in a task.
 async fn start(cluster: &Cluster) -> Replica {
+    start_with(cluster, report()).await
+}
+
+async fn start_with(cluster: &Cluster, tool: Tool) -> Replica {
     let (server, faults) = cluster.server();
-    let report = Tool::new("report").task(TaskSupport::Required).handler(|cx: Context| async move {
-        let name = cx.ask::<Name>("Who are you?").await?.name;
-        Ok::<_, AskError>(format!("a report for {name}"))
-    });
-    let server = server.tool(report);
+    let server = server.tool(tool);
     let at = TestServer::start(&server).await;
     Replica { server, at, faults }
+}
+
+fn report() -> Tool {
+    Tool::new("report").task(TaskSupport::Required).handler(|cx: Context| async move {
+        let name = cx.ask::<Name>("Who are you?").await?.name;
+        Ok::<_, AskError>(format!("a report for {name}"))
+    })
+}
+
+/// Calls a tool whose calls are tasks, and returns the id of the task.
+async fn start_task(replica: &Replica, tool: &str) -> String {
+    let started = replica.send(stateless("tools/call", json!({"name": tool, "arguments": {}}))).await;
+    started.json()["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{started:?}")).to_owned()
+}
+
+/// Answers the question of a task.
+async fn answer_question(replica: &Replica, id: &str) {
+    let asked = replica.send(stateless("tasks/get", json!({"taskId": id}))).await.json();
+    let key = asked["result"]["inputRequests"].as_object().unwrap().keys().next().unwrap().clone();
+    let answers = json!({key: {"action": "accept", "content": {"name": "Ada"}}});
+    let update = stateless("tasks/update", json!({"taskId": id, "inputResponses": answers}));
+    assert_eq!(replica.send(update).await.status, 200);
 }
 
 /// A request of a client that declares tasks.
@@ -107,4 +132,91 @@ async fn question_stays_open_until_a_continued_task_asks_again() {
     let ended = second.send(stateless("tasks/get", json!({"taskId": id}))).await.json();
     assert_eq!(ended["result"]["result"]["content"][0]["text"], "a report for Ada", "{ended}");
     assert_eq!(runs.load(Ordering::SeqCst), 2);
+}
+
+/// Waits until the processes that run tasks, as the store says, are as wanted. `replica` changes them.
+async fn wait_for_runners(cluster: &Cluster, replica: &Replica, wanted: impl Fn(&[String]) -> bool) {
+    loop {
+        let seen = replica.faults.seen().commits;
+        if wanted(&runners(cluster).await) {
+            return;
+        }
+        within(replica.faults.wait_for(|now| now.commits > seen)).await;
+    }
+}
+
+/// The processes that run tasks, as the store says.
+async fn runners(cluster: &Cluster) -> Vec<String> {
+    let mut runners = Vec::new();
+    for (runner, _) in cluster.store.list("tasks/runners", "", 10).await.unwrap() {
+        if !cluster.store.list(&format!("tasks/at/{runner}"), "", 10).await.unwrap().is_empty() {
+            runners.push(runner);
+        }
+    }
+    runners
+}
+
+/// A tool whose calls are tasks that may run again at any time. Counts its runs.
+fn counted(runs: &Arc<AtomicUsize>) -> Tool {
+    let runs = runs.clone();
+    Tool::new("counted").task(TaskSupport::Required).restartable(true).handler(move || {
+        let runs = runs.clone();
+        async move {
+            runs.fetch_add(1, Ordering::SeqCst);
+            "done"
+        }
+    })
+}
+
+#[tokio::test]
+async fn task_without_a_confirmed_creation_never_runs() {
+    for is_killed in [false, true] {
+        let (cluster, runs) = (Cluster::new(), Arc::new(AtomicUsize::new(0)));
+        let first = start_with(&cluster, counted(&runs)).await;
+        first.faults.lose_confirmation(|operation| operation.writes_field("call"));
+        let call = stateless("tools/call", json!({"name": "counted", "arguments": {}}));
+        assert_eq!(first.send(call).await.json()["error"]["code"], -32803);
+        if is_killed {
+            first.faults.cut_off();
+            let second = start_with(&cluster, counted(&runs)).await;
+            wait_for_runners(&cluster, &second, <[String]>::is_empty).await;
+        } else {
+            wait_for_runners(&cluster, &first, <[String]>::is_empty).await;
+        }
+        assert_eq!(runs.load(Ordering::SeqCst), 0, "killed: {is_killed}");
+    }
+}
+
+#[tokio::test]
+async fn take_over_without_a_confirmation_goes_on() {
+    let cluster = Cluster::new();
+    let [first, second] = [start(&cluster).await, start(&cluster).await];
+    let id = start_task(&first, "report").await;
+    wait_for_status(&first, &id, "input_required").await;
+    second.faults.lose_confirmation(|operation| operation.writes_field("state"));
+    let before = runners(&cluster).await;
+    first.faults.cut_off();
+    wait_for_runners(&cluster, &second, |runners| runners != before).await;
+    answer_question(&second, &id).await;
+    within(wait_for_status(&second, &id, "completed")).await;
+}
+
+#[tokio::test]
+async fn expired_tasks_leave_the_list_in_one_commit() {
+    let cluster = Cluster::with_long_leases();
+    let (server, faults) = cluster.server();
+    let server = server.tool(counted(&Arc::default())).task_ttl(Duration::from_millis(1));
+    let ann = Principal::new("ann");
+    let mut client = RawClient::connect_as(&server, ann, Revision::V2025_11_25, json!({})).await;
+    let params = json!({"name": "counted", "arguments": {}, "task": {}});
+    for _ in 0..5 {
+        let created = client.request_once("tools/call", params.clone()).await;
+        let id = created["result"]["task"]["taskId"].clone();
+        while client.request_once("tasks/get", json!({"taskId": id})).await["error"].is_null() {}
+    }
+    let before = faults.seen();
+    let listed = client.request_once("tasks/list", json!({})).await;
+    assert_eq!(listed["result"]["tasks"], json!([]), "{listed}");
+    let after = faults.seen();
+    assert_eq!((after.reads - before.reads, after.commits - before.commits), (0, 1));
 }

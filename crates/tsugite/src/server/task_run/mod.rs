@@ -81,11 +81,17 @@ pub(crate) async fn start(table: Arc<TaskTable>, run: TaskRun) -> Result<Created
             Err(error) => return drop(announce.send(Err(Box::new(StartError { run, error })))),
         };
         run.call.task.set_running(task.clone());
+        // Only now another process may run the task: a record whose creation is not certain never runs.
+        let can_run_again = run.call.task.can_run_again(false);
         // The handler's own tasks may have begun or ended a step since the record was made.
-        if let Some(steps) = run.call.current_round().map(|round| once_steps(round))
-            && steps != stored.state.once
-        {
-            drop(task.change(move |state| merge_steps(state, &steps)).await);
+        let (before, now) = (stored.state.once.clone(), steps_of(&run.call));
+        if can_run_again || now != before {
+            let confirm = move |state: &mut TaskState| {
+                state.can_run_again = can_run_again;
+                update_steps(state, &before, &now);
+                true
+            };
+            drop(task.change(confirm).await);
         }
         let (begin, begun) = oneshot::channel();
         let is_wanted = announce.send(Ok(CreatedTask { stored, begin })).is_ok();
@@ -122,7 +128,8 @@ async fn create(
 ) -> Result<(Arc<RunningTask>, StoredTask), RpcError> {
     let revision = call.revision();
     let limited = |error| limit_error(&CreateError::Limit(error));
-    let _slot = table.reserve().map_err(limited)?;
+    let id = random_id().ok_or(RpcError::Internal)?;
+    let _slot = table.reserve(&id).map_err(limited)?;
     if table.is_stopping() {
         return Err(unavailable("the server is stopping"));
     }
@@ -130,7 +137,7 @@ async fn create(
     let requested = |ttl: Duration| ttl.max(MIN_REQUESTED_TTL).min(settings.max_ttl);
     let ttl = offer.requested_ttl.map_or(settings.ttl, requested);
     let stored_call = TaskCall {
-        id: random_id().ok_or(RpcError::Internal)?,
+        id,
         tool: offer.tool.clone(),
         params: offer.params.clone(),
         revision: revision.as_str().to_owned(),
@@ -141,11 +148,10 @@ async fn create(
         poll_interval_millis: millis(settings.poll_interval),
     };
     let mut state = TaskState::new(table.hub.store.runner());
-    state.can_run_again = call.task.can_run_again(false);
     if let Some(round) = call.current_round() {
         state.answers = round.task_history().0.answers;
-        state.once = once_steps(round);
     }
+    state.once = steps_of(call);
     let stored = table
         .hub
         .create(stored_call, state, revision.has_core_tasks())
@@ -157,23 +163,22 @@ async fn create(
 }
 
 /// The steps of `once` so far.
-fn once_steps(round: &Round) -> HashMap<String, OnceStep> {
-    let (history, running) = round.task_history();
+fn steps_of(call: &CallState) -> HashMap<String, OnceStep> {
+    let history = call.current_round().map(|round| round.task_history());
+    let (history, running) = history.unwrap_or_default();
     let values = history.once_results.into_iter().map(|(key, value)| (key, OnceStep::Value(value)));
     values.chain(running.into_iter().map(|key| (key, OnceStep::Begun))).collect()
 }
 
-/// Adds steps to a record, unless it knows how they ended. Returns whether there is something to write.
-fn merge_steps(state: &mut TaskState, steps: &HashMap<String, OnceStep>) -> bool {
-    let mut is_changed = false;
-    for (key, step) in steps {
-        let known = state.once.get(key);
-        if known.is_none() || known == Some(&OnceStep::Begun) && known != Some(step) {
+/// Brings the steps of a record up to date that had those of `before` when it was made, unless it knows how they ended.
+fn update_steps(state: &mut TaskState, before: &HashMap<String, OnceStep>, now: &HashMap<String, OnceStep>) {
+    for (key, step) in now {
+        if state.once.get(key) == before.get(key) {
             state.once.insert(key.clone(), step.clone());
-            is_changed = true;
         }
     }
-    is_changed
+    // A step that has failed may run again.
+    state.once.retain(|key, step| now.contains_key(key) || before.get(key) != Some(step));
 }
 
 /// Runs a task until it ends here, and stores its outcome.

@@ -18,7 +18,7 @@ pub(crate) use record::{
 pub(crate) use running_task::{OnceStart, RunningTask, TaskLost};
 pub(crate) use settings::TaskSettings;
 pub(crate) use task_hub::CreateError;
-pub(crate) use task_store::ChangeError;
+pub(crate) use task_store::{ChangeError, IndexEntry, is_unreadable};
 pub(crate) use task_table::TaskTable;
 pub(crate) use task_watch::TaskWatch;
 pub(crate) use timestamp::now_millis;

@@ -27,6 +27,22 @@ pub(crate) struct TaskStore {
     listed: AtomicUsize,
 }
 
+/// An entry of an index.
+pub(crate) struct IndexEntry {
+    pub(crate) position: String,
+    /// The id of the task; `None` if it was sealed with a key that is unknown here.
+    pub(crate) id: Option<String>,
+}
+
+impl IndexEntry {
+    /// Whether the entry of a caller's list says that its task has expired. Entries of older versions do not say it.
+    pub(crate) fn has_expired(&self) -> bool {
+        let expires = self.position.splitn(3, '-').nth(2);
+        let expires = expires.and_then(|millis| u64::from_str_radix(millis, 16).ok());
+        expires.is_some_and(|expires| expires <= now_millis())
+    }
+}
+
 /// Why a state was not changed.
 #[derive(Debug)]
 pub(crate) enum ChangeError<E> {
@@ -63,7 +79,7 @@ impl TaskStore {
     ) -> Result<StoredTask, StoreError> {
         let (key, name) = (task_key(&call.id), digest(call.id.as_bytes()));
         let ttl = call.remaining_ttl().ok_or("the time to live of a task is over")?;
-        let list = listed_for.map(|caller| (caller_key(caller), list_field(call.created_millis, &name)));
+        let list = listed_for.map(|caller| (caller_key(caller), list_field(&call, &name)));
         let runner_key = runner_key(&state.runner);
         let mut writes = vec![
             set(&key, CALL, self.seal(&key, CALL, &call)?, Precondition::FieldAbsent, ttl),
@@ -94,7 +110,7 @@ impl TaskStore {
     async fn prune(&self, key: &str) -> Result<(), StoreError> {
         let kept_since =
             now_millis().saturating_sub(u64::try_from(self.index_ttl.as_millis()).unwrap_or(u64::MAX));
-        let kept_since = list_field(kept_since, "");
+        let kept_since = list_start(kept_since);
         let listed = self.store.list(key, "", MAX_LISTED).await?;
         let expired = listed.iter().map(|(field, _)| field).take_while(|field| **field < kept_since);
         let precondition = Precondition::None;
@@ -105,7 +121,8 @@ impl TaskStore {
         Ok(())
     }
 
-    /// Reads a task. `None` if there is none with this id.
+    /// Reads a task. `None` if there is none with this id. Fails with a [`RecordError`] if other replicas can read it and this
+    /// one cannot.
     pub(crate) async fn read(&self, id: &str) -> Result<Option<StoredTask>, StoreError> {
         if id.len() > MAX_ID_BYTES {
             return Ok(None);
@@ -118,8 +135,8 @@ impl TaskStore {
             Ok((call, opened)) => {
                 Ok(Some(StoredTask { call: Arc::new(call), state: opened, version: state.version }))
             }
-            // It exists for replicas of that version.
-            Err(error @ RecordError::Newer(_)) => Err(error.into()),
+            // It exists for replicas of that version, or with those keys.
+            Err(error @ (RecordError::Newer(_) | RecordError::Sealed)) => Err(error.into()),
             Err(error) => {
                 log::error!(%error, "a task cannot be read");
                 Ok(None)
@@ -179,26 +196,24 @@ impl TaskStore {
         }
     }
 
-    /// The ids of a caller's tasks after a position, oldest first, each with its position.
+    /// The tasks of a caller after a position, oldest first.
     pub(crate) async fn list(
         &self,
         caller: &StoredCaller,
         after: &str,
         max: usize,
-    ) -> Result<Vec<(String, String)>, StoreError> {
-        let key = caller_key(caller);
-        let listed = self.store.list(&key, after, max).await?;
-        let opened = listed.into_iter().map(|(field, value)| {
-            let id: Option<String> = self.open_id(&key, &field, &value);
-            (field, id.unwrap_or_default())
-        });
-        Ok(opened.collect())
+    ) -> Result<Vec<IndexEntry>, StoreError> {
+        self.list_index(&caller_key(caller), after, max).await
     }
 
-    /// Removes an expired task from the list of its caller.
-    pub(crate) async fn unlist(&self, caller: &StoredCaller, position: &str) -> Result<(), StoreError> {
+    /// Removes expired tasks from the list of their caller.
+    pub(crate) async fn unlist(&self, caller: &StoredCaller, positions: &[String]) -> Result<(), StoreError> {
         let (key, precondition) = (caller_key(caller), Precondition::None);
-        drop(self.store.commit(&[Write::Remove { key: &key, field: position, precondition }]).await?);
+        let remove = |field| Write::Remove { key: &key, field, precondition };
+        let removed: Vec<_> = positions.iter().map(|position| remove(position)).collect();
+        if !removed.is_empty() {
+            drop(self.store.commit(&removed).await?);
+        }
         Ok(())
     }
 
@@ -208,17 +223,20 @@ impl TaskStore {
         Ok(listed.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// The ids of tasks that a process ran when it was last heard of, after a position, each with its position.
+    /// The tasks that a process ran when it was last heard of, after a position, which is the digest of an id.
     pub(crate) async fn tasks_of_runner(
         &self,
         runner: &str,
         after: &str,
-    ) -> Result<Vec<(String, String)>, StoreError> {
-        let key = runner_key(runner);
-        let listed = self.store.list(&key, after, MAX_LISTED).await?;
+    ) -> Result<Vec<IndexEntry>, StoreError> {
+        self.list_index(&runner_key(runner), after, MAX_LISTED).await
+    }
+
+    async fn list_index(&self, key: &str, after: &str, max: usize) -> Result<Vec<IndexEntry>, StoreError> {
+        let listed = self.store.list(key, after, max).await?;
         let opened = listed.into_iter().map(|(field, value)| {
-            let id: Option<String> = self.open_id(&key, &field, &value);
-            (field, id.unwrap_or_default())
+            let id = self.open_id(key, &field, &value);
+            IndexEntry { position: field, id }
         });
         Ok(opened.collect())
     }
@@ -284,9 +302,19 @@ fn caller_key(caller: &StoredCaller) -> String {
     format!("tasks/of/{}", digest(name.as_bytes()))
 }
 
-/// Orders the tasks of a caller by the time of their creation.
-fn list_field(created_millis: u64, name: &str) -> String {
-    format!("{created_millis:016x}-{name}")
+/// Orders the tasks of a caller by the time of their creation, and ends with the time when the task expires.
+fn list_field(call: &TaskCall, name: &str) -> String {
+    let expires = call.created_millis.saturating_add(call.ttl_millis);
+    format!("{}{name}-{expires:x}", list_start(call.created_millis))
+}
+
+fn list_start(created_millis: u64) -> String {
+    format!("{created_millis:016x}-")
+}
+
+/// Whether an error says that other replicas can read a record and this one cannot.
+pub(crate) fn is_unreadable(error: &StoreError) -> bool {
+    error.is::<RecordError>()
 }
 
 const CALL: &str = "call";

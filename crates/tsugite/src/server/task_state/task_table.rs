@@ -1,6 +1,6 @@
 //! The tasks of one server, as this process knows them: which run here, and how all of them are reached.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -26,16 +26,19 @@ pub(crate) struct TaskTable {
 struct RunningTasks {
     /// By the digest of their id.
     tasks: HashMap<String, Arc<RunningTask>>,
-    /// The number of tasks that are about to run here.
-    reserved: usize,
+    /// The digests of tasks that are about to run here.
+    reserved: HashSet<String>,
 }
 
 /// Room for a task that is about to run here. Hold it until [`TaskTable::begin`] has returned.
-pub(crate) struct RunningSlot<'a>(&'a TaskTable);
+pub(crate) struct RunningSlot<'a> {
+    table: &'a TaskTable,
+    name: String,
+}
 
 impl Drop for RunningSlot<'_> {
     fn drop(&mut self) {
-        lock(&self.0.running).reserved -= 1;
+        lock(&self.table.running).reserved.remove(&self.name);
     }
 }
 
@@ -73,15 +76,22 @@ impl TaskTable {
         task.notify_changed();
     }
 
-    /// Reserves room for a task. Fails if no further task may run here.
-    pub(crate) fn reserve(&self) -> Result<RunningSlot<'_>, RecordLimit> {
+    /// Reserves room for a task, by its id. Fails if no further task may run here.
+    pub(crate) fn reserve(&self, id: &str) -> Result<RunningSlot<'_>, RecordLimit> {
         let limit = self.hub.settings.max_running;
         let mut running = lock(&self.running);
-        if running.tasks.len() + running.reserved >= limit {
+        if running.tasks.len() + running.reserved.len() >= limit {
             return Err(RecordLimit::new("max_running_tasks", limit));
         }
-        running.reserved += 1;
-        Ok(RunningSlot(self))
+        let name = digest(id.as_bytes());
+        running.reserved.insert(name.clone());
+        Ok(RunningSlot { table: self, name })
+    }
+
+    /// Whether a task runs here or is about to, by the digest of its id.
+    pub(crate) fn is_here(&self, name: &str) -> bool {
+        let running = lock(&self.running);
+        running.tasks.contains_key(name) || running.reserved.contains(name)
     }
 
     /// Removes a task that no longer runs here.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tsugite_core::protocol::Method;
 use tsugite_core::protocol::tasks::{List, ListResult};
+use tsugite_core::protocol::{Method, Task};
 use tsugite_core::revision::RpcError;
 
 use super::{TaskAccess, answer, unavailable};
@@ -12,7 +12,8 @@ use crate::server::Config;
 use crate::server::connection::ServerConnection;
 use crate::server::incoming_request::IncomingRequest;
 use crate::server::pending::PendingRequest;
-use crate::server::task_state::StoredCaller;
+use crate::server::task_state::{IndexEntry, StoredCaller, is_unreadable};
+use crate::store::StoreError;
 
 /// Returns one page of the caller's tasks.
 pub(crate) fn list(
@@ -34,32 +35,51 @@ pub(crate) fn list(
         loop {
             let store = &access.table.hub.store;
             let listed = store.list(&caller, &after, page_size).await.map_err(|error| unavailable(&error))?;
-            let is_last = listed.len() < page_size;
-            for (position, id) in listed {
-                if tasks.len() == page_size {
-                    return page(&config, tasks, Some(&after));
+            let (is_last, mut expired, mut is_full) = (listed.len() < page_size, Vec::new(), false);
+            for entry in listed {
+                is_full = tasks.len() == page_size;
+                if is_full {
+                    break;
                 }
-                match access.find(&id).await {
-                    Ok(stored) => tasks.push(stored.task()),
-                    Err(RpcError::InvalidParams(_)) => {
-                        store.unlist(&caller, &position).await.map_err(|error| unavailable(&error))?;
-                    }
-                    Err(error) => return Err(error),
+                after.clone_from(&entry.position);
+                match find(&access, &entry).await.map_err(|error| unavailable(&error))? {
+                    Listed::Visible(task) => tasks.push(task),
+                    Listed::Hidden => {}
+                    Listed::Expired => expired.push(entry.position),
                 }
-                after = position;
             }
-            if is_last {
-                return page(&config, tasks, None);
+            store.unlist(&caller, &expired).await.map_err(|error| unavailable(&error))?;
+            if is_full || is_last {
+                return page(&config, tasks, is_full.then_some(&*after));
             }
         }
     }))
 }
 
-fn page(
-    config: &Config,
-    tasks: Vec<tsugite_core::protocol::Task>,
-    next: Option<&str>,
-) -> Result<ListResult, RpcError> {
+/// An entry of the list.
+enum Listed {
+    Visible(Task),
+    /// The caller may not see its tool now, or this process cannot read the task.
+    Hidden,
+    Expired,
+}
+
+async fn find(access: &TaskAccess, entry: &IndexEntry) -> Result<Listed, StoreError> {
+    if entry.has_expired() {
+        return Ok(Listed::Expired);
+    }
+    let Some(id) = &entry.id else { return Ok(Listed::Hidden) };
+    Ok(match access.table.hub.store.read(id).await {
+        Ok(Some(stored)) if stored.call.remaining_ttl().is_none() => Listed::Expired,
+        Ok(Some(stored)) if access.may_see(&stored) => Listed::Visible(stored.task()),
+        Ok(Some(_)) => Listed::Hidden,
+        Ok(None) => Listed::Expired,
+        Err(error) if is_unreadable(&error) => Listed::Hidden,
+        Err(error) => return Err(error),
+    })
+}
+
+fn page(config: &Config, tasks: Vec<Task>, next: Option<&str>) -> Result<ListResult, RpcError> {
     let mut result = ListResult::new(tasks);
     if let Some(next) = next {
         let sealed = config

@@ -19,7 +19,9 @@ use crate::server::purge;
 use crate::server::response_writer::ResponseWriter;
 use crate::server::serving::ServingGuard;
 use crate::server::task_run;
-use crate::server::task_state::{ChangeError, RunningTask, StoredTask, TaskState, TaskTable};
+use crate::server::task_state::{
+    ChangeError, IndexEntry, RunningTask, StoredTask, TaskState, TaskTable, is_unreadable,
+};
 use crate::server::{Server, ServerShared};
 use crate::shared::log;
 use crate::store::StoreError;
@@ -59,62 +61,84 @@ fn upgrade(shared: &Weak<ServerShared>) -> Option<Server> {
 async fn take_over_all(server: &Server) -> Result<(), StoreError> {
     let table = server.shared.tasks();
     let Some(replica) = &table.hub.store.replica else { return Ok(()) };
+    take_over_from(server, table, replica.name()).await?;
     for runner in table.hub.store.runners().await? {
         if runner == replica.name() || !replica.is_dead(&runner).await? {
             continue;
         }
-        let mut after = String::new();
-        loop {
-            let tasks = table.hub.store.tasks_of_runner(&runner, &after).await?;
-            let Some((last, _)) = tasks.last() else { break };
-            after.clone_from(last);
-            for (position, id) in &tasks {
-                // Those that do not fit are taken over later.
-                let Ok(_slot) = table.reserve() else { return Ok(()) };
-                take_over(server, table, &runner, position, id).await?;
-            }
+        if take_over_from(server, table, &runner).await? {
+            table.hub.store.forget(&runner, None).await?;
         }
-        table.hub.store.forget(&runner, None).await?;
     }
     Ok(())
 }
 
-/// Takes over one task of a process that has ended: runs it again, or fails it.
+/// Takes over the tasks of a process that has ended. If it is this process, those that do not run here although the store
+/// says so: it made a change that it reported as failed. Returns false if some tasks are left as they are.
+async fn take_over_from(server: &Server, table: &Arc<TaskTable>, runner: &str) -> Result<bool, StoreError> {
+    let (mut after, mut is_complete) = (String::new(), true);
+    loop {
+        let tasks = table.hub.store.tasks_of_runner(runner, &after).await?;
+        let Some(last) = tasks.last() else { return Ok(is_complete) };
+        after.clone_from(&last.position);
+        for entry in &tasks {
+            is_complete &= match take_over(server, table, runner, entry).await {
+                Err(error) if is_unreadable(&error) => {
+                    if log::is_first("take over", &error.to_string()) {
+                        log::warn!(error = %Chain(&*error), "a task is left to other processes");
+                    }
+                    false
+                }
+                taken => taken?,
+            };
+        }
+    }
+}
+
+/// Takes over one task: runs it again, or ends it. Returns false if it is left as it is.
 async fn take_over(
     server: &Server,
     table: &Arc<TaskTable>,
-    dead: &str,
-    position: &str,
-    id: &str,
-) -> Result<(), StoreError> {
-    let stored = table.hub.store.read(id).await?.filter(|stored| stored.state.runner == dead);
+    runner: &str,
+    IndexEntry { position, id }: &IndexEntry,
+) -> Result<bool, StoreError> {
+    let (store, is_own) = (&table.hub.store, runner == table.hub.store.runner());
+    // Sealed with other keys.
+    let Some(id) = id else { return Ok(false) };
+    if is_own && table.is_here(position) {
+        return Ok(true);
+    }
+    let stored = store.read(id).await?.filter(|stored| stored.state.runner == runner);
+    // It may have begun since.
+    if is_own && table.is_here(position) {
+        return Ok(true);
+    }
     let Some(stored) = stored.filter(|stored| !stored.state.is_final()) else {
-        return table.hub.store.forget(dead, Some(position)).await;
+        store.forget(runner, Some(position)).await?;
+        return Ok(true);
     };
-    let runner = table.hub.store.runner().to_owned();
+    // Those that do not fit are taken over later.
+    let Ok(_slot) = table.reserve(id) else { return Ok(false) };
     let mut claim = |state: &mut TaskState| {
-        if state.is_final() || state.runner != dead {
+        if state.is_final() || state.runner != runner {
             return Err(());
         }
         match state.can_run_again {
-            true => state.runner.clone_from(&runner),
+            true => store.runner().clone_into(&mut state.runner),
+            // Its creation was reported as failed: no client has its id, and nothing ran.
+            false if is_own => drop(task_run::cancel(state)),
             false => state.fail(ErrorObject::new(INTERNAL_ERROR, PROCESS_ENDED)),
         }
         Ok(true)
     };
     match table.change(stored, &mut claim).await {
-        Ok(claimed) if claimed.state.is_final() => {
-            task_run::log_end(&claimed);
-            Ok(())
-        }
-        Ok(claimed) => {
-            run_again(server, table, claimed).await;
-            Ok(())
-        }
+        Ok(claimed) if claimed.state.is_final() => task_run::log_end(&claimed),
+        Ok(claimed) => run_again(server, table, claimed).await,
         // Another process was faster, or the task has expired.
-        Err(ChangeError::Refused(()) | ChangeError::Gone | ChangeError::TooLarge(_)) => Ok(()),
-        Err(ChangeError::Store(error)) => Err(error),
+        Err(ChangeError::Refused(()) | ChangeError::Gone | ChangeError::TooLarge(_)) => {}
+        Err(ChangeError::Store(error)) => return Err(error),
     }
+    Ok(true)
 }
 
 /// Runs the handler of a task again from the start, with the answers so far.
