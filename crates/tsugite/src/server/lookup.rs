@@ -77,6 +77,14 @@ impl ServerShared {
         })
     }
 
+    /// Whether there is a tool or prompt with this name, or a resource with this URI, also if callers may not see it.
+    pub(crate) fn has<T: Item>(&self, name: &str) -> bool {
+        self.with_registry(|registry| T::collection(registry).get(name).is_some())
+            || self.registry().mounts.iter().any(|mount| {
+                inner_name(T::KIND, &mount.prefix, name).is_some_and(|inner| mount.shared.has::<T>(&inner))
+            })
+    }
+
     /// Finds a resource by its exact URI or through a template. Fails if a template variable holds an unsafe value.
     pub(crate) fn find_resource<'n>(
         &self,

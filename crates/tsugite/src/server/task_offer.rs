@@ -25,12 +25,13 @@ pub(super) struct TaskDecision {
 pub(super) fn decide(
     connection: &ServerConnection,
     request: IncomingRequest<'_>,
+    name: &str,
     tool: &Tool,
 ) -> Result<TaskDecision, RpcError> {
+    let offer = |ttl, after| offer(connection, request, (name, tool), ttl, after);
     let name = || tool.definition.name.clone();
     let required = || RpcError::TaskRequired { name: name() };
     let decision = |role, offer| Ok(TaskDecision { role, offer });
-    let offer = |ttl, after| offer(connection, request, tool, ttl, after);
     if request.caller.resumed_task.is_some() {
         return decision(TaskRole::Task, Some(offer(None, None)));
     }
@@ -74,13 +75,14 @@ pub(crate) fn missing_extension() -> RpcError {
 fn offer(
     connection: &ServerConnection,
     request: IncomingRequest<'_>,
-    tool: &Tool,
+    (name, tool): (&str, &Tool),
     requested_ttl: Option<Duration>,
     after: Option<Duration>,
 ) -> TaskOffer {
     let snapshot = connection.snapshot().filter(|_| request.revision.has_core_tasks());
     TaskOffer {
-        tool: tool.definition.name.clone(),
+        tool: name.to_owned(),
+        scopes: tool.scopes.clone(),
         params: request.request.params().to_owned(),
         caller: request.principal().map(StoredCaller::new),
         handshake: snapshot.map(|(_, params, level)| (params, level)),

@@ -26,7 +26,10 @@ pub(crate) struct TaskSlot {
 
 /// A call that may become a task, as it is stored then.
 pub(crate) struct TaskOffer {
+    /// The name that the client called.
     pub(crate) tool: String,
+    /// The scopes that the tool needs.
+    pub(crate) scopes: Vec<String>,
     pub(crate) params: RawJson,
     pub(crate) caller: Option<StoredCaller>,
     /// The params of the handshake and the log level, where there is a handshake.

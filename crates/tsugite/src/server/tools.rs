@@ -66,7 +66,7 @@ pub(crate) fn call(
         kept.bind_to_request();
     }
     let owner = context.set_owner(found.owner);
-    let task = task_offer::decide(connection, request, &entry.tool)?;
+    let task = task_offer::decide(connection, request, name, &entry.tool)?;
     context.set_task_role(task.role);
     if let Some(resumed) = &request.caller.resumed_task {
         context.resume(task_run::restored_round(&resumed.snapshot().state));

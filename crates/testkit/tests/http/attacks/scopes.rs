@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tsugite::prelude::*;
 use tsugite::protocol::TaskSupport;
+use tsugite::server::ListKind;
 use tsugite::transport::http::Http;
 use tsugite_testkit::http::{Request, TestServer, initialize_request};
 
@@ -110,6 +111,74 @@ async fn result_of_a_task_needs_the_scopes_of_its_tool() {
     }
     let fetched = send(request(3, "tasks/result", id), granted).await;
     assert!(fetched.status == 200 && fetched.body.contains("ran"), "{fetched:?}");
+}
+
+/// Creates a task of a tool, and returns the params with its id.
+async fn create_task(serving: &TestServer, session: &str, tool: &str, token: &str) -> Value {
+    let params = json!({"name": tool, "arguments": {}, "task": {}});
+    let post = Request::post(&request(1, "tools/call", params)).session(session);
+    let created = serving.send(with_token(post, token)).await;
+    let id = created.json()["result"]["task"]["taskId"].as_str().map(str::to_owned);
+    json!({"taskId": id.unwrap_or_else(|| panic!("{created:?}"))})
+}
+
+#[tokio::test]
+async fn task_of_a_mounted_or_removed_tool_needs_its_scopes() {
+    //
+    let writer = |name| counting(name, &Count::default()).scope("notes:write").task(TaskSupport::Required);
+    // An own tool has the name that the mounted one has in its server.
+    let plain = counting("write", &Count::default());
+    let server = Server::new("s", "1").tool(plain).mount("n", Server::new("n", "1").tool(writer("write")));
+    let server = server.tool(writer("gone")).authorize(Issuer::named());
+    let server = server.http(Http::new().public_url("https://notes.example/mcp"));
+    let serving = TestServer::start(&server).await;
+    let granted = "sub=ann;scope=notes:write";
+    let session = open_session(&serving, "2025-11-25", granted).await;
+    let tasks = [
+        create_task(&serving, &session, "n_write", granted).await,
+        create_task(&serving, &session, "gone", granted).await,
+    ];
+    assert!(server.remove(ListKind::Tool, "gone"));
+    for id in tasks {
+        for method in ["tasks/get", "tasks/result"] {
+            let post = || Request::post(&request(2, method, id.clone())).session(&session);
+            let refused = serving.send(with_token(post(), "sub=ann")).await;
+            let challenge = refused.header("www-authenticate").unwrap_or_default();
+            assert!(refused.status == 403 && challenge.contains("notes:write"), "{method} {refused:?}");
+            let fetched = serving.send(with_token(post(), granted)).await;
+            assert!(fetched.status == 200 && fetched.json()["error"].is_null(), "{fetched:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn task_of_a_hidden_tool_is_unknown() {
+    // F-32
+    let writer = counting("write", &Count::default()).task(TaskSupport::Required);
+    let server = Server::new("s", "1")
+        .tool(writer)
+        .tool(counting("open", &Count::default()).task(TaskSupport::Required))
+        .visible(|who, item| item.name != "write" || who.is_some_and(|who| who.has_scope("notes:write")))
+        .authorize(Issuer::named());
+    let server = server.http(Http::new().public_url("https://notes.example/mcp"));
+    let serving = TestServer::start(&server).await;
+    let granted = "sub=ann;scope=notes:write";
+    let session = open_session(&serving, "2025-11-25", granted).await;
+    let id = create_task(&serving, &session, "write", granted).await;
+    let open = create_task(&serving, &session, "open", granted).await;
+    let send = |method: &'static str, params: Value, token: &'static str| {
+        serving.send(with_token(Request::post(&request(2, method, params)).session(&session), token))
+    };
+    for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
+        let unknown = send(method, id.clone(), "sub=ann").await;
+        assert_eq!(unknown.json()["error"]["code"], -32602, "{method} {unknown:?}");
+    }
+    let listed = |response: tsugite_testkit::http::Response| {
+        let tasks = response.json()["result"]["tasks"].as_array().unwrap().clone();
+        tasks.into_iter().map(|task| json!({"taskId": task["taskId"]})).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(send("tasks/list", json!({}), "sub=ann").await), [open]);
+    assert_eq!(listed(send("tasks/list", json!({}), granted).await).len(), 2);
 }
 
 #[tokio::test]

@@ -22,7 +22,11 @@ use crate::shared::principal::{CallerIdentity, Principal};
 pub(crate) struct TaskCall {
     /// The id of the task.
     pub(crate) id: String,
+    /// The name that the client called. Records of older versions have the name in the server that owns the tool.
     pub(crate) tool: String,
+    /// The scopes that the tool needed. Records of older versions do not have them.
+    #[serde(default)]
+    pub(crate) scopes: Option<Vec<String>>,
     /// The params as the client sent them.
     pub(crate) params: RawJson,
     /// The revision of the request, as its name.

@@ -343,6 +343,7 @@ mod tests {
         let call = TaskCall {
             id: "id".to_owned(),
             tool: "tool".to_owned(),
+            scopes: None,
             params: RawJson::parse("{}").unwrap(),
             revision: Revision::NEWEST.as_str().to_owned(),
             caller: None,

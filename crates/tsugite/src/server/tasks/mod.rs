@@ -29,6 +29,7 @@ use super::incoming_request::IncomingRequest;
 use super::kept_call::KeptAnswer;
 use super::pending::PendingRequest;
 use super::principal::Principal;
+use super::registry::ToolEntry;
 use super::task_offer::{missing_extension, supports_extension};
 use super::task_run;
 use super::task_state::{ChangeError, StoredTask, TaskState, TaskTable};
@@ -127,22 +128,31 @@ impl TaskAccess {
         read.filter(|stored| self.may_see(stored)).ok_or_else(unknown_task)
     }
 
-    /// Finds a task whose result or questions the caller gets. It needs the scopes of the tool, as for the call: its token may
-    /// be another one now.
+    /// Finds a task whose result or questions the caller gets. It needs the scopes that the call needed: its token may be
+    /// another one now.
     async fn find_to_read(&self, id: &str) -> Result<StoredTask, RpcError> {
         let stored = self.find(id).await?;
         let principal = self.principal.as_ref();
-        let needed = self.shared.scopes_of_tool(&self.config, principal, &stored.call.tool);
+        let needed = match &stored.call.scopes {
+            Some(scopes) => scopes.clone(),
+            None => self.shared.scopes_of_tool(&self.config, principal, &stored.call.tool),
+        };
         self.config.check_scopes(principal, &needed)?;
         Ok(stored)
     }
 
-    /// Whether the caller created the task, on the revision of the request.
+    /// Whether the caller created the task, on the revision of the request, and may see its tool, if that still exists.
     fn may_see(&self, stored: &StoredTask) -> bool {
-        let creator = stored.call.caller.as_ref().map(|caller| caller.principal());
-        is_same_caller(creator.as_ref(), self.principal.as_ref())
+        let (creator, principal) = (stored.call.caller.as_ref(), self.principal.as_ref());
+        let creator = creator.map(|caller| caller.principal());
+        let sees_tool = |name: &str| {
+            self.shared.find::<ToolEntry>(&self.config, principal, name).is_some()
+                || !self.shared.has::<ToolEntry>(name)
+        };
+        is_same_caller(creator.as_ref(), principal)
             && self.revision.is_named(&stored.call.revision)
             && stored.call.remaining_ttl().is_some()
+            && sees_tool(&stored.call.tool)
     }
 
     async fn update(&self, params: UpdateParams) -> Result<(), RpcError> {
