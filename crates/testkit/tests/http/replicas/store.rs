@@ -70,6 +70,8 @@ pub(super) struct Faults {
 pub(super) struct Seen {
     pub(super) reads: usize,
     pub(super) lists: usize,
+    /// Lists of the tasks of one process.
+    pub(super) task_lists: usize,
     pub(super) commits: usize,
     pub(super) log_reads: usize,
     /// Operations that failed, of any kind.
@@ -271,6 +273,9 @@ impl Store for ReplicaStore {
     fn list(&self, key: &str, after: &str, max: usize) -> StoreResult<Vec<(String, Field)>> {
         // What replicas look for in the background costs no request anything.
         let operation = if key.starts_with("session/") { Operation::List } else { Operation::Other };
+        if key.starts_with("tasks/at/") {
+            self.faults.seen.send_modify(|seen| seen.task_lists += 1);
+        }
         let listed = self.run(&operation, || self.store.list(key, after, max));
         let gate = self.faults.list_gate.lock().unwrap().clone();
         match gate.filter(|_| matches!(operation, Operation::List)) {

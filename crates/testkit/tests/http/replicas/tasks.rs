@@ -202,6 +202,60 @@ async fn take_over_without_a_confirmation_goes_on() {
 }
 
 #[tokio::test]
+async fn effects_after_an_answer_do_not_happen_again() {
+    let (cluster, effects) = (Cluster::new(), Arc::new(AtomicUsize::new(0)));
+    let acts = || {
+        let (effects, stage) = (effects.clone(), cluster.stage.clone());
+        Tool::new("acts").task(TaskSupport::Required).handler(move |cx: Context| {
+            let (effects, stage) = (effects.clone(), stage.clone());
+            async move {
+                let name = cx.ask::<Name>("Who are you?").await?.name;
+                effects.fetch_add(1, Ordering::SeqCst);
+                stage.wait().await;
+                Ok::<_, AskError>(name)
+            }
+        })
+    };
+    let [first, other] = [start_with(&cluster, acts()).await, start(&cluster).await];
+    let id = start_task(&first, "acts").await;
+    wait_for_status(&first, &id, "input_required").await;
+    first.faults.cut_off();
+    answer_question(&other, &id).await;
+    let second = start_with(&cluster, acts()).await;
+    cluster.started(1).await;
+    second.faults.cut_off();
+    let third = start_with(&cluster, acts()).await;
+    within(wait_for_status(&third, &id, "failed")).await;
+    assert_eq!(effects.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn replica_that_cannot_run_a_task_leaves_it() {
+    for has_other_keys in [false, true] {
+        let cluster = Cluster::new();
+        let other = match has_other_keys {
+            false => start_with(&cluster, counted(&Arc::default())).await,
+            true => {
+                let (server, faults) = cluster.server();
+                let server = server.tool(report()).seal_keys(SealKey::new([8; 32]));
+                let at = TestServer::start(&server).await;
+                Replica { server, at, faults }
+            }
+        };
+        let first = start(&cluster).await;
+        let id = start_task(&first, "report").await;
+        wait_for_status(&first, &id, "input_required").await;
+        first.faults.cut_off();
+        // It has looked at the tasks of the ended process by then.
+        let seen = other.faults.seen().task_lists;
+        within(other.faults.wait_for(|now| now.task_lists > seen + 8)).await;
+        let second = start(&cluster).await;
+        answer_question(&second, &id).await;
+        within(wait_for_status(&second, &id, "completed")).await;
+    }
+}
+
+#[tokio::test]
 async fn expired_tasks_leave_the_list_in_one_commit() {
     let cluster = Cluster::with_long_leases();
     let (server, faults) = cluster.server();

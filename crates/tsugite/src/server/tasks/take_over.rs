@@ -16,15 +16,16 @@ use crate::server::connection::ServerConnection;
 use crate::server::incoming_request::{IncomingRequest, Tracking};
 use crate::server::principal::Caller;
 use crate::server::purge;
+use crate::server::registry::ToolEntry;
 use crate::server::response_writer::ResponseWriter;
 use crate::server::serving::ServingGuard;
 use crate::server::task_run;
 use crate::server::task_state::{
-    ChangeError, IndexEntry, RunningTask, StoredTask, TaskState, TaskTable, is_unreadable,
+    ChangeError, IndexEntry, RunningTask, StoredTask, TaskCall, TaskState, TaskTable, is_unreadable,
 };
 use crate::server::{Server, ServerShared};
 use crate::shared::log;
-use crate::store::StoreError;
+use crate::store::{StoreError, StoreScope};
 
 /// Takes over the tasks of processes that have ended, until the server is dropped or stops. Started once. Nothing happens
 /// outside of a runtime.
@@ -117,6 +118,9 @@ async fn take_over(
         store.forget(runner, Some(position)).await?;
         return Ok(true);
     };
+    if stored.state.can_run_again && must_be_left(server, table, &stored.call) {
+        return Ok(false);
+    }
     // Those that do not fit are taken over later.
     let Ok(_slot) = table.reserve(id) else { return Ok(false) };
     let mut claim = |state: &mut TaskState| {
@@ -139,6 +143,17 @@ async fn take_over(
         Err(ChangeError::Store(error)) => return Err(error),
     }
     Ok(true)
+}
+
+/// Whether this process does not offer the tool of a task, and another one may.
+fn must_be_left(server: &Server, table: &TaskTable, call: &TaskCall) -> bool {
+    let store = table.hub.store.replica.as_ref().map(|replica| replica.store.scope());
+    // Older versions stored another name.
+    if store != Some(StoreScope::Replicas) || call.scopes.is_none() {
+        return false;
+    }
+    let caller = call.caller.as_ref().map(|caller| caller.principal());
+    server.shared.find::<ToolEntry>(&server.shared.config(), caller.as_ref(), &call.tool).is_none()
 }
 
 /// Runs the handler of a task again from the start, with the answers so far.
