@@ -255,6 +255,34 @@ async fn replica_that_cannot_run_a_task_leaves_it() {
     }
 }
 
+fn declared() -> Value {
+    json!({"extensions": {"io.modelcontextprotocol/tasks": {}}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn tasks_that_can_move_need_no_store_to_stop() {
+    let cluster = Cluster::with_long_leases();
+    let (server, faults) = cluster.server();
+    let stage = cluster.stage.clone();
+    let moves = Tool::new("moves").task(TaskSupport::Required).restartable(true).handler(move || {
+        let stage = stage.clone();
+        async move { stage.wait().await }
+    });
+    let stays = Tool::new("stays").task(TaskSupport::Required).handler(std::future::pending::<()>);
+    let server = server.tool(moves).tool(stays);
+    let service = server.http_service().unwrap();
+    let mut client = RawClient::connect(&server, Revision::V2026_07_28, declared()).await;
+    for tool in ["stays", "stays", "stays", "stays", "moves", "stays", "stays", "stays"] {
+        let started = client.call(tool, json!({})).await;
+        assert_eq!(started["result"]["resultType"], "task", "{started}");
+    }
+    cluster.started(1).await;
+    faults.cut_off();
+    service.close();
+    service.drain().await;
+    cluster.ended(1).await;
+}
+
 #[tokio::test]
 async fn expired_tasks_leave_the_list_in_one_commit() {
     let cluster = Cluster::with_long_leases();

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tsugite_core::jsonrpc::code::INTERNAL_ERROR;
 use tsugite_core::jsonrpc::{ErrorObject, Id, Raw, Request};
 use tsugite_core::protocol::Method;
@@ -221,16 +222,22 @@ pub(crate) async fn stop(serving: ServingGuard) {
     if !table.begin_stopping() {
         return;
     }
-    let stopping = async {
-        for task in table.running() {
-            let can_move = table.hub.store.replica.is_some() && task.snapshot().state.can_run_again;
-            if !can_move {
-                fail(table, &task, SERVER_STOPPED).await;
-            }
+    let (movable, others): (Vec<_>, Vec<_>) = table
+        .running()
+        .into_iter()
+        .partition(|task| table.hub.store.replica.is_some() && task.snapshot().state.can_run_again);
+    // First, because it needs no store.
+    movable.iter().for_each(|task| task.release());
+    let mut stopping = JoinSet::new();
+    for task in others {
+        let table = table.clone();
+        stopping.spawn(async move {
+            fail(&table, &task, SERVER_STOPPED).await;
             task.release();
-        }
-    };
-    if tokio::time::timeout(STORE_GRACE, stopping).await.is_err() {
+        });
+    }
+    let all_ended = async { while stopping.join_next().await.is_some() {} };
+    if tokio::time::timeout(STORE_GRACE, all_ended).await.is_err() {
         log::warn!("the store did not take the end of all tasks in time");
     }
 }
