@@ -225,6 +225,7 @@ impl Server {
             self.shared.update_registry(|registry| registry.mounts.push(mount));
             other.shared.feed.add_outer(&self.shared, prefix);
             self.shared.feed.notify_list_changed(&ListKind::ALL);
+            self.continue_tasks();
         }
         drop(one_at_a_time);
         self

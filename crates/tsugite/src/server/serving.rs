@@ -10,6 +10,10 @@ pub(crate) struct ServingGuard(Option<Server>);
 impl ServingGuard {
     pub(crate) fn new(server: &Server) -> Self {
         server.shared.transports.fetch_add(1, Ordering::AcqRel);
+        // The last transport before may have stopped the tasks.
+        if let Some(table) = server.shared.tasks.get() {
+            table.end_stopping();
+        }
         Self(Some(server.clone()))
     }
 

@@ -255,6 +255,22 @@ async fn replica_that_cannot_run_a_task_leaves_it() {
     }
 }
 
+#[tokio::test]
+async fn tasks_of_a_server_that_is_mounted_late_go_on() {
+    let cluster = Cluster::new();
+    let reports = || Server::new("reports", "1").tool(report());
+    let (server, faults) = cluster.server();
+    let server = server.mount("n", reports());
+    let first = Replica { at: TestServer::start(&server).await, server, faults };
+    let second = cluster.start().await;
+    let _mounted = second.server.clone().mount("n", reports());
+    let id = start_task(&first, "n_report").await;
+    wait_for_status(&first, &id, "input_required").await;
+    first.faults.cut_off();
+    answer_question(&second, &id).await;
+    within(wait_for_status(&second, &id, "completed")).await;
+}
+
 fn declared() -> Value {
     json!({"extensions": {"io.modelcontextprotocol/tasks": {}}})
 }

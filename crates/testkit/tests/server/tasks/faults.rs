@@ -193,6 +193,19 @@ async fn tasks_end_with_the_last_transport() {
     assert!(is_dropped.load(Ordering::SeqCst));
 }
 
+#[tokio::test]
+async fn tasks_begin_again_with_the_next_transport() {
+    let (server, _) = endless();
+    let service = server.http_service().unwrap();
+    service.close();
+    service.drain().await;
+    let mut client = RawClient::connect(&server, EXTENSION, declared()).await;
+    let refused = client.request_once("tools/call", json!({"name": "waits"})).await;
+    assert!(refused.to_string().contains("the server is stopping"), "{refused}");
+    let _next = server.http_service().unwrap();
+    start(&mut client, "waits").await;
+}
+
 async fn status(client: &mut RawClient, id: &str) -> Value {
     client.request_once("tasks/get", json!({"taskId": id})).await["result"]["status"].clone()
 }

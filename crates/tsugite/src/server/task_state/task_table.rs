@@ -132,4 +132,9 @@ impl TaskTable {
     pub(crate) fn begin_stopping(&self) -> bool {
         !self.stopping.swap(true, Ordering::AcqRel)
     }
+
+    /// Lets tasks begin again: a transport serves the server after another one has stopped it.
+    pub(crate) fn end_stopping(&self) {
+        self.stopping.store(false, Ordering::Release);
+    }
 }

@@ -28,8 +28,8 @@ use crate::server::{Server, ServerShared};
 use crate::shared::log;
 use crate::store::{StoreError, StoreScope};
 
-/// Takes over the tasks of processes that have ended, until the server is dropped or stops. Started once. Nothing happens
-/// outside of a runtime.
+/// Takes over the tasks of processes that have ended, until the server is dropped, except while it is stopped. Started once.
+/// Nothing happens outside of a runtime.
 pub(crate) fn start_taking_over(server: &Server) {
     let table = server.shared.tasks();
     let (Some(replica), Ok(runtime)) = (&table.hub.store.replica, tokio::runtime::Handle::try_current())
@@ -42,10 +42,8 @@ pub(crate) fn start_taking_over(server: &Server) {
     let (shared, every) = (Arc::downgrade(&server.shared), replica.lease() / 2);
     runtime.spawn(async move {
         while let Some(server) = upgrade(&shared) {
-            if server.shared.tasks().is_stopping() {
-                return;
-            }
-            if let Err(error) = take_over_all(&server).await
+            if !server.shared.tasks().is_stopping()
+                && let Err(error) = take_over_all(&server).await
                 && log::is_first("take over", &error.to_string())
             {
                 log::warn!(error = %Chain(&*error), "tasks of other processes were not looked for");
