@@ -14,7 +14,7 @@ use super::TaskAccess;
 use crate::replica::digest;
 use crate::server::connection::ServerConnection;
 use crate::server::incoming_request::IncomingRequest;
-use crate::server::task_state::{StoredTask, TaskWatch, VisibleState};
+use crate::server::task_state::{StoredTask, TaskWatch, VisibleState, is_unreadable};
 use crate::shared::outbound_queue::OutboundQueue;
 
 /// The tasks that a stream wants to hear of.
@@ -55,7 +55,7 @@ impl TaskSubscription {
     pub(crate) async fn grant(self) -> GrantedTasks {
         let (mut ids, mut sent) = (HashMap::new(), HashMap::new());
         for id in self.requested {
-            if let Ok(stored) = self.access.find_to_read(&id).await {
+            if let Some(stored) = read(&self.access, &id).await {
                 let name = digest(id.as_bytes());
                 sent.insert(name.clone(), stored.visible());
                 ids.insert(name, id);
@@ -91,7 +91,7 @@ impl GrantedTasks {
         loop {
             for name in changed {
                 let Some(id) = self.ids.get(&name) else { continue };
-                let Some(stored) = self.read(id).await else { continue };
+                let Some(stored) = read(&self.access, id).await else { continue };
                 let visible = stored.visible();
                 if self.sent.get(&name) == Some(&visible) {
                     continue;
@@ -105,18 +105,22 @@ impl GrantedTasks {
             changed = self.watch.changed().await;
         }
     }
+}
 
-    /// Reads a task, and tries again while the store fails. `None` if the caller cannot read it any more.
-    async fn read(&self, id: &str) -> Option<StoredTask> {
-        let mut wait = RETRY;
-        loop {
-            match self.access.find_to_read(id).await {
-                Ok(stored) => return Some(stored),
-                Err(error) if is_unavailable(&error) => tokio::time::sleep(wait).await,
-                Err(_) => return None,
-            }
-            wait = (wait * 2).min(MAX_RETRY);
+/// Reads a task, and tries again while the store fails. `None` if the caller cannot read it.
+async fn read(access: &TaskAccess, id: &str) -> Option<StoredTask> {
+    let mut wait = RETRY;
+    loop {
+        match access.find_to_read(id).await {
+            Ok(stored) => return Some(stored),
+            Err(error) if !is_unavailable(&error) => return None,
+            Err(_) => match access.table.hub.store.read(id).await {
+                // Other replicas can read it, and this one never can.
+                Err(error) if is_unreadable(&error) => return None,
+                _ => tokio::time::sleep(wait).await,
+            },
         }
+        wait = (wait * 2).min(MAX_RETRY);
     }
 }
 
