@@ -3,8 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tsugite::protocol::TaskSupport;
-use tsugite::store::Store;
+use tsugite::store::{Store, Write};
 use tsugite_core::revision::Revision;
+use tsugite_testkit::log::Warnings;
 use tsugite_testkit::raw_client::RawClient;
 
 use super::*;
@@ -297,6 +298,40 @@ async fn tasks_that_can_move_need_no_store_to_stop() {
     service.close();
     service.drain().await;
     cluster.ended(1).await;
+}
+
+#[tokio::test]
+async fn lost_record_of_a_running_task_is_logged() {
+    let logged = Warnings::capture();
+    let cluster = Cluster::with_long_leases();
+    let (server, _faults) = cluster.server();
+    let stage = cluster.stage.clone();
+    let works = Tool::new("works").task(TaskSupport::Required).handler(move |cx: Context| {
+        let stage = stage.clone();
+        async move {
+            stage.wait().await;
+            cx.status("half done").await;
+            std::future::pending::<()>().await;
+        }
+    });
+    let server = server.tool(works);
+    let mut client = RawClient::connect(&server, Revision::V2026_07_28, declared()).await;
+    client.call("works", json!({})).await;
+    cluster.started(1).await;
+    for runner in runners(&cluster).await {
+        for (name, _) in cluster.store.list(&format!("tasks/at/{runner}"), "", 10).await.unwrap() {
+            let lost = Write::Delete { key: &format!("task/{name}") };
+            cluster.store.commit(&[lost]).await.unwrap().unwrap();
+        }
+    }
+    cluster.let_go(1);
+    for _ in 0..10_000 {
+        if logged.take().iter().any(|event| event.contains("lost the record of a task")) {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("nothing was logged");
 }
 
 #[tokio::test]

@@ -168,7 +168,7 @@ impl RunningTask {
                     return Err(TaskLost);
                 }
                 Err(ChangeError::Gone) => {
-                    self.mark_lost();
+                    self.mark_gone();
                     return Err(TaskLost);
                 }
                 // No other process runs the task while this one lives, so it waits for the store.
@@ -181,7 +181,7 @@ impl RunningTask {
                     match self.hub.store.read(&self.id).await {
                         Ok(Some(newest)) => *stored = newest,
                         Ok(None) => {
-                            self.mark_lost();
+                            self.mark_gone();
                             return Err(TaskLost);
                         }
                         Err(_) => {}
@@ -209,7 +209,7 @@ impl RunningTask {
                     Ok(newest)
                 }
                 Ok(None) => {
-                    task.mark_lost();
+                    task.mark_gone();
                     Err(TaskLost)
                 }
                 Err(_) => {
@@ -299,6 +299,17 @@ impl RunningTask {
 
     /// Ends the run in this process without a change of the state, for another process.
     pub(crate) fn release(&self) {
+        self.mark_lost();
+    }
+
+    /// Ends the run because there is no record any more.
+    fn mark_gone(&self) {
+        if self.snapshot().call.remaining_ttl().is_some() && !self.is_lost() {
+            log::error!(
+                task = self.name,
+                "the store has lost the record of a task that runs: its handler is dropped"
+            );
+        }
         self.mark_lost();
     }
 
