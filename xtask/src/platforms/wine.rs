@@ -48,7 +48,10 @@ const UNIX_ONLY: [(&str, &str); 8] = [
          terminal, trust, users, and single tests of listening, questions, serving, targets",
         "shell scripts, modes of files, tmux, signals (Ctrl-C cannot be sent in safe code), Unix sockets",
     ),
-    ("store: file::{kill, opening}; redis; notes: programs", "modes and signals of Unix, a Redis server"),
+    (
+        "store: file::{kill, opening}; redis; single tests of auth with Redis; notes: programs",
+        "modes and signals of Unix, a Redis server",
+    ),
 ];
 
 /// Test programs that are compiled for Windows and do not run, and why.
