@@ -33,7 +33,10 @@ impl Peer {
     }
 
     fn start_with(arguments: &[&str]) -> Self {
-        let mut child = start(arguments);
+        Self::of(start(arguments))
+    }
+
+    fn of(mut child: Child) -> Self {
         let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         Self { child, stdin, stdout: BufReader::new(stdout) }
     }
@@ -66,7 +69,11 @@ impl Peer {
 }
 
 fn start(arguments: &[&str]) -> Child {
-    Command::new(env!("CARGO_BIN_EXE_fixture"))
+    start_program(env!("CARGO_BIN_EXE_fixture"), arguments)
+}
+
+fn start_program(program: &str, arguments: &[&str]) -> Child {
+    Command::new(program)
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -155,6 +162,20 @@ async fn only_messages_reach_stdout() {
     let mut printed = String::new();
     child.stderr.take().unwrap().read_to_string(&mut printed).await.unwrap();
     assert!(printed.contains("a stray line on stdout") && printed.contains("on purpose"), "{printed}");
+}
+
+#[tokio::test(flavor = "current_thread")]
+async fn handlers_and_their_children_read_no_messages() {
+    // L-07
+    let mut peer = Peer::of(start_program(env!("CARGO_BIN_EXE_helper"), &["starts"]));
+    // More than a pipe holds: a child that shared stdin would take the rest.
+    let more: String = (1..1_000).map(|id| call(id, "fails")).collect();
+    peer.send_lines(&format!("{}{more}", call(0, "starts"))).await;
+    let (mut child, heard) = peer.read_to_end().await;
+    let started = heard.iter().find(|message| message["id"] == 0).unwrap();
+    assert_eq!(started["result"]["content"][0]["text"], "Ok(true) Ok(0)");
+    assert_eq!(heard.len(), 1_000);
+    assert!(child.wait().await.unwrap().success());
 }
 
 #[tokio::test(flavor = "current_thread")]

@@ -3,13 +3,16 @@
 //! - `helper replies LINE…` reads a line from stdin and prints LINE, for each of them, and then reads until the end.
 //! - `helper fails CODE TEXT` prints TEXT to stderr and exits with CODE.
 //! - `helper environment FILE` writes its environment variables to FILE, one in each line, and serves the fixture.
+//! - `helper starts` serves the fixture with a tool that starts `helper replies` with the stdin of the server.
 //! - `helper family PORT` starts `helper holds PORT`, serves the fixture, and does not end when its stdin does.
 //! - `helper holds PORT` connects to PORT on loopback and waits until it is killed.
 
-use std::io::{BufRead, Read};
+use std::io::{self, BufRead, Read};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
+use tsugite::Server;
+use tsugite::server::Tool;
 use tsugite_testkit::fixture;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
@@ -26,14 +29,15 @@ fn main() -> Result {
             let all =
                 std::env::vars_os().map(|(name, value)| format!("{}={}\n", name.display(), value.display()));
             std::fs::write(file, all.collect::<String>())?;
-            serve()
+            serve(fixture::server())
         }
+        ["starts"] => serve(fixture::server().tool(starts())),
         ["family", port] => {
             // Not a pipe of ours: the server must not wait for it.
             let mut command = Command::new(std::env::current_exe()?);
             command.args(["holds", port]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             let _child = command.spawn()?;
-            serve()?;
+            serve(fixture::server())?;
             hold()
         }
         ["holds", port] => {
@@ -45,7 +49,7 @@ fn main() -> Result {
 }
 
 fn reply(lines: &[&str]) -> Result {
-    let mut stdin = std::io::stdin().lock();
+    let mut stdin = io::stdin().lock();
     for line in lines {
         stdin.read_line(&mut String::new())?;
         println!("{line}");
@@ -54,9 +58,21 @@ fn reply(lines: &[&str]) -> Result {
     Ok(())
 }
 
-fn serve() -> Result {
+fn serve(server: Server) -> Result {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(fixture::server().serve_stdio())?)
+    Ok(runtime.block_on(server.serve_stdio())?)
+}
+
+fn starts() -> Tool {
+    Tool::new("starts").description("Starts a program that reads stdin, and reads stdin itself.").handler(
+        || async {
+            let started =
+                std::env::current_exe().and_then(|helper| Command::new(helper).arg("replies").status());
+            let child = started.map(|status| status.success());
+            let read = io::stdin().read_to_end(&mut Vec::new());
+            format!("{child:?} {read:?}")
+        },
+    )
 }
 
 fn hold() -> ! {

@@ -2,6 +2,7 @@
 //!
 //! stdout carries nothing but messages: the descriptor is moved away and stdout becomes stderr, so that a stray
 //! `println!` cannot corrupt the stream. On Windows that holds for Rust, and not for the `printf` of a C library.
+//! stdin is moved away, too, and is empty afterwards, so that a handler and its child processes cannot take messages.
 //!
 //! A thread blocks in `read` and receives the messages. Waiting in the runtime instead costs each message one more
 //! system call and a turn of the scheduler. Measured against a bare loop that reads, answers and writes, an echo takes
@@ -39,7 +40,8 @@ impl Server {
     ///
     /// Requests that run then have five seconds to finish, or [`Server::shutdown_grace`]; a second signal ends them at
     /// once. Printed text goes to stderr,
-    /// and so do warnings and errors, unless the application has set a `tracing` subscriber. Fails if a registration
+    /// and so do warnings and errors, unless the application has set a `tracing` subscriber. From then on
+    /// `std::io::stdin()` is at its end, also in child processes that inherit it. Fails if a registration
     /// is invalid, or if the pipes break.
     ///
     /// The first poll of a handler runs on the thread that reads stdin, inside the context of the runtime that called

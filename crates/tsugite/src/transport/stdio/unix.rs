@@ -21,10 +21,13 @@ pub(super) struct Stdio {
     pub(super) copier: Copier,
 }
 
-/// Takes stdin and stdout from the process. Text printed afterwards goes to stderr.
+/// Takes stdin and stdout from the process. Afterwards its stdin is empty, and text printed goes to stderr.
 pub(super) fn take_stdio() -> io::Result<Stdio> {
+    let empty = File::open(NULL_DEVICE)
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot open {NULL_DEVICE}: {error}")))?;
     let stdin = Stdin(io::stdin().as_fd().try_clone_to_owned()?);
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdin(&empty)?;
     rustix::stdio::dup2_stdout(rustix::stdio::stderr())?;
     let (stdout, copier) = Stdout::new(stdout)?;
     Ok(Stdio { stdin, stdout, copier })
@@ -148,3 +151,6 @@ impl WatchedFd {
 fn file_type(fd: &OwnedFd) -> io::Result<FileType> {
     Ok(FileType::from_raw_mode(fstat(fd)?.st_mode))
 }
+
+/// Not a closed pipe: some programs search stdin instead of the folder if it is one.
+const NULL_DEVICE: &str = "/dev/null";

@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::windows::io::{AsHandle, AsRawHandle};
+use std::os::windows::io::AsRawHandle;
 use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -25,11 +25,17 @@ pub(super) struct Stdio {
     pub(super) copier: Copier,
 }
 
-/// Takes stdin and stdout from the process. Text that Rust prints afterwards goes to stderr.
+/// Takes stdin and stdout from the process. Afterwards its stdin is empty, and text that Rust prints goes to stderr.
 pub(super) fn take_stdio() -> io::Result<Stdio> {
-    let stdin = Stdin(io::stdin().as_handle().try_clone_to_owned()?.into());
+    let stdin = Stdin(replace_stdin()?);
     let (stdout, copier) = Stdout::new(replace_stdout()?)?;
     Ok(Stdio { stdin, stdout, copier })
+}
+
+/// Makes the stdin of this process empty and returns the stdin of before, as a handle that child processes do not inherit.
+fn replace_stdin() -> io::Result<File> {
+    let original = FileDescriptor::redirect_stdio(&File::open("NUL")?, StdioDescriptor::Stdin);
+    original.and_then(|original| original.as_file()).map_err(io::Error::other)
 }
 
 /// Makes stderr the stdout of this process and returns the stdout of before. A process without stderr drops what is printed.
