@@ -28,7 +28,10 @@ const SKIPPED: [(&str, &str); 3] = [
 
 /// Tests that are not compiled for Windows, and why.
 const UNIX_ONLY: [(&str, &str); 8] = [
-    ("tsugite: transport::child::unix, server::files::tests", "process groups, links and modes of Unix"),
+    (
+        "tsugite: transport::child::unix, server::files::tests::unix",
+        "process groups, links and modes of Unix",
+    ),
     (
         "testkit client: faults::{cancellation, child_exit, limits, listeners, pipes, process_tree, responses, server_requests, stray_lines}",
         "servers written as shell scripts",

@@ -15,6 +15,7 @@
 //! - `list_kind`: tools, prompts and resources, and their names behind a prefix.
 //! - `log`: warnings and errors, to the `tracing` subscriber or to stderr.
 //! - `lock`: locks a mutex that a panic may have poisoned.
+//! - `windows_names`: which names are those of files on Windows.
 
 pub(crate) mod cancel_reason;
 pub(crate) mod failure_causes;
@@ -33,3 +34,5 @@ pub(crate) mod seal;
 pub(crate) mod seal_keys;
 pub(crate) mod settings_slot;
 pub(crate) mod validate;
+#[cfg(any(windows, test))]
+pub(crate) mod windows_names;

@@ -19,9 +19,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 #[cfg(unix)]
-use unix::{is_plain_name, open_beneath, open_file};
+use unix::{is_plain_name, may_be_reached, open_beneath, open_file};
 #[cfg(windows)]
-use windows::{is_plain_name, open_beneath, open_file};
+use windows::{is_plain_name, may_be_reached, open_beneath, open_file};
 
 pub(crate) use content::{FileBody, FileContent, mime_type};
 pub(crate) use error::FileError;
@@ -57,6 +57,9 @@ impl Directory {
         }
         let real = self.root.join(relative).canonicalize()?;
         let inside = real.strip_prefix(&self.root).map_err(|_| FileError::NotFound)?;
+        if !may_be_reached(inside) {
+            return Err(FileError::NotFound);
+        }
         content::read(open_beneath(&self.root, inside)?, Path::new(relative), max_bytes)
     }
 
@@ -95,5 +98,4 @@ fn is_safe_path(relative: &str) -> bool {
 }
 
 #[cfg(test)]
-#[cfg(unix)]
 mod tests;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::is_safe_path;
+use super::{is_safe_path, may_be_reached};
 
 /// Lists the files below `root`, at most `max_files` of them.
 pub(super) fn list(root: &Path, max_files: usize) -> io::Result<DirectoryListing> {
@@ -105,7 +105,7 @@ impl DirectoryWalker<'_> {
             return kind.is_file().then_some(WalkEntry::File { size: entry.metadata().ok()?.len() });
         }
         let real = entry.path().canonicalize().ok()?;
-        let inside = real.strip_prefix(self.root).ok()?;
+        let inside = real.strip_prefix(self.root).ok().filter(|inside| may_be_reached(inside))?;
         let metadata = real.metadata().ok()?;
         if metadata.is_file() {
             return Some(WalkEntry::File { size: metadata.len() });

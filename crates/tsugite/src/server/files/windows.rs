@@ -3,12 +3,14 @@
 //! A folder that is open cannot be renamed or removed unless its handle was opened to share that. So every folder of the path
 //! stays open, without sharing it, until the file is open, and none of them can be replaced by a link meanwhile.
 
+use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::os::windows::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path};
 
 use super::error::FileError;
+pub(super) use crate::shared::windows_names::is_plain_name;
 
 /// Opens a file that the server chose; a device or a pipe is not a file.
 pub(super) fn open_file(path: &Path) -> Result<File, FileError> {
@@ -40,19 +42,12 @@ pub(super) fn open_beneath(root: &Path, inside: &Path) -> Result<File, FileError
     Ok(file)
 }
 
-/// Whether a name of a path is that of a file or a folder on every version of Windows: no stream of a file (`a:b`), no device
-/// (`NUL`, `com1.txt`), and no dot or blank at the end, which the system drops.
-pub(super) fn is_plain_name(name: &str) -> bool {
-    let stem = name.split(['.', ':']).next().unwrap_or_default().trim_end().to_ascii_uppercase();
-    let is_numbered = |device: &str| {
-        let number = stem.strip_prefix(device).unwrap_or_default();
-        number.chars().count() == 1
-            && number.contains(|letter: char| letter.is_ascii_digit() || "¹²³".contains(letter))
-    };
-    let is_device = matches!(stem.as_str(), "CON" | "PRN" | "AUX" | "NUL" | "CONIN$" | "CONOUT$" | "CLOCK$")
-        || is_numbered("COM")
-        || is_numbered("LPT");
-    !is_device && !name.contains([':', '<', '>', '"', '|', '?', '*']) && !name.ends_with(['.', ' '])
+/// Whether a peer may read what a path that it named leads to; `inside` is canonical. The name that a peer wrote may be the short
+/// name of another one, such as `GIT~1` of `.git`, which says nothing about the file.
+pub(super) fn may_be_reached(inside: &Path) -> bool {
+    let is_allowed =
+        |name: &OsStr| name.to_str().is_some_and(|name| !name.starts_with('.') && is_plain_name(name));
+    inside.iter().all(is_allowed)
 }
 
 /// Opens a file or a folder, and fails if it is a link.
@@ -93,31 +88,3 @@ const FILE_ATTRIBUTE_REPARSE_POINT: u32 = 0x0400;
 const ERROR_INVALID_NAME: i32 = 123;
 const ERROR_BAD_PATHNAME: i32 = 161;
 const ERROR_CANT_RESOLVE_FILENAME: i32 = 1921;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_of_devices_and_streams_are_refused() {
-        for name in [
-            "NUL",
-            "nul.txt",
-            "con",
-            "COM1",
-            "com1.log",
-            "LPT²",
-            "aux ",
-            "a:b",
-            "a.txt::$DATA",
-            "a.",
-            "a ",
-            "a?",
-        ] {
-            assert!(!is_plain_name(name), "{name:?}");
-        }
-        for name in ["null", "com", "com10", "console.txt", "a.b", "日本", ".a", "lpt-1"] {
-            assert!(is_plain_name(name), "{name:?}");
-        }
-    }
-}
