@@ -31,7 +31,8 @@ use windows as platform;
 
 /// Encodes an absolute path as a URI. The file need not exist.
 ///
-/// Fails if the path is relative, has a segment `..`, or, on Windows, is not Unicode.
+/// Fails if the path is relative, has a segment `..`, or, on Windows, is not Unicode or has a segment that is not the plain name
+/// of a file or a folder.
 pub fn from_path(path: &Path) -> Result<String, FileUriError> {
     platform::from_path(path)
 }
@@ -39,7 +40,9 @@ pub fn from_path(path: &Path) -> Result<String, FileUriError> {
 /// Decodes a URI to an absolute path. The file need not exist.
 ///
 /// The URI is often chosen by a peer: check that the path is one that it may use. The decoded path has no segment `.` or `..`,
-/// and no separator that was percent-encoded. Symbolic links are not looked at.
+/// and no separator that was percent-encoded. Symbolic links are not looked at. On Windows no segment is the name of a device
+/// (`NUL`, `com1.txt`) or of a stream (`a.txt:b`), has a control character, or ends in a dot or a blank; but `file://server/share`
+/// names a share, and Windows sends the credentials of the user to that server when the path is opened.
 ///
 /// Fails if the URI has another scheme, a query, a fragment, or a host other than `localhost`; on Windows a host is the server
 /// of a share, and a path begins with a drive.

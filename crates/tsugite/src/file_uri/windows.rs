@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 
 use super::FileUriError;
 use super::encoding::{decode_segment, encode, split};
+use crate::shared::windows_names::is_plain_name;
 
 pub(super) fn from_path(path: &Path) -> Result<String, FileUriError> {
     let text = path.to_str().ok_or(FileUriError::new("the path is not Unicode"))?.replace('\\', "/");
     // The prefix of a canonical path is no part of the URI.
-    let plain = text.strip_prefix("//?/").unwrap_or(&text);
-    let share = plain.strip_prefix("UNC/").or_else(|| plain.strip_prefix("//"));
+    let canonical = text.strip_prefix("//?/");
+    let plain = canonical.unwrap_or(&text);
+    let share = plain.strip_prefix(if canonical.is_some() { "UNC/" } else { "//" });
     let (root, rest) = match (share, plain.split_once('/')) {
         (Some(share), _) => ("", share),
         (None, Some((drive, rest))) if is_drive(drive) => (drive, rest),
@@ -20,9 +22,9 @@ pub(super) fn from_path(path: &Path) -> Result<String, FileUriError> {
     if rest.split('/').any(|segment| matches!(segment, "." | "..")) {
         return Err(FileUriError::new("a segment is `.` or `..`"));
     }
-    if rest.contains(':') {
-        return Err(FileUriError::new("a segment has a `:` in it"));
-    }
+    // The first one of a share is its server.
+    let names = rest.split('/').skip(usize::from(share.is_some())).filter(|segment| !segment.is_empty());
+    check_names(names)?;
     Ok(match share {
         Some(_) => format!("file://{}", encode(rest.as_bytes())),
         None => format!("file:///{root}/{}", encode(rest.as_bytes())),
@@ -42,11 +44,17 @@ pub(super) fn to_path(uri: &str) -> Result<PathBuf, FileUriError> {
         (_, Some(_)) if is_host(host) => (format!(r"\\{host}"), &*segments),
         _ => return Err(FileUriError::new("the URI names no share of its server")),
     };
-    // A `:` separates the name of a file from that of a stream of it.
-    if rest.iter().any(|segment| segment.contains(['<', '>', ':', '"', '|', '?', '*'])) {
-        return Err(FileUriError::new("a segment has a character in it that no file name has"));
-    }
+    check_names(rest.iter().map(String::as_str))?;
     Ok(PathBuf::from(format!(r"{root}\{}", rest.join(r"\"))))
+}
+
+/// Fails if the system would open something else than a file or a folder of such names: a device (`NUL`), a stream of a file
+/// (`a:b`), or a name without the dot or the blank at its end.
+fn check_names<'a>(mut names: impl Iterator<Item = &'a str>) -> Result<(), FileUriError> {
+    match names.all(is_plain_name) {
+        true => Ok(()),
+        false => Err(FileUriError::new("a segment is not the name of a file or a folder on Windows")),
+    }
 }
 
 /// Whether text is a drive, such as `C:`.
@@ -90,6 +98,12 @@ mod tests {
             "file:///C:/a%5Cb",
             "file:///C:/a:b",
             "file:///C:/a%3a$DATA",
+            "file:///C:/NUL",
+            "file:///C:/a/com1.txt",
+            "file:///C:/secret.%20",
+            "file:///C:/a./b",
+            "file:///C:/a%0Ab",
+            "file://server/share/CON",
             "file:///C:/%ff",
             "file://./C:/a",
             "file://%3F/C:/a",
@@ -97,7 +111,18 @@ mod tests {
         ] {
             assert!(to_path(uri).is_err(), "{uri}");
         }
-        for path in [r"a\b", r"\a", "C:a", r"C:\a\..\b", r"C:\a:b", ""] {
+        for path in [
+            r"a\b",
+            r"\a",
+            "C:a",
+            r"C:\a\..\b",
+            r"C:\a:b",
+            r"C:\NUL",
+            r"\\?\C:\a.",
+            r"UNC\server\share",
+            r"\\?\\server\share",
+            "",
+        ] {
             assert!(from_path(Path::new(path)).is_err(), "{path}");
         }
     }
