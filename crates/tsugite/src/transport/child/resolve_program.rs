@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::command::{Command, redacted_env_name, redacted_program};
 use super::environment::same_name;
-use super::executable::{can_enter, candidates, is_executable, is_path, start_error};
+use super::executable::{can_enter, candidates, is_executable, is_path, search_folder, start_error};
 
 /// An error that a command could not be started. It shows no arguments and no values of variables other than `PATH`.
 #[derive(Debug)]
@@ -114,13 +114,8 @@ fn find_program(command: &Command, environment: &BTreeMap<OsString, OsString>) -
     }
     let path = variable("PATH").ok_or("not found, as there is no PATH")?;
     let mut not_executable = None;
-    for folder in std::env::split_paths(path) {
-        // An empty entry means the working directory. A name without a slash would be searched in PATH again.
-        let candidate = match folder.as_os_str().is_empty() {
-            true => Path::new(".").join(program),
-            false => folder.join(program),
-        };
-        match check_candidates(command, &candidate, endings) {
+    for folder in std::env::split_paths(path).filter_map(search_folder) {
+        match check_candidates(command, &folder.join(program), endings) {
             ProgramCheck::Executable(found) => return Ok(found),
             ProgramCheck::NotExecutable => not_executable = not_executable.or(Some(folder)),
             ProgramCheck::NotFound | ProgramCheck::Directory | ProgramCheck::Inaccessible(_) => {}

@@ -6,6 +6,6 @@ mod unix;
 mod windows;
 
 #[cfg(unix)]
-pub(super) use unix::{can_enter, candidates, is_executable, is_path, start_error};
+pub(super) use unix::{can_enter, candidates, is_executable, is_path, search_folder, start_error};
 #[cfg(windows)]
-pub(super) use windows::{can_enter, candidates, is_executable, is_path, start_error};
+pub(super) use windows::{can_enter, candidates, is_executable, is_path, search_folder, start_error};

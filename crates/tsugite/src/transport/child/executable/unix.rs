@@ -13,6 +13,12 @@ pub(in crate::transport::child) fn is_path(program: &OsStr) -> bool {
     program.as_encoded_bytes().contains(&b'/')
 }
 
+/// The folder that an entry of `PATH` means. An empty one means the working directory, which is written out: a name without
+/// a slash would be searched in `PATH` again.
+pub(in crate::transport::child) fn search_folder(entry: PathBuf) -> Option<PathBuf> {
+    Some(if entry.as_os_str().is_empty() { PathBuf::from(".") } else { entry })
+}
+
 /// The files that a path may mean.
 pub(in crate::transport::child) fn candidates(path: &Path, _: Option<&OsStr>) -> [PathBuf; 1] {
     [path.into()]

@@ -11,6 +11,12 @@ pub(in crate::transport::child) fn is_path(program: &OsStr) -> bool {
     program.as_encoded_bytes().iter().any(|byte| matches!(byte, b'/' | b'\\' | b':'))
 }
 
+/// The folder that an entry of `PATH` means. `PATH` often ends in a separator there, which means no folder, and a relative
+/// entry would start a program of the folder that we happen to be in.
+pub(in crate::transport::child) fn search_folder(entry: PathBuf) -> Option<PathBuf> {
+    entry.is_absolute().then_some(entry)
+}
+
 /// The files that a path may mean: itself if it has an ending of a program, otherwise with each ending of `PATHEXT`.
 pub(in crate::transport::child) fn candidates(path: &Path, endings: Option<&OsStr>) -> Vec<PathBuf> {
     if is_executable(path) {
@@ -73,6 +79,14 @@ mod tests {
         );
         assert_eq!(candidates(Path::new("a.EXE"), endings), [PathBuf::from("a.EXE")]);
         assert_eq!(candidates(Path::new("python3.11"), None).len(), 4);
+    }
+
+    #[test]
+    fn only_absolute_folders_are_searched() {
+        for entry in ["", ".", "bin", r"\bin", "C:bin"] {
+            assert_eq!(search_folder(entry.into()), None, "{entry}");
+        }
+        assert_eq!(search_folder(r"C:\bin".into()), Some(r"C:\bin".into()));
     }
 
     #[test]
