@@ -17,6 +17,7 @@ mod console;
 mod demo;
 mod dev;
 mod edit;
+mod environment;
 mod error;
 mod escapes;
 mod executable;

@@ -1,6 +1,6 @@
 //! Prints results: text on standard output, images, audio and other bytes to files.
 
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, is_separator};
 
 use tsugite::base64;
 use tsugite::protocol::ContentBlock;
@@ -145,7 +145,7 @@ fn blob(kind: &'static str, mime_type: Option<&str>, base64: &str) -> OutputPart
 /// Returns the path of item `number` of `all`: a generated name if `to` is a folder, otherwise `to` itself, with a
 /// number if there are several items.
 fn output_path(to: &Path, name: &str, mime_type: &str, (number, all): (usize, usize)) -> PathBuf {
-    let is_folder = to.is_dir() || to.as_os_str().as_encoded_bytes().ends_with(b"/");
+    let is_folder = to.is_dir() || to.to_string_lossy().ends_with(is_separator);
     if is_folder {
         // The name may come from a server.
         let plain: String = name

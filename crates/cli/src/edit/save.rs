@@ -13,7 +13,7 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{CliError, Result};
-use crate::file_mode::{open_private, replace};
+use crate::file_mode::{open_private, replace, writable_command};
 
 /// A file as it was read; `contents` is `None` if it does not exist.
 pub(crate) struct OriginalFile {
@@ -144,7 +144,7 @@ fn write_temp_file(change: &FileChange<'_>) -> Result<TempFile> {
     let permissions = original.contents.as_ref().map(|found| &found.permissions);
     if permissions.is_some_and(Permissions::readonly) {
         let failure = failed(&io::Error::other("the file is read-only"));
-        return Err(failure.hint(format!("`chmod u+w {}` makes it writable", original.path.display())));
+        return Err(failure.hint(format!("`{}` makes it writable", writable_command(&original.path))));
     }
     if let (None, Some(folder)) = (permissions, original.real_path.parent()) {
         fs::create_dir_all(folder).map_err(|error| failed(&error))?;

@@ -6,6 +6,6 @@ mod unix;
 mod windows;
 
 #[cfg(unix)]
-pub(crate) use unix::{candidates, is_executable, is_path};
+pub(crate) use unix::{candidates, is_executable, is_path, search_folder};
 #[cfg(windows)]
-pub(crate) use windows::{candidates, is_executable, is_path};
+pub(crate) use windows::{candidates, is_executable, is_path, search_folder};

@@ -9,6 +9,11 @@ pub(crate) fn is_path(program: &str) -> bool {
     program.contains('/')
 }
 
+/// The folder that an entry of `PATH` means; an empty one means the current folder.
+pub(crate) fn search_folder(entry: PathBuf) -> Option<PathBuf> {
+    Some(entry)
+}
+
 /// The files that the path of a program may mean.
 pub(crate) fn candidates(path: &Path) -> [PathBuf; 1] {
     [path.to_owned()]

@@ -9,6 +9,11 @@ pub(crate) fn is_path(program: &str) -> bool {
     program.contains(['/', '\\', ':'])
 }
 
+/// The folder that an entry of `PATH` means; a relative one means none.
+pub(crate) fn search_folder(entry: PathBuf) -> Option<PathBuf> {
+    entry.is_absolute().then_some(entry)
+}
+
 /// The files that the path of a program may mean: itself if it has an ending of a program, otherwise with each of them.
 pub(crate) fn candidates(path: &Path) -> Vec<PathBuf> {
     if has_program_ending(path) {
@@ -33,3 +38,24 @@ fn has_program_ending(path: &Path) -> bool {
 }
 
 const ENDINGS: [&str; 4] = ["com", "exe", "bat", "cmd"];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drive_or_separator_makes_a_path() {
+        for path in [r".\tool.cmd", "bin/x", r"bin\x", "C:x"] {
+            assert!(is_path(path), "{path}");
+        }
+        assert!(!is_path("npx"));
+    }
+
+    #[test]
+    fn only_absolute_folders_are_searched() {
+        for entry in ["", ".", "bin", "C:bin"] {
+            assert_eq!(search_folder(entry.into()), None, "{entry}");
+        }
+        assert_eq!(search_folder(r"C:\bin".into()), Some(r"C:\bin".into()));
+    }
+}

@@ -6,6 +6,10 @@ mod unix;
 mod windows;
 
 #[cfg(unix)]
-pub(crate) use unix::{create_private_dir, is_private, make_private, open_private, replace};
+pub(crate) use unix::{
+    create_private_dir, is_private, make_private, open_private, replace, writable_command,
+};
 #[cfg(windows)]
-pub(crate) use windows::{create_private_dir, is_private, make_private, open_private, replace};
+pub(crate) use windows::{
+    create_private_dir, is_private, make_private, open_private, replace, writable_command,
+};

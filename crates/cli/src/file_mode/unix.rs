@@ -30,4 +30,9 @@ pub(crate) fn replace(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
+/// The command that makes a read-only file writable.
+pub(crate) fn writable_command(path: &Path) -> String {
+    format!("chmod u+w {}", path.display())
+}
+
 const PRIVATE_FILE: u32 = 0o600;

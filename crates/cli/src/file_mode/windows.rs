@@ -42,6 +42,11 @@ pub(crate) fn replace(from: &Path, to: &Path) -> io::Result<()> {
     fs::rename(from, to)
 }
 
+/// The command that makes a read-only file writable.
+pub(crate) fn writable_command(path: &Path) -> String {
+    format!("attrib -R {}", path.display())
+}
+
 /// In milliseconds.
 const PAUSES: [u64; 6] = [10, 20, 40, 80, 160, 320];
 const ERROR_ACCESS_DENIED: i32 = 5;

@@ -6,6 +6,6 @@ mod unix;
 mod windows;
 
 #[cfg(unix)]
-pub(crate) use unix::state_dir;
+pub(crate) use unix::{NO_STATE_DIR, state_dir};
 #[cfg(windows)]
-pub(crate) use windows::state_dir;
+pub(crate) use windows::{NO_STATE_DIR, state_dir};

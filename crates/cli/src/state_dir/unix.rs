@@ -9,3 +9,6 @@ pub(crate) fn state_dir() -> Option<PathBuf> {
     let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")))?;
     Some(state.join("tsugite"))
 }
+
+/// The reason why there is no state folder.
+pub(crate) const NO_STATE_DIR: &str = "neither XDG_STATE_HOME nor HOME names a folder for it";

@@ -9,6 +9,7 @@ use tsugite::client::servers::{
 use super::hosts::{ConfigDirs, ConfigLocation, ConfigSection, HOSTS};
 use super::{config_files, is_url};
 use crate::edit::Document;
+use crate::environment::HOME_VARIABLES;
 use crate::error::{CliError, Result};
 use crate::options::CommonOptions;
 use crate::suggest::did_you_mean;
@@ -193,7 +194,7 @@ fn read_entry(found: &FoundServer, lookup: impl Fn(&str) -> Option<String>) -> R
 fn placeholder(name: &str) -> Option<String> {
     match name {
         "workspaceFolder" | "userHome" => None,
-        "HOME" => std::env::var("HOME").ok(),
+        home if HOME_VARIABLES.contains(&home) => std::env::var(home).ok(),
         _ => Some(format!("${{{name}}}")),
     }
 }

@@ -7,6 +7,8 @@ pub(crate) mod references;
 pub(crate) mod secrets;
 mod user_dirs;
 
+pub(crate) use user_dirs::NO_USER_DIRS;
+
 use std::ffi::OsString;
 
 use tsugite::Server;

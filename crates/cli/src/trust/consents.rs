@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::file_mode::{create_private_dir, make_private, open_private};
-use crate::state_dir::state_dir;
+use crate::state_dir::{NO_STATE_DIR, state_dir};
 
 /// A consent, and the entry that it was given for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,7 +66,6 @@ impl Consent {
 }
 
 fn folder() -> io::Result<PathBuf> {
-    let state =
-        state_dir().ok_or_else(|| io::Error::other("HOME is not set, so there is no state folder"))?;
+    let state = state_dir().ok_or_else(|| io::Error::other(NO_STATE_DIR))?;
     Ok(state.join("trust"))
 }

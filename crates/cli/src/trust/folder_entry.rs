@@ -9,6 +9,7 @@ use tsugite::client::servers::ConnectionConfig;
 use super::{consents, real_path, warnings};
 use crate::console::sanitize_name;
 use crate::edit::Node;
+use crate::environment::HOME_VARIABLES;
 use crate::error::{CliError, Result};
 use crate::targets::config_files::{self, ConfigFile};
 use crate::targets::lookup::{self, FoundServer};
@@ -72,8 +73,8 @@ impl FolderEntry {
 
     pub(super) fn reads_variable(&self, name: &str) -> bool {
         self.variables.iter().any(|variable| variable == name)
-            // `${userHome}` is `HOME` unless it is set itself.
-            || (name == "HOME" && self.variables.iter().any(|variable| variable == "userHome"))
+            // `${userHome}` is the home folder unless it is set itself.
+            || (HOME_VARIABLES.contains(&name) && self.variables.iter().any(|variable| variable == "userHome"))
     }
 
     /// Records that the user agrees to the entry.

@@ -8,3 +8,6 @@ pub(in crate::targets) fn user_dirs() -> UserDirs {
     let app_data = home.as_ref().map(|home| home.join("Library/Application Support"));
     UserDirs { home, config, app_data }
 }
+
+/// The reason why a folder is not known.
+pub(crate) const NO_USER_DIRS: &str = "HOME is not set";

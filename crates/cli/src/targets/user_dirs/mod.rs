@@ -11,9 +11,15 @@ use std::env;
 use std::path::PathBuf;
 
 #[cfg(target_os = "macos")]
+pub(crate) use macos::NO_USER_DIRS;
+#[cfg(target_os = "macos")]
 pub(super) use macos::user_dirs;
 #[cfg(not(any(target_os = "macos", windows)))]
+pub(crate) use unix::NO_USER_DIRS;
+#[cfg(not(any(target_os = "macos", windows)))]
 pub(super) use unix::user_dirs;
+#[cfg(windows)]
+pub(crate) use windows::NO_USER_DIRS;
 #[cfg(windows)]
 pub(super) use windows::user_dirs;
 

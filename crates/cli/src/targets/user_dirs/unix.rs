@@ -7,3 +7,6 @@ pub(in crate::targets) fn user_dirs() -> UserDirs {
     let config = xdg_config().or_else(|| Some(home.as_ref()?.join(".config")));
     UserDirs { home, app_data: config.clone(), config }
 }
+
+/// The reason why a folder is not known.
+pub(crate) const NO_USER_DIRS: &str = "HOME is not set";

@@ -8,3 +8,6 @@ pub(in crate::targets) fn user_dirs() -> UserDirs {
     let app_data = folder("APPDATA");
     UserDirs { home, config: xdg_config().or_else(|| app_data.clone()), app_data }
 }
+
+/// The reason why a folder is not known.
+pub(crate) const NO_USER_DIRS: &str = "APPDATA or USERPROFILE is not set";

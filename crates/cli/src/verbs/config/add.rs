@@ -20,7 +20,7 @@ use crate::targets::config_files;
 use crate::targets::hosts::{ConfigDirs, ConfigLocation, ConfigSection, OWN_HOST, Scope};
 use crate::targets::lookup;
 use crate::targets::references;
-use crate::targets::{self, TARGET_HINT};
+use crate::targets::{self, NO_USER_DIRS, TARGET_HINT};
 
 /// Add a server to the configuration files of hosts
 #[derive(Debug, Args)]
@@ -256,8 +256,7 @@ fn location_for(folders: &ConfigDirs, host: &'static str, scope: Option<Scope>) 
     }
     let failure = match scope {
         None | Some(Scope::Global) => {
-            CliError::usage(format!("cannot locate the configuration file of {host}"))
-                .detail("HOME is not set")
+            CliError::usage(format!("cannot locate the configuration file of {host}")).detail(NO_USER_DIRS)
         }
         Some(scope) => CliError::usage(format!("{host} does not support {}", scope_option(scope))),
     };

@@ -8,6 +8,7 @@ use serde::Serialize;
 use tsugite::client::servers;
 
 use crate::edit::{Node, NodeKind, field_path};
+use crate::environment::same_name;
 use crate::executable;
 use crate::suggest::{closest_names, did_you_mean};
 use crate::targets::config_files::{ConfigFile, ConfigFileError, ListedServer, ServerList};
@@ -257,7 +258,7 @@ impl ServerCheck<'_> {
         let Some(servers::ConnectionConfig::Command { program, env, cwd, .. }) = &self.server.endpoint else {
             return;
         };
-        let own = env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.into());
+        let own = env.iter().find(|(name, _)| same_name(name, "PATH")).map(|(_, value)| value.into());
         let path = own.or_else(|| env::var_os("PATH")).unwrap_or_default();
         if let Some(message) = missing_program(program, &path, cwd.as_deref()) {
             let at = self.position_of("command");
@@ -414,6 +415,7 @@ fn missing_program(program: &str, path: &std::ffi::OsStr, cwd: Option<&Path>) ->
         };
     }
     let found = env::split_paths(path)
+        .filter_map(executable::search_folder)
         .any(|folder| executable::candidates(&folder.join(program)).iter().any(|file| is_executable(file)));
     (!found).then(|| format!("`{program}` not found in PATH: {}", path.to_string_lossy()))
 }

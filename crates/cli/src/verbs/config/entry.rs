@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 
 use crate::error::{CliError, Result};
+use crate::executable;
 use crate::options::Transport;
 use crate::targets::hosts::OWN_HOST;
 use crate::targets::references;
@@ -162,7 +163,7 @@ impl ServerEntry {
     /// Makes the relative path of a program absolute in a global file, where it would not be found.
     fn render_command(&self, command: &str, to: &Destination<'_>) -> Result<String> {
         let is_relative =
-            command.contains('/') && Path::new(command).is_relative() && !command.starts_with("${");
+            executable::is_path(command) && Path::new(command).is_relative() && !command.starts_with("${");
         let resolve = self.source.is_none() && is_relative && to.is_global;
         match std::path::absolute(command) {
             Ok(path) if resolve => {

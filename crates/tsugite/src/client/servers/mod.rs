@@ -22,6 +22,7 @@ use std::path::{self, Path, PathBuf};
 mod entry;
 mod env_file;
 mod field_path;
+mod home;
 mod jsonc;
 mod oauth;
 mod server_list;
@@ -70,7 +71,7 @@ use variables::Variables;
 /// | `${input:some-id}` | the variable `MCP_INPUT_SOME_ID`, or the `default` that `inputs` has for it |
 /// | `${workspaceFolder}` | the variable `workspaceFolder`, or the folder that the file belongs to |
 /// | `${workspaceFolderBasename}` | the last part of that |
-/// | `${userHome}` | the variable `userHome`, or else `HOME` |
+/// | `${userHome}` | the variable `userHome`, or else `HOME` (on Windows `USERPROFILE`, or else `HOME`) |
 /// | `${pathSeparator}`, `${/}` | `/` |
 ///
 /// A variable that is not set makes its entry fail, where hosts substitute an empty text or the `${VAR}` itself. The

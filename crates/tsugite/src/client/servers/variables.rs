@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::{MAIN_SEPARATOR_STR, Path};
 
+use super::home::HOME_VARIABLES;
 use super::jsonc::Node;
 use super::servers_file_error::EntryFieldError;
 use super::text_file;
@@ -76,7 +77,9 @@ impl<'a> Variables<'a> {
     fn lookup_variable(&self, name: &str) -> Option<String> {
         match name {
             "/" | "pathSeparator" => Some(MAIN_SEPARATOR_STR.to_owned()),
-            "userHome" => (self.lookup)(name).or_else(|| (self.lookup)("HOME")),
+            "userHome" => {
+                (self.lookup)(name).or_else(|| HOME_VARIABLES.iter().find_map(|home| (self.lookup)(home)))
+            }
             "workspaceFolder" => self.workspace(),
             "workspaceFolderBasename" => {
                 Some(Path::new(&self.workspace()?).file_name()?.to_str()?.to_owned())
@@ -212,6 +215,11 @@ mod tests {
         let own = Variables::new(&own, Some(Path::new("/srv/shop")), None);
         let text = "${workspaceFolder} ${workspaceFolderBasename} ${userHome}";
         assert_eq!(own.resolve(text).unwrap(), "/own/place place /own");
+        // The first variable of the platform that is set names the home folder.
+        for home in HOME_VARIABLES {
+            let one = |name: &str| (name == *home).then(|| "/Users/ann".to_owned());
+            assert_eq!(Variables::new(&one, None, None).resolve("${userHome}").unwrap(), "/Users/ann");
+        }
         let nowhere = Variables::new(&lookup, None, None);
         assert_eq!(nowhere.resolve("${workspaceFolder}"), Err(unset_error("workspaceFolder")));
         assert_eq!(
