@@ -2,6 +2,10 @@
 //!
 //! A list like this catches the careless, not the careful: consent shows the whole command in any case.
 
+use std::path::Path;
+
+use crate::environment::same_name;
+use crate::executable;
 use crate::targets::secrets::is_secret_name;
 
 /// Returns warnings about an entry. `texts` are its command, its URL and the values that it sets.
@@ -12,15 +16,16 @@ pub(super) fn warnings(texts: &[&str], env: &[&str], variables: &[String], is_co
             found.push(warning);
         }
     };
-    // A default may take the place of a variable: `${NAME:-default}`.
-    let plain: Vec<String> = texts.iter().map(|text| text.replace(":-", " ")).collect();
+    // Windows compares names without case. A default may take the place of a variable: `${NAME:-default}`.
+    let plain: Vec<String> = texts.iter().map(|text| text.to_lowercase().replace(":-", " ")).collect();
     let words: Vec<&str> =
         plain.iter().flat_map(|text| text.split(SEPARATORS)).filter(|word| !word.is_empty()).collect();
-    let programs: Vec<&str> = words.iter().map(|word| word.rsplit('/').next().unwrap_or(word)).collect();
+    let programs: Vec<&str> = words.iter().map(|word| program_name(word)).collect();
     for program in programs.iter().filter(|program| PRIVILEGED.contains(program)) {
         add(format!("it runs a program with other rights ({program})"));
     }
-    if programs.iter().any(|program| SHELLS.contains(program)) && words.iter().any(|word| runs_script(word)) {
+    let mut shells = programs.iter().filter(|program| SHELLS.contains(program));
+    if shells.any(|shell| words.iter().any(|word| runs_script(shell, word))) {
         add("it runs a script in a shell".to_owned());
     }
     for (program, rest) in
@@ -32,7 +37,7 @@ pub(super) fn warnings(texts: &[&str], env: &[&str], variables: &[String], is_co
             add("it deletes files (rm -rf)".to_owned());
         }
     }
-    for text in texts {
+    for text in &plain {
         if let Some(shell) = piped_shell(text) {
             add(format!("it pipes its input into a shell (| {shell})"));
         }
@@ -40,7 +45,8 @@ pub(super) fn warnings(texts: &[&str], env: &[&str], variables: &[String], is_co
     for program in programs.iter().filter(|program| NETWORK.contains(program)) {
         add(format!("it uses the network ({program})"));
     }
-    for path in SENSITIVE_PATHS.iter().filter(|path| texts.iter().any(|text| text.contains(**path))) {
+    let paths: Vec<String> = plain.iter().map(|text| text.replace('\\', "/")).collect();
+    for path in SENSITIVE_PATHS.iter().filter(|path| paths.iter().any(|text| text.contains(**path))) {
         add(format!("it names a file that may hold secrets ({path})"));
     }
     for name in env.iter().filter(|name| changes_programs(name)) {
@@ -50,18 +56,33 @@ pub(super) fn warnings(texts: &[&str], env: &[&str], variables: &[String], is_co
         add(format!("it gets the value of {name}, which may be a secret"));
     }
     // The contents of a program are not part of the consent.
-    if is_command && texts.first().is_some_and(|program| program.contains('/') && !program.starts_with('/')) {
+    let in_folder = |program: &&str| executable::is_path(program) && !Path::new(program).has_root();
+    if is_command && texts.first().is_some_and(in_folder) {
         add("its program is in the folder, and can change without a new question".to_owned());
     }
     found
 }
 
-/// Whether an option of a shell is followed by a script, as in `-c` or `-lc`.
-fn runs_script(word: &str) -> bool {
-    let letters = word.strip_prefix('-').filter(|letters| !letters.starts_with('-'));
-    letters.is_some_and(|letters| letters.ends_with('c'))
-        || word.eq_ignore_ascii_case("-command")
-        || word == "/c"
+/// The name of a program without its folder and its ending on Windows.
+fn program_name(word: &str) -> &str {
+    let name = word.rsplit(['/', '\\']).next().unwrap_or(word);
+    PROGRAM_ENDINGS.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name)
+}
+
+/// Whether an option of a shell is followed by a script: `-c` or `-lc`, `/c` or `/k` of cmd, `-Command` or `-EncodedCommand`
+/// of PowerShell, which may be shortened.
+fn runs_script(shell: &str, word: &str) -> bool {
+    match shell {
+        "cmd" => word.split('/').skip(1).any(|option| option.starts_with(['c', 'k', 'r'])),
+        "powershell" | "pwsh" => word.strip_prefix(['-', '/']).is_some_and(|option| {
+            !option.is_empty()
+                && (["command", "encodedcommand"].iter().any(|long| long.starts_with(option))
+                    || option == "ec")
+        }),
+        _ => {
+            word.strip_prefix('-').is_some_and(|letters| !letters.starts_with('-') && letters.ends_with('c'))
+        }
+    }
 }
 
 fn deletes_all(option: &str) -> bool {
@@ -75,24 +96,25 @@ fn deletes_all(option: &str) -> bool {
 fn piped_shell(text: &str) -> Option<&str> {
     text.split('|').skip(1).find_map(|part| {
         let words = part.split(SEPARATORS).filter(|word| !word.is_empty());
-        let program = words
-            .map(|word| word.rsplit('/').next().unwrap_or(word))
-            .find(|program| !["sudo", "env", "-E", "exec"].contains(program))?;
+        let program =
+            words.map(program_name).find(|program| !["sudo", "env", "-e", "exec"].contains(program))?;
         (SHELLS.contains(&program) || INTERPRETERS.contains(&program)).then_some(program)
     })
 }
 
 fn changes_programs(name: &str) -> bool {
-    name.starts_with("LD_") || name.starts_with("DYLD_") || PROGRAM_VARIABLES.contains(&name)
+    let is_listed = PROGRAM_VARIABLES.iter().any(|listed| same_name(listed, name));
+    name.starts_with("LD_") || name.starts_with("DYLD_") || is_listed
 }
 
 /// Characters between the words of a command, also inside of a script or a default.
 const SEPARATORS: [char; 17] =
     [' ', '\t', '\n', '\r', ';', '|', '&', '(', ')', '{', '}', '<', '>', '`', '"', '\'', '='];
 const PRIVILEGED: [&str; 6] = ["sudo", "doas", "su", "pkexec", "runas", "chroot"];
-const SHELLS: [&str; 11] =
-    ["sh", "bash", "zsh", "dash", "ash", "ksh", "fish", "cmd", "cmd.exe", "powershell", "pwsh"];
+const SHELLS: [&str; 10] = ["sh", "bash", "zsh", "dash", "ash", "ksh", "fish", "cmd", "powershell", "pwsh"];
 const INTERPRETERS: [&str; 7] = ["python", "python3", "perl", "ruby", "node", "php", "osascript"];
+/// Endings of programs on Windows.
+const PROGRAM_ENDINGS: [&str; 4] = [".exe", ".com", ".bat", ".cmd"];
 const NETWORK: [&str; 14] = [
     "curl",
     "wget",
@@ -107,7 +129,7 @@ const NETWORK: [&str; 14] = [
     "rsync",
     "ftp",
     "iwr",
-    "Invoke-WebRequest",
+    "invoke-webrequest",
 ];
 const SENSITIVE_PATHS: [&str; 19] = [
     ".ssh",
@@ -170,6 +192,16 @@ mod tests {
             (&["sh", "-c", "x=$(curl y)"], "(curl)"),
             (&["x", "~/.aws/credentials"], "(.aws)"),
             (&["bin/x"], "in the folder"),
+            (&[r"C:\Windows\System32\cmd.exe", "/C", "x.bat"], "a script in a shell"),
+            (&["cmd", "/d/s/c", "x"], "a script in a shell"),
+            (&["CMD.EXE", "/k", "x"], "a script in a shell"),
+            (&["powershell.exe", "-EncodedCommand", "eA=="], "a script in a shell"),
+            (&["pwsh", "-NoProfile", "-enc", "eA=="], "a script in a shell"),
+            (&["PowerShell", "/Command", "x"], "a script in a shell"),
+            (&["Curl.exe", "x"], "(curl)"),
+            (&[r"C:\Windows\System32\runas.exe", "x"], "(runas)"),
+            (&["cmd", r"type x | .\Python.exe"], "(| python)"),
+            (&["x", r"C:\Users\ann\.Docker\config.json"], "(.docker/config)"),
         ] {
             assert!(about(texts).contains(expected), "{texts:?}: {}", about(texts));
         }
@@ -182,6 +214,8 @@ mod tests {
             &["uvx", "mcp-server-git", "--repository", "."],
             &["docker", "run", "-i", "--rm", "-e", "TOKEN", "ghcr.io/github/server"],
             &["/usr/bin/server", "alarm", "--format=rm"],
+            &["bash", "-e", "/srv/start.sh"],
+            &["powershell", "-NoProfile", "-File", r"C:\server\start.ps1"],
         ] {
             assert_eq!(about(texts), "", "{texts:?}");
         }
