@@ -18,7 +18,11 @@ use windows::HiddenInput;
 /// interrupt does, restores the terminal.
 pub(crate) async fn read(question: &str) -> io::Result<Secret> {
     // Before the question: what is typed after it is never shown.
-    let hidden = HiddenInput::new()?;
+    let hidden = HiddenInput::new().map_err(|error| {
+        let reason =
+            format!("this terminal would show what is typed ({error}); pass the password through a pipe");
+        io::Error::new(error.kind(), reason)
+    })?;
     write!(io::stderr(), "{question}")?;
     let reading = tokio::task::spawn_blocking(|| {
         let mut line = String::new();

@@ -30,16 +30,13 @@ pub(super) struct LineConfig<'a> {
     pub(super) is_cancelled: &'a dyn Fn() -> bool,
 }
 
-/// Reads a line. Keys typed after it stay in `keys`.
+/// Reads a line in raw mode. Keys typed after it stay in `keys`.
 pub(super) fn read_line(
+    _raw: RawMode,
     keys: &mut KeyDecoder,
     waker: &InputWaker,
     config: &LineConfig<'_>,
 ) -> io::Result<ReadOutcome> {
-    if (config.is_cancelled)() {
-        return Ok(ReadOutcome::Cancelled);
-    }
-    let _raw = RawMode::new()?;
     let (line, draft, drawn) = (LineBuffer::default(), String::new(), String::new());
     let mut editor = LineEditor { config, line, draft, history_index: config.history.len(), drawn };
     editor.draw("")?;

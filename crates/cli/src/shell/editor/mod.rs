@@ -23,7 +23,7 @@ use crate::console::{sanitize, set_note_sink, write_note};
 use crate::server_requests::Prompter;
 use keys::KeyDecoder;
 use line_editor::{LineConfig, ReadOutcome};
-use terminal::InputWaker;
+use terminal::{InputWaker, RawMode};
 
 /// The result of a request for a line.
 #[derive(Debug)]
@@ -175,8 +175,8 @@ struct TerminalReader<'a> {
     keys: KeyDecoder,
     history: Vec<String>,
     history_file: Option<History>,
-    /// Whether the terminal does not support escape sequences.
-    is_dumb: bool,
+    /// Whether lines can be edited: the terminal understands escape sequences, and keys can be read one by one.
+    has_editor: bool,
 }
 
 impl<'a> TerminalReader<'a> {
@@ -191,8 +191,13 @@ impl<'a> TerminalReader<'a> {
             }
             None => (None, Vec::new()),
         };
-        let is_dumb = std::env::var_os("TERM").is_none_or(|term| term.is_empty() || term == "dumb");
-        Self { shared, keys: KeyDecoder::default(), history, history_file, is_dumb }
+        Self {
+            shared,
+            keys: KeyDecoder::default(),
+            history,
+            history_file,
+            has_editor: terminal::has_escapes(),
+        }
     }
 
     fn run(mut self, prompt: &str, complete: &CompleteFn, requests: Receiver<ReadRequest>) {
@@ -246,12 +251,13 @@ impl<'a> TerminalReader<'a> {
     }
 
     fn read_line(&mut self, config: &LineConfig<'_>) -> ReadOutcome {
-        if self.is_dumb {
-            return read_cooked_line(config.prompt);
+        if (config.is_cancelled)() {
+            return ReadOutcome::Cancelled;
         }
+        let Some(raw) = self.raw_mode() else { return read_cooked_line(config.prompt) };
         let waker = &self.shared.waker;
         set_note_sink(Some(terminal::note_sink(waker)));
-        let ended = line_editor::read_line(&mut self.keys, waker, config);
+        let ended = line_editor::read_line(raw, &mut self.keys, waker, config);
         set_note_sink(None);
         // Print notes that arrived too late to be drawn above the line.
         if let Some(notes) = waker.take_notes() {
@@ -261,6 +267,21 @@ impl<'a> TerminalReader<'a> {
             write_note(&format!("note: cannot use the terminal: {error}"));
             ReadOutcome::Eof
         })
+    }
+
+    /// Enters raw mode, unless lines cannot be edited. That of Git Bash is no console of Windows, for example.
+    fn raw_mode(&mut self) -> Option<RawMode> {
+        if !self.has_editor {
+            return None;
+        }
+        match RawMode::new() {
+            Ok(raw) => Some(raw),
+            Err(error) => {
+                write_note(&format!("note: lines cannot be edited in this terminal: {error}"));
+                self.has_editor = false;
+                None
+            }
+        }
     }
 
     fn add_to_history(&mut self, line: &str) {

@@ -14,11 +14,11 @@ use crate::console::NoteSink;
 #[cfg(unix)]
 use unix::WakeSignal;
 #[cfg(unix)]
-pub(super) use unix::{RawMode, columns, wait_for_input};
+pub(super) use unix::{RawMode, columns, has_escapes, wait_for_input};
 #[cfg(windows)]
 use windows::WakeSignal;
 #[cfg(windows)]
-pub(super) use windows::{RawMode, columns, wait_for_input};
+pub(super) use windows::{RawMode, columns, has_escapes, wait_for_input};
 
 /// Writes to the terminal, where prompts are shown.
 pub(super) fn write(text: &str) -> io::Result<()> {

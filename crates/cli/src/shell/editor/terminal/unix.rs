@@ -1,5 +1,6 @@
 //! The terminal on Unix.
 
+use std::env;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -37,6 +38,11 @@ impl Drop for RawMode {
         let _ = write("\x1b[?2004l");
         let _ = tcsetattr(io::stdin(), OptionalActions::Drain, &self.saved);
     }
+}
+
+/// Whether the terminal understands escape sequences.
+pub(in crate::shell::editor) fn has_escapes() -> bool {
+    env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
 }
 
 /// The width of the terminal; 80 if it is unknown.

@@ -3,6 +3,7 @@
 //! A read of the console cannot be interrupted. A thread reads when keys are waited for, and keeps what it has read until
 //! they are waited for again.
 
+use std::env;
 use std::io::{self, Read};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -12,6 +13,7 @@ use winapi_util::HandleRef;
 use winapi_util::console::{mode, screen_buffer_info, set_mode};
 
 use super::{InputWaker, TerminalInput, write};
+use crate::escapes::enable_escapes;
 
 /// Raw mode: keys are read one by one until this is dropped, which restores the console.
 pub(in crate::shell::editor) struct RawMode {
@@ -38,7 +40,14 @@ impl Drop for RawMode {
     }
 }
 
-/// The width of the console; 80 if it is unknown.
+/// Whether the console understands escape sequences. Only shells of Unix set `TERM`.
+pub(in crate::shell::editor) fn has_escapes() -> bool {
+    let (_, stderr) = enable_escapes();
+    stderr && env::var_os("TERM").is_none_or(|term| term != "dumb")
+}
+
+/// The width of a row, where the console breaks lines: that of its buffer, of which the window may show a part. 80 if it is
+/// unknown.
 pub(in crate::shell::editor) fn columns() -> usize {
     let width =
         screen_buffer_info(HandleRef::stderr()).ok().and_then(|info| usize::try_from(info.size().0).ok());
