@@ -42,7 +42,7 @@ pub(crate) fn install_packages(name: &str) -> Result<PathBuf, String> {
     write(&folder.join(LOCK_FILE), &lock)?;
     write(&folder.join("package.json"), &read(&wanted.join("package.json"))?)?;
     let quietly = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error"];
-    let mut npm = process::program("npm", quietly);
+    let mut npm = process::npm(quietly);
     npm.current_dir(&folder);
     let status = process::run_with_timeout(INSTALL_TIMEOUT, npm)?;
     if !status.success() {

@@ -4,6 +4,7 @@
 //! waits for an answer would wait forever.
 
 use std::env;
+use std::env::consts::OS;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::mem;
@@ -27,6 +28,11 @@ pub(crate) fn cargo<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
         command.env_remove(name);
     }
     command
+}
+
+/// npm, which is a script on Windows.
+pub(crate) fn npm<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
+    program(if OS == "windows" { "npm.cmd" } else { "npm" }, args)
 }
 
 pub(crate) fn program<'a>(name: impl Into<PathBuf>, args: impl IntoIterator<Item = &'a str>) -> Command {

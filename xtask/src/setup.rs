@@ -65,7 +65,7 @@ pub(crate) fn tmux() -> Result<(), String> {
 
 /// Checks for npm: the conformance suite and some peers are npm packages.
 pub(crate) fn npm() -> Result<(), String> {
-    if ensure_installed("npm", || is_available("npm"), &["nodejs", "npm"]) {
+    if ensure_installed("npm", || process::succeeds(process::npm(["--version"])), &["nodejs", "npm"]) {
         return Ok(());
     }
     Err("no npm, which installs the conformance suite and other clients\n  \

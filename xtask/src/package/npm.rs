@@ -1,15 +1,13 @@
 //! The packages for npm: one with the program of each platform, and `tsugite`, which depends on all of them optionally and
 //! starts the one that npm has installed.
 
-use std::env::consts::OS;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use serde_json::{Map, Value, json};
 
 use super::target::{self, Target};
 use super::{Dist, copy, read, write};
-use crate::process;
+use crate::process::{self, npm};
 
 /// Packs the program of a platform from its unpacked archive.
 pub(super) fn pack_program(dist: &Dist, target: &Target, unpacked: &Path) -> Result<(), String> {
@@ -54,11 +52,6 @@ pub(super) fn pack_launcher(dist: &Dist) -> Result<(), String> {
 /// The archive of a package.
 pub(super) fn archive(dist: &Dist, package: &str) -> PathBuf {
     dist.npm.join(format!("{package}-{}.tgz", dist.version))
-}
-
-/// npm, which is a script on Windows.
-pub(super) fn npm<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
-    process::program(if OS == "windows" { "npm.cmd" } else { "npm" }, args)
 }
 
 fn pack(dist: &Dist, folder: &Path, mut manifest: Map<String, Value>) -> Result<(), String> {

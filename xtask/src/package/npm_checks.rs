@@ -11,11 +11,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::checks::{Checks, contains};
-use super::npm::{archive, npm};
+use super::npm::archive;
 use super::target::Target;
 use super::{Dist, make_empty, write};
 use crate::count::Count;
-use crate::process::{self, ChildProcess};
+use crate::process::{self, ChildProcess, npm};
 use crate::server::ListeningServer;
 use crate::{process_group, setup};
 

@@ -30,7 +30,7 @@ pub(super) fn crates() -> Result<(), String> {
 pub(super) fn npm(dist: &Dist) -> Result<(), String> {
     let programs = target::ALL.into_iter().map(|target| target.npm_package());
     for package in programs.chain(["tsugite".to_owned()]) {
-        let mut command = npm::npm(["publish", "--provenance", "--access", "public"]);
+        let mut command = process::npm(["publish", "--provenance", "--access", "public"]);
         command.arg(npm::archive(dist, &package));
         process::run_or_fail(command, "see above; what is published stays published")?;
     }
