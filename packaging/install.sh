@@ -93,13 +93,10 @@ copy() {
 }
 
 download() {
-    if has curl; then
-        curl --proto '=https' --tlsv1.2 --fail --silent --show-error --location --output "$2" "$1"
-    elif has wget; then
-        wget --quiet --output-document "$2" "$1"
-    else
-        fail "neither curl nor wget is installed" "download the release and name its folder with --from"
-    fi || fail "cannot download $1" "check the connection, --from and --version"
+    # Not wget, which would follow a redirect to plain http.
+    has curl || fail "curl is not installed" "download the release and name its folder with --from"
+    curl --proto '=https' --tlsv1.2 --fail --silent --show-error --location --output "$2" "$1" ||
+        fail "cannot download $1" "check the connection, --from and --version"
 }
 
 # Compares the checksum of the archive with the listed one.

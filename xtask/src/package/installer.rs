@@ -38,6 +38,7 @@ pub(super) fn check(dist: &Dist, target: &Target, count: &mut Count) -> Result<(
         let output = run.output(SHELLS[0], &["--from", "http://127.0.0.1:1", "--to", "nowhere"], &[])?;
         run.is_refused(&output, "neither https nor a folder")
     });
+    checks.run("a download without curl is refused", || run.needs_curl());
     checks.run("an unknown machine is refused", || {
         let fake = run.folder.join("fake");
         process::create_dir(&fake)?;
@@ -147,6 +148,23 @@ impl Installer<'_> {
         let trusted = [("CURL_CA_BUNDLE", &*certificate.to_string_lossy())];
         success(&self.output(SHELLS[0], &options, &trusted)?)?;
         self.is_installed(&folder)
+    }
+
+    /// Runs where nothing but wget could download.
+    fn needs_curl(&self) -> Result<(), String> {
+        let (tools, path) = (self.folder.join("without curl"), env::var("PATH").unwrap_or_default());
+        process::create_dir(&tools)?;
+        let own = |name: &str| format!("PATH='{path}'\nexec {name} \"$@\"");
+        let wget = ": > nowhere".to_owned();
+        for (name, script) in
+            [("uname", own("uname")), ("mktemp", own("mktemp")), ("rm", own("rm")), ("wget", wget)]
+        {
+            write(&tools.join(name), &format!("#!/bin/sh\n{script}\n"))?;
+            process_group::make_executable(&tools.join(name)).map_err(|error| error.to_string())?;
+        }
+        let options = ["--from", "https://127.0.0.1:1", "--to", "nowhere"];
+        let output = self.output(&["/bin/sh"], &options, &[("PATH", &tools.to_string_lossy())])?;
+        self.is_refused(&output, "curl is not installed")
     }
 
     /// Changes the checksums of a release, which must then be refused.
