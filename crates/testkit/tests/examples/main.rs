@@ -41,12 +41,17 @@ mod tools;
 #[path = "../../../tsugite/examples/weather.rs"]
 mod weather;
 
+use std::future::IntoFuture;
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+use tsugite::client::{Client, FormResponse};
 use tsugite::prelude::*;
 use tsugite_testkit::http::{Connection, Request, TestServer, open_session};
 use tsugite_testkit::raw_client::RawClient;
+use tsugite_testkit::replicas::TempDir;
 
 fn revisions() -> impl Iterator<Item = Revision> {
     Revisions::ALL.newest_first()
@@ -103,7 +108,6 @@ async fn calculator_has_at_most_twenty_lines() {
 
 #[tokio::test(start_paused = true)]
 async fn task_asks_half_way() {
-    use tsugite::client::{Client, FormResponse};
     for (order, expected) in [(true, "a kite is ordered, number 7"), (false, "a kite was not ordered")] {
         let server = task::server();
         let client = Client::in_process(&server).revision(Revision::V2026_07_28).tasks();
@@ -114,6 +118,46 @@ async fn task_asks_half_way() {
         let client = client.await.unwrap();
         let text: String = client.call("buy", json!({"item": "a kite"})).await.unwrap();
         assert_eq!(text, expected);
+    }
+}
+
+/// Starts the example as its documentation says, with its store in a file.
+fn start_task_example(file: &std::path::Path) -> (tokio::process::Child, tsugite::client::ClientBuilder) {
+    let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_example-task"));
+    let command = command.arg(file).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+    let mut process = command.spawn().unwrap();
+    let (output, input) = (process.stdout.take().unwrap(), process.stdin.take().unwrap());
+    (process, Client::over(output, input).tasks())
+}
+
+#[tokio::test]
+async fn killed_task_goes_on_with_the_answer() {
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let folder = TempDir::create(&format!("example-task-{revision}")).unwrap();
+        let file = folder.path().join("store");
+        let (mut process, client) = start_task_example(&file);
+        let (tell, mut asked) = tokio::sync::mpsc::unbounded_channel();
+        let client = client.revision(revision).on_elicit_form(move |_| {
+            let _ = tell.send(());
+            std::future::pending()
+        });
+        let client = client.await.unwrap();
+        let (tell, mut tasks) = tokio::sync::mpsc::unbounded_channel();
+        let call = client.call::<String>("buy", json!({"item": "a kite"})).on_task(move |task| {
+            let _ = tell.send(task.task_id);
+        });
+        let call = tokio::spawn(call.into_future());
+        let within = std::time::Duration::from_secs(60);
+        let id = tokio::time::timeout(within, tasks.recv()).await.unwrap().unwrap();
+        tokio::time::timeout(within, asked.recv()).await.unwrap().unwrap();
+        process.kill().await.unwrap();
+        call.abort();
+        drop(client);
+        let (_process, client) = start_task_example(&file);
+        let answer = |_| std::future::ready(FormResponse::accept(json!({"order": true})));
+        let client = client.revision(revision).on_elicit_form(answer).await.unwrap();
+        let result = tokio::time::timeout(within, client.follow_task(id).into_future()).await.unwrap();
+        assert_eq!(result.unwrap().text(), "a kite is ordered, number 7", "{revision}");
     }
 }
 
