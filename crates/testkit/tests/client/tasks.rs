@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex, split};
 use tokio::time::Instant;
 use tsugite::client::{Client, ClientBuilder, ErrorKind, FormResponse, TimeoutKind};
 use tsugite::prelude::*;
@@ -182,6 +183,60 @@ async fn changes_are_heard_before_the_next_poll() {
         assert_eq!(done, "done");
         assert!(start.elapsed() < Duration::from_secs(100), "{revision} {:?}", start.elapsed());
     }
+}
+
+/// A server on a pipe that creates a task only after 100 seconds. Returns the methods it has received, when the task is
+/// cancelled.
+async fn serve_late(stream: DuplexStream) -> Vec<String> {
+    let (reader, mut writer) = split(stream);
+    let mut lines = BufReader::new(reader).lines();
+    let mut methods = Vec::new();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        let request: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let method = request["method"].as_str().unwrap_or_default().to_owned();
+        let time = "2026-01-01T00:00:00Z";
+        let task = |status: &str| json!({"taskId": "1", "status": status, "createdAt": time, "lastUpdatedAt": time, "ttl": null});
+        let result = match method.as_str() {
+            "initialize" => json!({
+                "protocolVersion": "2025-11-25", "serverInfo": {"name": "s", "version": "1"},
+                "capabilities": {"tools": {}, "tasks": {"cancel": {}, "requests": {"tools": {"call": {}}}}},
+            }),
+            "tools/list" => json!({"tools": [{
+                "name": "t", "inputSchema": {"type": "object"}, "execution": {"taskSupport": "required"},
+            }]}),
+            "tools/call" => {
+                tokio::time::sleep(Duration::from_secs(100)).await;
+                json!({"task": task("working")})
+            }
+            "tasks/cancel" => task("cancelled"),
+            _ => serde_json::Value::Null,
+        };
+        methods.push(method);
+        let response = json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
+        if request["id"].is_i64() && writer.write_all(format!("{response}\n").as_bytes()).await.is_err() {
+            break;
+        }
+        if methods.last().is_some_and(|last| last == "tasks/cancel") {
+            break;
+        }
+    }
+    methods
+}
+
+#[tokio::test(start_paused = true)]
+async fn task_of_a_call_that_timed_out_is_cancelled() {
+    // CANC-006
+    let (ours, theirs) = duplex(1 << 16);
+    let server = tokio::spawn(serve_late(theirs));
+    let (reader, writer) = split(ours);
+    let client = Client::over(reader, writer).revision(Revision::V2025_11_25).tasks().await.unwrap();
+    let begun = Instant::now();
+    let error = client.call::<String>("t", json!({})).await.unwrap_err();
+    assert!(error.is_timeout() && error.may_have_run(), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(31), "{:?}", begun.elapsed());
+    let methods = tokio::time::timeout(Duration::from_secs(600), server).await.unwrap().unwrap();
+    assert_eq!(methods.last().map(String::as_str), Some("tasks/cancel"), "{methods:?}");
+    assert!(!methods.iter().any(|method| method == "notifications/cancelled"), "{methods:?}");
 }
 
 #[tokio::test(start_paused = true)]

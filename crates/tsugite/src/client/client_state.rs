@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
+use tokio::sync::Semaphore;
 use tsugite_core::jsonrpc::Id;
 use tsugite_core::protocol::subscriptions::SubscriptionFilter;
 
@@ -26,6 +27,8 @@ pub(super) struct ClientState {
     pub(super) clock: Arc<PausableClock>,
     /// The tasks that are followed.
     pub(super) task_watches: TaskWatches,
+    /// Permits for requests for a task that have no caller any more.
+    pub(super) abandoned_requests: Semaphore,
     subscription_queues: Mutex<Vec<Weak<SubscriptionQueue>>>,
     /// The number of received lines and bodies that were not messages.
     invalid_message_count: AtomicU64,
@@ -39,6 +42,7 @@ impl ClientState {
             tools: ToolMetadataCache::default(),
             clock: Arc::default(),
             task_watches: TaskWatches::default(),
+            abandoned_requests: Semaphore::new(MAX_ABANDONED_REQUESTS),
             subscription_queues: Mutex::default(),
             invalid_message_count: AtomicU64::new(0),
         })
@@ -137,6 +141,9 @@ impl ClientState {
 
 /// Warnings about invalid messages before they are logged at debug level.
 const MAX_INVALID_WARNINGS: u64 = 10;
+
+/// Requests for a task that have no caller any more and are still waited for.
+const MAX_ABANDONED_REQUESTS: usize = 100;
 
 /// Bytes of an invalid message that are logged.
 const MAX_EXCERPT_BYTES: usize = 200;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
 use tsugite_core::jsonrpc::{Id, Raw, RawJson, write};
 use tsugite_core::protocol::logging::Level;
+use tsugite_core::protocol::raw_tasks::has_task_request;
 use tsugite_core::protocol::{Meta, Method, OrderedMap, TaskSupport, tools};
 use tsugite_core::revision::{Revision, RpcError, translate_raw_notification, translate_raw_params};
 use tsugite_core::session::http::OptionalHeader;
@@ -39,7 +40,7 @@ pub(crate) struct ScannedRequest<'a> {
 /// A request of a client that speaks `from`.
 pub(crate) struct ForwardedRequest<'a> {
     pub(crate) method: &'a str,
-    pub(crate) params: &'a RawJson,
+    params: Cow<'a, RawJson>,
     from: Revision,
     name: Option<Cow<'a, str>>,
     sender: ForwardedSender,
@@ -71,7 +72,7 @@ impl<'a> ForwardedRequest<'a> {
         let name = name.map(Cow::Borrowed);
         Self {
             method,
-            params,
+            params: Cow::Borrowed(params),
             from,
             name,
             sender: ForwardedSender::new(meta_presence),
@@ -116,7 +117,7 @@ impl OutboundRequest for ForwardedRequest<'_> {
     ) -> Result<()> {
         let to = connection.revision();
         let invalid = |error| ClientError::config(format!("request params must be a JSON object: {error}"));
-        let params = translate_raw_params(self.method, Raw::from(self.params), self.from, to)?;
+        let params = translate_raw_params(self.method, Raw::from(&*self.params), self.from, to)?;
         if let Some(member) = self.extra_member(id, connection, options) {
             let members = [member.as_str()];
             let members = if member.is_empty() { &[] } else { members.as_slice() };
@@ -133,10 +134,14 @@ impl OutboundRequest for ForwardedRequest<'_> {
         write::request(out, id, self.method, Some(&params)).map_err(invalid)
     }
 
+    fn asks_for_task(&self) -> bool {
+        self.method == tools::Call::NAME && self.from.has_core_tasks() && has_task_request(&self.params)
+    }
+
     fn param_headers(&self, connection: &ClientConnection) -> Vec<(String, String)> {
         match &self.name {
             Some(name) if self.method == tools::Call::NAME && connection.era().mirrors_headers() => {
-                let meta = RequestMeta::from_params(Raw::from(self.params)).ok();
+                let meta = RequestMeta::from_params(Raw::from(&*self.params)).ok();
                 let arguments = meta.as_ref().and_then(RequestMeta::arguments);
                 let mut headers = connection.shared.tools.param_headers(name, arguments.map(Raw::text));
                 let defined = headers.len();
@@ -154,6 +159,19 @@ impl OutboundRequest for ForwardedRequest<'_> {
 }
 
 impl ForwardedRequest<'_> {
+    /// The same call of a tool, which can outlive the request that was received.
+    fn to_owned_call(&self) -> ForwardedRequest<'static> {
+        ForwardedRequest {
+            method: tools::Call::NAME,
+            params: Cow::Owned(self.params.clone().into_owned()),
+            from: self.from,
+            name: self.name.clone().map(|name| Cow::Owned(name.into_owned())),
+            sender: self.sender.clone(),
+            wants_progress: self.wants_progress,
+            param_headers: self.param_headers.clone(),
+        }
+    }
+
     /// The member to add to params that can otherwise be sent unchanged; empty if there is none to add. `None` if their
     /// `_meta` must be rewritten.
     fn extra_member(&self, id: &Id<'_>, connection: &ClientConnection, options: &Options) -> Option<String> {
@@ -166,7 +184,7 @@ impl ForwardedRequest<'_> {
 
 impl Client {
     /// Forwards a request, and returns its result unchanged, with the revision it is written in. `observer` receives the
-    /// id of each attempt before it is sent.
+    /// id of each attempt before it is sent. Dropping the future cancels the request, or the task that it asked for.
     pub(crate) async fn forward(
         &self,
         request: &ForwardedRequest<'_>,
@@ -181,6 +199,14 @@ impl Client {
             request_id_observer: Some(observer),
             ..Options::default()
         };
+        let connection = self.last_connection().filter(|connection| connection.revision().has_core_tasks());
+        if connection.is_some() && request.asks_for_task() {
+            let request = request.to_owned_call();
+            let send = async move |client: Client, options: Options| {
+                client.send_with_retry(&request, &options).await
+            };
+            return Box::pin(self.run_task_request(options, send)).await;
+        }
         let (result, revision) = self.send_with_retry(request, &options).await?;
         if request.method == tools::List::NAME && Era::from(revision).mirrors_headers() {
             self.update_tool_metadata(&result, revision);

@@ -4,6 +4,7 @@ use tsugite_core::protocol::logging::Level;
 use tsugite_core::session::ClientMetaPresence;
 
 /// The original sender of a forwarded request, as far as its `_meta` depends on it.
+#[derive(Clone)]
 pub(super) struct ForwardedSender {
     /// How completely `_meta` describes the sender.
     pub(super) meta_presence: ClientMetaPresence,

@@ -5,11 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 use tsugite_core::protocol::Meta;
 use tsugite_core::session::call_timer::Timeouts;
 
 use super::cache::Caching;
+use super::client_error::ClientError;
 use super::client_settings::ClientSettings;
 use super::pending_calls::ProgressCallback;
 use super::request_id_observer::RequestIdObserver;
@@ -43,6 +45,8 @@ pub(super) struct Options {
     pub(super) request_id_observer: Option<Arc<dyn RequestIdObserver>>,
     /// The options for the task that the call may become.
     pub(super) task: Option<Box<TaskOptions>>,
+    /// Receives the error of a request for a task that times out; its outcome is still waited for.
+    pub(super) timeout_sender: Option<UnboundedSender<ClientError>>,
     /// Keeps the progress token of a call that asks for a task.
     pub(super) task_token: Option<Arc<KeptToken>>,
     /// Receives the error of a handler in the same process.

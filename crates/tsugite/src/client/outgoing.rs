@@ -61,8 +61,8 @@ impl ClientConnection {
             harmless: over_http && self.is_harmless(request, options),
             checks_liveness: options.checks_liveness,
         };
-        let exchange = pin!(self.exchange(&call, outgoing));
-        match call.run_with_timeout(exchange).await {
+        let mut exchange = pin!(self.exchange(&call, outgoing));
+        match call.run_with_timeout(exchange.as_mut()).await {
             Ok(outcome) => {
                 cancel_guard.disarm();
                 if let (Transport::InProcess(server), Some(slot)) = (&self.transport, &options.failure_cause)
@@ -72,9 +72,17 @@ impl ClientConnection {
                 outcome
             }
             Err(timed_out) => {
-                drop(cancel_guard);
                 let kind = ErrorKind::TimedOut { limit: timed_out.limit, kind: timed_out.kind };
-                Err(ClientError::from(kind).with_may_have_run(call.sent.get()).into())
+                let error = ClientError::from(kind).with_may_have_run(call.sent.get());
+                if let (Some(caller), false) = (&options.timeout_sender, notifies) {
+                    // Only the response names the task that is to be cancelled.
+                    let _ = caller.send(error);
+                    let outcome = exchange.await;
+                    cancel_guard.disarm();
+                    return outcome;
+                }
+                drop(cancel_guard);
+                Err(error.into())
             }
         }
     }

@@ -62,7 +62,7 @@ fn names(response: &Value) -> Vec<&str> {
 }
 
 /// Records the messages sent to a server.
-fn overheard(server: ClientBuilder) -> (ClientBuilder, Arc<Mutex<Vec<Value>>>) {
+pub(crate) fn overheard(server: ClientBuilder) -> (ClientBuilder, Arc<Mutex<Vec<Value>>>) {
     let heard = Arc::<Mutex<Vec<Value>>>::default();
     let noted = heard.clone();
     let server = server.on_wire(move |direction, text| {

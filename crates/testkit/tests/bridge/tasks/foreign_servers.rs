@@ -1,11 +1,14 @@
 //! Servers whose tasks behave otherwise than those of this library, as the specification allows.
 
-use serde_json::json;
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
 use tsugite::bridge::Bridge;
 use tsugite_testkit::raw_client::RawClient;
 
+use super::super::faults::overheard;
 use super::super::faults::shell::spawn;
-use super::{CORE, EXTENSION, answer, declared, poll_until, request_task, start, within};
+use super::{CORE, EXTENSION, MAX_POLLS, answer, declared, poll_until, request_task, start, within};
 
 /// Functions for the scripts. `id` sets `$id` to the id of the request in `$line`.
 const TASK_WORDS: &str = r#"
@@ -109,6 +112,56 @@ async fn equal_ids_of_two_core_servers_do_not_mix() {
     let mut clients = [
         RawClient::connect(&bridge.server(), EXTENSION, declared()).await,
         // A connection has one set of capabilities, so this client gets another process.
+/// A server of 2025-11-25 that creates a task when the client reads the list of resources.
+const LATE: &str = r#"
+task() { echo '{'$(fields $1)',"ttl":null,"pollInterval":50}'; }
+while read_line; do
+    id
+    case "$line" in
+        *'"initialize"'*) result '{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{},"resources":{},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"s","version":"1"}}';;
+        *tools/list*) result '{"tools":[{"name":"t","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}';;
+        *tools/call*) call=$id;;
+        *prompts/list*) result '{"prompts":[]}';;
+        *resources/list*)
+            result '{"resources":[]}'
+            id=$call
+            result '{"task":'"$(task working)"'}';;
+        *tasks/cancel*) result "$(task cancelled)";;
+    esac
+done
+"#;
+
+/// Sends requests until the bridge has sent this one to the server.
+async fn until_heard(client: &mut RawClient, heard: &Mutex<Vec<Value>>, method: &str) {
+    for _ in 0..MAX_POLLS {
+        if heard.lock().unwrap().iter().any(|message| message["method"] == method) {
+            return;
+        }
+        within(client.request_once("prompts/list", json!({}))).await;
+    }
+    panic!("the server got no {method}");
+}
+
+#[tokio::test]
+async fn task_of_a_cancelled_call_is_cancelled_by_its_id() {
+    // CANC-006
+    for near in [CORE, EXTENSION] {
+        let (server, heard) = overheard(spawn(&format!("{TASK_WORDS}{LATE}")));
+        let bridge = Bridge::to(server);
+        let mut client = RawClient::connect(&bridge.server(), near, declared()).await;
+        let call = client.send_request("tools/call", json!({"name": "t", "task": {}}));
+        until_heard(&mut client, &heard, "tools/call").await;
+        client.notify("notifications/cancelled", json!({"requestId": call}));
+        // Now the task gets its id.
+        within(client.request_once("resources/list", json!({}))).await;
+        until_heard(&mut client, &heard, "tasks/cancel").await;
+        let sent = heard.lock().unwrap().clone();
+        let cancelled = sent.iter().find(|message| message["method"] == "tasks/cancel").unwrap();
+        assert_eq!(cancelled["params"]["taskId"], "1", "{near}");
+        assert!(sent.iter().all(|message| message["method"] != "notifications/cancelled"), "{near}");
+    }
+}
+
         RawClient::connect(&bridge.server(), EXTENSION, other).await,
     ];
     let mut ids = Vec::new();

@@ -3,8 +3,8 @@
 //! - A request is forwarded on the session's own connection, and its response returned.
 //! - A question of the server is sent to the client: on the stream of the call it belongs to, else on the session's.
 //! - A notification is forwarded both ways. Log level and resource subscriptions are set again after a reconnect.
-//! - A cancellation of the client becomes one to the server, under the id the request has there; a question that the
-//!   server cancels is cancelled at the client.
+//! - A cancellation of the client becomes one to the server, under the id the request has there, or `tasks/cancel` for a
+//!   call that asks for a task; a question that the server cancels is cancelled at the client.
 //! - The list of tasks is not offered where it would hold the tasks of other clients.
 
 use std::sync::{Arc, Weak};

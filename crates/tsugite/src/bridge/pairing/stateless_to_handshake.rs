@@ -8,8 +8,8 @@
 //! - A change notification of the server goes to every listen stream that wants it, any other to the request it belongs
 //!   to. The log level of a request is set before it.
 //! - Tasks are in `stateless_tasks`.
-//! - A cancellation of the client becomes `notifications/cancelled`; so does the end of a suspended call whose client does
-//!   not return.
+//! - A cancellation of the client becomes `notifications/cancelled`, or `tasks/cancel` for a call that asks for a task; so
+//!   does the end of a suspended call whose client does not return.
 
 use std::future::poll_fn;
 use std::sync::Arc;
