@@ -198,7 +198,8 @@ impl ClientBuilder {
     ///
     /// Tools that say so in their definition run once for each key, and the client adds one to each of their calls. A call is
     /// sent again only within the time for which the server remembers it, and only if the server says that it does so also
-    /// after a restart. The list of tools must have been read. It is also sent again while the server answers that its first
+    /// after a restart. The list of tools must have been read, and is read again before a repeat if it has changed or the
+    /// client has connected again. The call is also sent again while the server answers that its first
     /// attempt still runs, until the call times out.
     #[doc(alias("idempotency", "idempotencyKey", "retry"))]
     pub fn repeat_keyed_calls(mut self, enabled: bool) -> Self {

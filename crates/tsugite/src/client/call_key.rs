@@ -1,33 +1,54 @@
 //! The idempotency key of a call: the client adds one to each call of a tool that runs once for each key.
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 use tsugite_core::protocol::idempotency::KEY;
 use tsugite_core::protocol::{CallParams, IdempotencyKey, Meta};
 
 use super::Client;
+use super::client_state::ClientState;
 use super::options::Options;
+use super::task_request::MAX_LISTINGS;
 use crate::shared::seal::random_id;
 
 impl Client {
-    /// Adds a key to a call of a tool that is known to look at it, unless the application has set one. Notes for how long the
-    /// call can be sent again, if the application enabled that.
+    /// Adds a key to a call of a tool that is known to look at it, unless the application has set one. Notes since when the
+    /// server may know the key, if the application enabled repeats.
     pub(super) fn add_call_key(&self, call: &CallParams, options: &mut Options) {
         let shared = &self.inner.shared;
-        let Some(idempotency) = shared.tools.idempotency(&call.name) else { return };
+        if shared.tools.idempotency(&call.name).is_none() {
+            return;
+        }
         let has_key = |meta: &Option<Meta>| meta.as_ref().is_some_and(|meta| meta.get(KEY).is_some());
         if !has_key(&options.meta) && !has_key(&call.meta) {
             // Without random numbers the call has no key and is not sent again.
             let Some(key) = random_id().and_then(|id| IdempotencyKey::new(id).ok()) else { return };
             options.meta.get_or_insert_default().set_idempotency_key(&key);
         }
-        if shared.settings.repeat_keyed_calls && idempotency.durable {
-            let retention = Duration::from_millis(idempotency.retention_ms).min(MAX_RETENTION);
-            options.keyed_until = Some(Instant::now() + retention);
+        if shared.settings.repeat_keyed_calls {
+            options.keyed_since = Some(Instant::now());
         }
+    }
+
+    /// Whether the server still recognizes a call by its key, so that running it twice does no harm. Reads the list of tools
+    /// if it has changed: another version of the server may have taken over.
+    pub(super) async fn confirm_call_key(&self, tool: &str, options: &Options) -> bool {
+        for _ in 0..MAX_LISTINGS {
+            match self.inner.shared.recognizes_key(tool, options) {
+                Some(recognizes) => return recognizes,
+                None if self.refresh_tools().await.is_err() => return false,
+                None => {}
+            }
+        }
+        false
     }
 }
 
-/// Longer times overflow the clock. No call takes that long.
-const MAX_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
+impl ClientState {
+    /// Whether the server recognizes a call by its key; `None` if the list of tools must be read to know it.
+    pub(super) fn recognizes_key(&self, tool: &str, options: &Options) -> Option<bool> {
+        match options.keyed_since {
+            Some(since) => self.tools.key_retention(tool).map(|retention| since.elapsed() < retention),
+            None => Some(false),
+        }
+    }
+}

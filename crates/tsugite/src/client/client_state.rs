@@ -59,7 +59,7 @@ impl ClientState {
     /// server pushes changes, to the handler.
     pub(super) fn notify_change(&self, change: Change, subscription: Option<i64>, pushed: bool) {
         self.cache.invalidate(&change);
-        if change == Change::Tools {
+        if matches!(change, Change::Tools | Change::All) {
             self.tools.invalidate();
         }
         let queues: Vec<_> = lock(&self.subscription_queues).iter().filter_map(Weak::upgrade).collect();

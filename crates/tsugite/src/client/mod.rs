@@ -534,9 +534,9 @@ impl Client {
         Ok(())
     }
 
-    /// Reads the list of tools unless it contains this one already.
+    /// Reads the list of tools unless it contains this one and has not changed since.
     async fn ensure_tool_listed(&self, name: &str) -> Result<()> {
-        match self.inner.shared.tools.contains(name) {
+        match self.inner.shared.tools.is_current(name) {
             true => Ok(()),
             false => Box::pin(self.refresh_tools()).await,
         }

@@ -33,8 +33,8 @@ pub(super) struct Options {
     pub(super) caching: Caching,
     /// Whether the caller declared that running the call twice is safe.
     pub(super) idempotent: bool,
-    /// Until when the server recognizes the call by its key, so that running it twice does no harm.
-    pub(super) keyed_until: Option<Instant>,
+    /// When the call got its key, if it may be sent again as long as the server recognizes the key.
+    pub(super) keyed_since: Option<Instant>,
     /// Whether the request only checks that the server responds. It does not wait while all connections are in use.
     pub(super) checks_liveness: bool,
     /// Counts the bytes of results, of the server or from the cache.

@@ -58,7 +58,8 @@ impl ClientConnection {
             name: request.name(),
             param_headers: headers,
             extra_headers: &options.headers,
-            harmless: over_http && self.is_harmless(request, options),
+            harmless: over_http
+                && (self.is_harmless(request, options) || self.is_recognized(request, options)),
             checks_liveness: options.checks_liveness,
         };
         let mut exchange = pin!(self.exchange(&call, outgoing));

@@ -45,9 +45,16 @@ impl Client {
         let (mut repeats, mut attempts) = (0, Attempts::default());
         let (start, total) = (Instant::now(), options.timeouts(&self.inner.shared.settings).total_timeout);
         let mut remaining_options: Option<Box<Options>> = None;
+        // The last error, if the call is sent again for its key alone.
+        let mut keyed_error: Option<ClientError> = None;
         loop {
             let options = remaining_options.as_deref().unwrap_or(options);
             let connection = self.connection_with_timeout(options).await?;
+            if let Some(error) = keyed_error.take()
+                && !Box::pin(self.confirm_call_key(request.name().unwrap_or_default(), options)).await
+            {
+                return Err(error);
+            }
             if cursor_has_expired(options, &connection) {
                 let reason = "the session ended between two pages of a list; read the list again".to_owned();
                 return Err(ErrorKind::ConnectionLost { may_have_run: false, reason }.into());
@@ -63,13 +70,16 @@ impl Client {
                 }
                 Ok(Err(error)) => {
                     self.inner.restarts.record_answer(connection.start_number());
-                    if is_still_running(&error, options) {
+                    if connection.is_still_running(&error, request, options) {
                         let remaining = total.map(|total| total.saturating_sub(start.elapsed()));
                         if remaining.is_none_or(|remaining| remaining > RUNNING_PAUSE) {
                             *earlier_may_have_run = true;
                             Box::pin(tokio::time::sleep(RUNNING_PAUSE)).await;
                             let total_timeout = remaining.map(|remaining| remaining - RUNNING_PAUSE);
                             remaining_options = Some(Box::new(Options { total_timeout, ..options.clone() }));
+                            let revision = connection.revision();
+                            keyed_error =
+                                Some(ClientError::from_error_response(error, request.method(), revision));
                             continue;
                         }
                     }
@@ -79,12 +89,20 @@ impl Client {
                 }
                 Err(CallError::Fatal(error)) => error,
                 Err(CallError::Disconnected { may_have_run, reason }) => {
-                    let safe = !may_have_run || connection.is_harmless(request, options);
-                    if !safe || repeats >= MAX_RETRIES || self.inner.closed.load(Ordering::Acquire) {
+                    let harmless = !may_have_run || connection.is_harmless(request, options);
+                    let keyed = !harmless && connection.may_be_recognized(request, options);
+                    if !(harmless || keyed)
+                        || repeats >= MAX_RETRIES
+                        || self.inner.closed.load(Ordering::Acquire)
+                    {
                         return Err(CallError::Disconnected { may_have_run, reason }.into());
                     }
                     repeats += 1;
                     *earlier_may_have_run |= may_have_run;
+                    if keyed {
+                        let lost = CallError::Disconnected { may_have_run, reason: reason.clone() };
+                        keyed_error = Some(lost.into());
+                    }
                     tracing::debug!(
                         method = request.method(),
                         reason,
@@ -108,7 +126,10 @@ impl Client {
                     if !connection.is_harmless(request, options)
                         && error.code() != Some(code::UNSUPPORTED_VERSION)
                     {
-                        return Err(error);
+                        if !connection.may_be_recognized(request, options) {
+                            return Err(error);
+                        }
+                        keyed_error = Some(error.clone());
                     }
                     if self.connection().await?.era() == connection.era() {
                         return Err(error);
@@ -119,13 +140,6 @@ impl Client {
     }
 }
 
-/// Whether an earlier attempt of a call with a key still runs, so that the call gets its outcome when it is sent again. The
-/// application cannot do that: it does not know the key.
-fn is_still_running(error: &ErrorObject, options: &Options) -> bool {
-    let fault = error.data.as_ref().and_then(KeyFault::from_data);
-    fault == Some(KeyFault::Running) && options.keyed_until.is_some_and(|end| Instant::now() < end)
-}
-
 /// Whether a page would be requested with the cursor of a session that has ended.
 pub(super) fn cursor_has_expired(options: &Options, connection: &Arc<ClientConnection>) -> bool {
     let Some(list) = &options.list_connection else { return false };
@@ -134,12 +148,34 @@ pub(super) fn cursor_has_expired(options: &Options, connection: &Arc<ClientConne
 }
 
 impl ClientConnection {
+    /// Whether an earlier attempt of a call with a key still runs, so that the call gets its outcome when it is sent again. The
+    /// application cannot do that: it does not know the key.
+    fn is_still_running(
+        &self,
+        error: &ErrorObject,
+        request: &dyn OutboundRequest,
+        options: &Options,
+    ) -> bool {
+        let fault = error.data.as_ref().and_then(KeyFault::from_data);
+        fault == Some(KeyFault::Running) && self.may_be_recognized(request, options)
+    }
+
+    /// Whether the server recognizes a call by its key, if the application allows that the call is sent again.
+    pub(super) fn is_recognized(&self, request: &dyn OutboundRequest, options: &Options) -> bool {
+        let tool = request.name().unwrap_or_default();
+        self.shared.recognizes_key(tool, options) == Some(true)
+    }
+
+    /// The same where the list of tools may have to be read first, which a repeat does once the client is connected.
+    fn may_be_recognized(&self, request: &dyn OutboundRequest, options: &Options) -> bool {
+        let tool = request.name().unwrap_or_default();
+        self.shared.recognizes_key(tool, options) != Some(false)
+    }
+
     /// Whether running a request twice does no harm: every method of the specification but those with an effect of their
-    /// own, the tools that the application names, and a call with a key that the server still knows, if the application
-    /// enabled that. The server's hints count only if the application trusts them.
+    /// own, and the tools that the application names. The server's hints count only if the application trusts them.
     pub(super) fn is_harmless(&self, request: &dyn OutboundRequest, options: &Options) -> bool {
-        let is_recognized = || options.keyed_until.is_some_and(|end| Instant::now() < end);
-        if options.idempotent || is_recognized() {
+        if options.idempotent {
             return true;
         }
         match request.method() {

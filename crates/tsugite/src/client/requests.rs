@@ -260,12 +260,12 @@ impl Client {
     }
 
     /// Sends one request of any method and returns its output. Input requests in the output are returned, not answered;
-    /// [`Client::handle_input_requests`] answers them with the handlers.
+    /// [`Client::handle_input_requests`] answers them with the handlers. A call of a tool gets no idempotency key.
     pub fn request<M: ClientMethod>(&self, params: M::Params) -> Call<M, M::Output> {
         Call::new(self, Ok(params), call::send_single::<M>)
     }
 
-    /// Sends a request by method name, and returns its result unchanged.
+    /// Sends a request by method name, and returns its result unchanged. A call of a tool gets no idempotency key.
     ///
     /// On 2026-07-28 the entries that every request needs are added to `_meta`, unless they are present. Fails with
     /// [`ErrorKind::Config`] if another key of `_meta` is malformed or reserved by the protocol.

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde_json::Value;
 use tsugite_core::protocol::tools::{TaskSupport, Tool};
@@ -73,14 +74,11 @@ impl ToolMetadataCache {
 
     /// Handles a change of the list.
     pub(super) fn invalidate(&self) {
-        // Header marks stay until the next list: the server refuses a wrong header, and then the list is read again.
+        // Header marks stay until the next list: the server refuses a wrong header, and then the list is read again. A key
+        // does no harm where the server no longer looks at it.
         let mut tools = lock(&self.tools);
         for known in tools.values_mut() {
             known.idempotent = false;
-            // A key does no harm where the server no longer looks at it, but a second call would.
-            if let Some(idempotency) = &mut known.idempotency {
-                idempotency.durable = false;
-            }
             known.has_changed = true;
         }
         self.changes.fetch_add(1, Ordering::AcqRel);
@@ -120,9 +118,9 @@ impl ToolMetadataCache {
         lock(&self.tools).get(name).map_or(TaskSupport::Forbidden, |known| known.task_support)
     }
 
-    /// Whether this tool was listed.
-    pub(super) fn contains(&self, name: &str) -> bool {
-        lock(&self.tools).contains_key(name)
+    /// Whether this tool was listed, and the list has not changed since.
+    pub(super) fn is_current(&self, name: &str) -> bool {
+        lock(&self.tools).get(name).is_some_and(|known| !known.has_changed)
     }
 
     /// Whether the server says that calling this tool twice is safe.
@@ -130,9 +128,21 @@ impl ToolMetadataCache {
         lock(&self.tools).get(name).is_some_and(|known| known.idempotent)
     }
 
-    /// How long the server remembers calls of this tool by their key, if it does.
+    /// How long the server remembers calls of this tool by their key, if it did when the list was last read.
     pub(super) fn idempotency(&self, name: &str) -> Option<Idempotency> {
         lock(&self.tools).get(name)?.idempotency
+    }
+
+    /// For how long a call of this tool is safe to repeat with its key; `None` if the list must be read to know it.
+    pub(super) fn key_retention(&self, name: &str) -> Option<Duration> {
+        let tools = lock(&self.tools);
+        match tools.get(name).filter(|known| !known.has_changed) {
+            Some(known) => {
+                let durable = known.idempotency.filter(|idempotency| idempotency.durable);
+                Some(durable.map_or(Duration::ZERO, |durable| Duration::from_millis(durable.retention_ms)))
+            }
+            None => self.is_complete().then_some(Duration::ZERO),
+        }
     }
 
     /// The output schema of the tool.
@@ -171,15 +181,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changed_list_keeps_keys_and_ends_repeats() {
+    fn changed_list_keeps_keys_and_leaves_repeats_open() {
         let tool = r#"{"name": "t", "inputSchema": {"type": "object"},
             "_meta": {"dev.tsugite/idempotency": {"retentionMs": 60000, "durable": true}}}"#;
         let tools = ToolMetadataCache::default();
         tools.update(&mut vec![serde_json::from_str(tool).unwrap()], false);
         assert_eq!(tools.idempotency("t"), Some(Idempotency::new(60_000, true)));
+        assert_eq!(tools.key_retention("t"), Some(Duration::from_secs(60)));
         tools.invalidate();
-        assert_eq!(tools.idempotency("t"), Some(Idempotency::new(60_000, false)));
-        assert_eq!(tools.idempotency("other"), None);
+        assert!(tools.idempotency("t").is_some() && tools.idempotency("other").is_none());
+        assert_eq!((tools.key_retention("t"), tools.is_current("t")), (None, false));
+        tools.mark_complete(tools.change_count());
+        assert_eq!(tools.key_retention("t"), Some(Duration::ZERO));
     }
 
     #[test]

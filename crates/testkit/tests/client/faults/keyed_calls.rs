@@ -171,6 +171,45 @@ async fn only_calls_that_the_server_remembers_are_sent_again() {
     }
 }
 
+/// A server that replaces its tool during the first call, which it loses: the new one does not look at keys unless `kept`.
+fn changing_server(kept: bool) -> Raw {
+    let lost = std::sync::atomic::AtomicBool::new(false);
+    Raw::start(move |request, writer| {
+        let order = std::sync::atomic::Ordering::SeqCst;
+        let answer = match request.method() {
+            "tools/call" if !lost.swap(true, order) => {
+                let changed = json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"});
+                writer.stream();
+                writer.event(None, &changed);
+                return AfterResponse::Close;
+            }
+            "tools/call" => request.answer("done"),
+            "tools/list" => {
+                let meta = if kept || !lost.load(order) { durable(3_600_000) } else { json!({}) };
+                let tool = json!({"name": "t", "inputSchema": {"type": "object"}, "_meta": meta});
+                request.result(
+                    json!({"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}),
+                )
+            }
+            _ => return answer_handshake(request, writer).unwrap_or(AfterResponse::Keep),
+        };
+        writer.json(&answer);
+        AfterResponse::Keep
+    })
+}
+
+#[tokio::test]
+async fn changed_tool_is_looked_at_before_a_repeat() {
+    for (kept, calls) in [(true, 2), (false, 1)] {
+        let raw = changing_server(kept);
+        let client = within(enabled(&raw)).await.unwrap();
+        within(client.list_tools()).await.unwrap();
+        assert_eq!(call(&client).await, kept);
+        assert_eq!(keys(&raw).len(), calls);
+        assert_eq!(raw.count(|request| request.method() == "tools/list"), 2);
+    }
+}
+
 #[tokio::test]
 async fn tool_that_was_not_listed_gets_no_key() {
     let raw = server(durable(3_600_000));
