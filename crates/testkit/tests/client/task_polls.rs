@@ -116,3 +116,54 @@ async fn poll_without_an_answer_is_repeated() {
     let (polls, _) = follow(Sends::FewAnswers).await;
     assert!((4..=5).contains(&polls), "{polls}");
 }
+
+/// Acknowledges each stream for the changes of a task and ends it at once, until the client closes the pipe. Returns the number
+/// of streams.
+async fn end_streams(stream: DuplexStream) -> usize {
+    let (reader, mut writer) = split(stream);
+    let mut lines = BufReader::new(reader).lines();
+    let mut streams = 0;
+    while let Ok(Some(line)) = lines.next_line().await {
+        let request: Value = serde_json::from_str(&line).unwrap();
+        let mut answers = Vec::new();
+        let result = match request["method"].as_str() {
+            Some("subscriptions/listen") => {
+                streams += 1;
+                let meta = json!({"io.modelcontextprotocol/subscriptionId": request["id"]});
+                let params = json!({"_meta": meta, "notifications": {"taskIds": ["t1"]}});
+                let method = "notifications/subscriptions/acknowledged";
+                answers.push(json!({"jsonrpc": "2.0", "method": method, "params": params}));
+                json!({"resultType": "complete"})
+            }
+            Some("tasks/get") => {
+                let mut details = task("working", "polled");
+                details["resultType"] = json!("complete");
+                details["ttlMs"] = Value::Null;
+                details["pollIntervalMs"] = json!(10_000);
+                details
+            }
+            _ => continue,
+        };
+        answers.push(json!({"jsonrpc": "2.0", "id": request["id"], "result": result}));
+        for answer in answers {
+            if writer.write_all(format!("{answer}\n").as_bytes()).await.is_err() {
+                return streams;
+            }
+        }
+    }
+    streams
+}
+
+#[tokio::test(start_paused = true)]
+async fn acknowledged_stream_is_opened_again_without_a_limit() {
+    let (ours, theirs) = duplex(1 << 16);
+    let server = tokio::spawn(end_streams(theirs));
+    let (reader, writer) = split(ours);
+    let client = Client::over(reader, writer).revision(Revision::V2026_07_28).tasks().await.unwrap();
+    let error = client.follow_task("t1").timeout(Duration::from_secs(100)).await.unwrap_err();
+    assert!(matches!(error.kind(), ErrorKind::TimedOut { kind: TimeoutKind::Task, .. }), "{error}");
+    client.close().await;
+    drop(client);
+    let streams = server.await.unwrap();
+    assert!(streams > 100, "{streams}");
+}

@@ -59,7 +59,7 @@ async fn listen_with_retry(client: WeakClient, queue: Arc<SubscriptionQueue>) {
             Ok(connection) => {
                 let params = ListenParams::new(queue.filter.to_listen_filter());
                 let observer = Arc::clone(&queue) as Arc<dyn RequestIdObserver>;
-                listen_once(&connection, &params, Some(observer)).await
+                listen_once(&connection, &params, observer).await
             }
             Err(error) => Err(error),
         };
@@ -89,12 +89,12 @@ async fn listen_with_retry(client: WeakClient, queue: Arc<SubscriptionQueue>) {
 async fn listen_once(
     connection: &Arc<ClientConnection>,
     params: &ListenParams,
-    request_id_observer: Option<Arc<dyn RequestIdObserver>>,
+    request_id_observer: Arc<dyn RequestIdObserver>,
 ) -> Result<()> {
     let options = Options {
         idle_timeout: Some(Duration::MAX),
         total_timeout: Some(Duration::MAX),
-        request_id_observer,
+        request_id_observer: Some(request_id_observer),
         ..Options::default()
     };
     match connection.call(&TypedRequest::<Listen>::new(params), &options).await {
@@ -126,21 +126,32 @@ impl Drop for TaskListener {
 
 /// Opens a stream for the changes of a task. It is opened again if the connection is lost, and not if the server refuses.
 pub(super) fn listen_for_task(client: &Client, id: &str) -> TaskListener {
+    // It takes no changes: it only learns that the server has acknowledged the stream.
+    let queue = Arc::new(SubscriptionQueue::new(ChangeFilter::new(), None));
+    client.inner.shared.add_subscription(&queue);
     let (client, params) =
         (client.downgrade(), ListenParams::new(SubscriptionFilter::new().task_ids([id.to_owned()])));
     let task = tokio::spawn(async move {
-        for attempt in 1..=MAX_ATTEMPTS {
+        let mut failures = 0;
+        while failures < MAX_ATTEMPTS {
             let Some(client) = client.upgrade() else { return };
             let connection = client.connection().await;
             drop(client);
             let result = match connection {
-                Ok(connection) => listen_once(&connection, &params, None).await,
+                Ok(connection) => {
+                    let observer = Arc::clone(&queue) as Arc<dyn RequestIdObserver>;
+                    listen_once(&connection, &params, observer).await
+                }
                 Err(error) => Err(error),
             };
             if result.is_err_and(|error| is_permanent(&error)) {
                 return;
             }
-            tokio::time::sleep(backoff(attempt)).await;
+            if lock(&queue.state).acknowledged.take().is_some() {
+                failures = 0;
+            }
+            failures += 1;
+            tokio::time::sleep(backoff(failures)).await;
         }
     });
     TaskListener(Some(task.abort_handle()))
