@@ -8,6 +8,7 @@ use tsugite::client::{Client, ClientBuilder, Command, ErrorKind, Stderr};
 use tsugite::jsonrpc::code;
 use tsugite::protocol::logging::Level;
 use tsugite::protocol::{Implementation, ServerCapabilities};
+use tsugite::revision::Revision;
 
 use crate::child_watch;
 use crate::console::Console;
@@ -35,6 +36,10 @@ pub(crate) struct Connection {
     pub(crate) task: Arc<FollowedTask>,
     /// The word that names the target on a command line, without secrets; empty for a command.
     pub(crate) target_word: String,
+    /// The value of `--rev`, if it was given.
+    pub(crate) revision_option: Option<Revision>,
+    /// The names of other options without which the server cannot be reached in the same way.
+    pub(crate) other_options: Vec<&'static str>,
 }
 
 /// The server's own description, from `initialize` or `server/discover`.
@@ -88,6 +93,11 @@ impl Connection {
             request_handler: handler,
             task,
             target_word: word,
+            revision_option: match common.rev {
+                RevisionArg::Only(revision) => Some(revision),
+                RevisionArg::Auto => None,
+            },
+            other_options: common.reaching_options(),
         })
     }
 

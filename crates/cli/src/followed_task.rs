@@ -131,17 +131,25 @@ fn with_hints(failure: CliError, connection: &Connection, id: &str) -> CliError 
     // It is to be pasted into a shell.
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:".contains(letter);
     let id = if id.chars().all(is_plain) { id } else { "ID" };
+    // The task is known only in its revision.
+    let revision = connection.revision_option.map(|revision| format!(" --rev {revision}"));
+    let revision = revision.unwrap_or_default();
     let words = |verb: &str| match connection.target_word.as_str() {
-        "" => format!("tsugite tasks {verb} {id} -- COMMAND…"),
-        target => format!("tsugite tasks {verb} {target} {id}"),
+        "" => format!("tsugite tasks {verb} {id}{revision} -- COMMAND…"),
+        target => format!("tsugite tasks {verb} {target} {id}{revision}"),
     };
     let failure = match connection.transport {
         "http" => failure,
         _ => failure.detail("it ends with the server, unless the server keeps its tasks"),
     };
-    failure
+    let failure = failure
         .hint(format!("`{}` waits for its result", words("wait")))
-        .hint(format!("`{}` cancels it", words("cancel")))
+        .hint(format!("`{}` cancels it", words("cancel")));
+    match connection.other_options.is_empty() {
+        true => failure,
+        // Without their values, which may be secrets.
+        false => failure.hint(format!("give the same {} again", connection.other_options.join(", "))),
+    }
 }
 
 /// Adds how to take the task up again to the error of a call that has lost it.

@@ -70,6 +70,20 @@ impl CommonOptions {
         }
     }
 
+    /// Returns the names of the given options on which depends which server is reached, and as whom.
+    pub(crate) fn reaching_options(&self) -> Vec<&'static str> {
+        let given = [
+            ("--transport", self.transport != Transport::Auto),
+            ("-H", !self.headers.is_empty()),
+            ("--bearer-env", self.bearer_env.is_some()),
+            ("-e", !self.env.is_empty()),
+            ("--client-id", self.login.client_id.is_some()),
+            ("--client-secret-file", self.login.client_secret_file.is_some()),
+            ("--scope", !self.login.scopes.is_empty()),
+        ];
+        given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
+    }
+
     pub(crate) fn consent_policy(&self) -> ConsentPolicy {
         match self.trust_folder {
             true => ConsentPolicy::TrustFolder,

@@ -11,7 +11,8 @@ pub(crate) trait Prompter: Send + Sync {
     /// Shows text from a server, sanitized.
     fn show(&self, text: &str);
 
-    /// Reads a line after `prompt`, without its newline; `None` at the end of input.
+    /// Reads a line after `prompt`, without its newline; `None` at the end of input. Does not return if another prompt takes
+    /// the place of this one.
     fn read_line(&self, prompt: &str) -> Option<String>;
 }
 
@@ -28,12 +29,18 @@ impl Prompter for TerminalPrompter {
     fn read_line(&self, prompt: &str) -> Option<String> {
         let line = next_line();
         self.show(prompt);
-        // The sender is gone if another prompt has taken the place of this one.
-        let line = line.recv().ok()?;
+        let line = line.recv().unwrap_or_else(|_| wait_forever());
         if line.is_none() {
             self.show("\n");
         }
         line
+    }
+}
+
+/// Holds a prompt whose place another has taken. The user has not answered it, so the server must not get an answer.
+fn wait_forever() -> ! {
+    loop {
+        std::thread::park();
     }
 }
 

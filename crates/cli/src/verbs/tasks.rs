@@ -31,67 +31,50 @@ pub(crate) struct Tasks {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    List(List),
-    Get(Get),
+    /// List your tasks, where the server can (2025-11-25)
+    #[command(
+        override_usage = "tsugite tasks list [OPTIONS] TARGET\n       tsugite tasks list [OPTIONS] -- COMMAND…",
+        after_help = "The extension for tasks of 2026-07-28 has no list.\n\nExamples:\n  tsugite tasks list https://example.com/mcp --rev 2025-11-25"
+    )]
+    List(Words),
+    /// Show the status of a task
+    #[command(
+        override_usage = "tsugite tasks get [OPTIONS] TARGET ID\n       tsugite tasks get [OPTIONS] ID -- COMMAND…",
+        after_help = "Examples:\n  tsugite tasks get https://example.com/mcp 4f2a"
+    )]
+    Get(Words),
+    /// Wait for the end of a task, answer its questions, and print its result
+    #[command(
+        override_usage = "tsugite tasks wait [OPTIONS] TARGET ID\n       tsugite tasks wait [OPTIONS] ID -- COMMAND…",
+        after_help = "Examples:\n  tsugite tasks wait https://example.com/mcp 4f2a\n  tsugite tasks wait https://example.com/mcp 4f2a --answer publish=yes"
+    )]
     Wait(Wait),
-    Cancel(Cancel),
+    /// Cancel a task
+    #[command(
+        override_usage = "tsugite tasks cancel [OPTIONS] TARGET ID\n       tsugite tasks cancel [OPTIONS] ID -- COMMAND…",
+        after_help = "Examples:\n  tsugite tasks cancel https://example.com/mcp 4f2a"
+    )]
+    Cancel(Words),
 }
 
-/// List your tasks, where the server can (2025-11-25)
+// No doc comments: they would replace the help of the commands.
 #[derive(Debug, Args)]
-#[command(
-    override_usage = "tsugite tasks list [OPTIONS] TARGET\n       tsugite tasks list [OPTIONS] -- COMMAND…",
-    after_help = "The extension for tasks of 2026-07-28 has no list.\n\nExamples:\n  tsugite tasks list https://example.com/mcp --rev 2025-11-25"
-)]
-struct List {
+struct Words {
     #[arg(hide = true)]
     words: Vec<String>,
     #[command(flatten)]
     common: CommonOptions,
 }
 
-/// Show the status of a task
 #[derive(Debug, Args)]
-#[command(
-    override_usage = "tsugite tasks get [OPTIONS] TARGET ID\n       tsugite tasks get [OPTIONS] ID -- COMMAND…",
-    after_help = "Examples:\n  tsugite tasks get https://example.com/mcp 4f2a"
-)]
-struct Get {
-    #[arg(hide = true)]
-    words: Vec<String>,
-    #[command(flatten)]
-    common: CommonOptions,
-}
-
-/// Wait for the end of a task, answer its questions, and print its result
-#[derive(Debug, Args)]
-#[command(
-    override_usage = "tsugite tasks wait [OPTIONS] TARGET ID\n       tsugite tasks wait [OPTIONS] ID -- COMMAND…",
-    after_help = "Examples:\n  tsugite tasks wait https://example.com/mcp 4f2a\n  tsugite tasks wait https://example.com/mcp 4f2a --answer publish=yes"
-)]
 struct Wait {
-    #[arg(hide = true)]
-    words: Vec<String>,
     /// Save images, audio and other bytes: to a file, a folder (out/), or standard output (-)
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
     #[command(flatten)]
     answers: PresetAnswers,
     #[command(flatten)]
-    common: CommonOptions,
-}
-
-/// Cancel a task
-#[derive(Debug, Args)]
-#[command(
-    override_usage = "tsugite tasks cancel [OPTIONS] TARGET ID\n       tsugite tasks cancel [OPTIONS] ID -- COMMAND…",
-    after_help = "Examples:\n  tsugite tasks cancel https://example.com/mcp 4f2a"
-)]
-struct Cancel {
-    #[arg(hide = true)]
-    words: Vec<String>,
-    #[command(flatten)]
-    common: CommonOptions,
+    words: Words,
 }
 
 /// One request about the tasks of a server.
@@ -106,7 +89,7 @@ impl Tasks {
     pub(crate) async fn run(self) -> Result<()> {
         let mut stop = pin!(signals::stop_signal());
         let opened = async {
-            let (verb, words, output, answers, common) = self.action.into_parts();
+            let (verb, Words { words, common }, output, answers) = self.action.into_parts();
             let (found, rest) = targets::resolve(words, &common, &format!("tasks {verb}")).await?;
             let request = TaskRequest::new(verb, rest, output)?;
             Ok::<_, CliError>((request, Connection::open(found, &common, answers).await?))
@@ -117,27 +100,28 @@ impl Tasks {
             opened = opened => opened?,
         };
         let outcome = run_until_stopped(&connection, stop, request.run_on(&connection)).await;
-        connection.finish(outcome).await
+        tokio::select! {
+            biased;
+            () = signals::shutdown_requested() => Err(CliError::silent(ExitStatus::Interrupted)),
+            outcome = connection.finish(outcome) => outcome,
+        }
     }
 
     pub(crate) fn common_options(&self) -> &CommonOptions {
         match &self.action {
-            Action::List(List { common, .. })
-            | Action::Get(Get { common, .. })
-            | Action::Wait(Wait { common, .. })
-            | Action::Cancel(Cancel { common, .. }) => common,
+            Action::List(words) | Action::Get(words) | Action::Cancel(words) => &words.common,
+            Action::Wait(wait) => &wait.words.common,
         }
     }
 }
 
 impl Action {
-    fn into_parts(self) -> (&'static str, Vec<String>, Option<PathBuf>, PresetAnswers, CommonOptions) {
-        let none = PresetAnswers::default;
+    fn into_parts(self) -> (&'static str, Words, Option<PathBuf>, PresetAnswers) {
         match self {
-            Action::List(List { words, common }) => ("list", words, None, none(), common),
-            Action::Get(Get { words, common }) => ("get", words, None, none(), common),
-            Action::Wait(Wait { words, output, answers, common }) => ("wait", words, output, answers, common),
-            Action::Cancel(Cancel { words, common }) => ("cancel", words, None, none(), common),
+            Action::List(words) => ("list", words, None, PresetAnswers::default()),
+            Action::Get(words) => ("get", words, None, PresetAnswers::default()),
+            Action::Wait(Wait { output, answers, words }) => ("wait", words, output, answers),
+            Action::Cancel(words) => ("cancel", words, None, PresetAnswers::default()),
         }
     }
 }

@@ -59,7 +59,7 @@ impl TaskServer {
     }
 
     /// Runs the binary with these words and the URL in place of `URL`.
-    fn run(&self, words: &str, revision: &str) -> Ran {
+    pub(crate) fn run(&self, words: &str, revision: &str) -> Ran {
         tsugite(&format!("{} --rev {revision}", words.replace("URL", &self.url)))
     }
 
@@ -130,7 +130,7 @@ fn signal_without_a_terminal_cancels_no_task() {
     for revision in REVISIONS {
         for signal in ["-INT", "-TERM"] {
             let place = Place::new();
-            let command = place.command(["call", &server.url, "dig", "--rev", revision]);
+            let command = place.command(["call", &server.url, "dig", "--rev", revision, "-H", "X-Team: red"]);
             let running = crate::support::Running::start(command);
             let note = running.wait_for_stderr("note: the call is the task ");
             let id = note.trim().rsplit(' ').next().unwrap().to_owned();
@@ -138,12 +138,21 @@ fn signal_without_a_terminal_cancels_no_task() {
             let err = running.ends().failed(130);
             let expected = [
                 format!("error: interrupted; the task {id} was not cancelled\n"),
-                format!("  try   `tsugite tasks wait {} {id}` waits for its result\n", server.url),
-                format!("  try   `tsugite tasks cancel {} {id}` cancels it\n", server.url),
+                format!(
+                    "  try   `tsugite tasks wait {} {id} --rev {revision}` waits for its result\n",
+                    server.url
+                ),
+                format!("  try   `tsugite tasks cancel {} {id} --rev {revision}` cancels it\n", server.url),
+                "  try   give the same -H again\n".to_owned(),
             ];
             assert_eq!(err, expected.concat());
             let shown = server.run(&format!("tasks get URL {id}"), revision).fine();
             assert!(shown.contains("\n  status  working\n  message digging\n"), "{shown}");
+            let hint =
+                err.lines().find_map(|line| line.strip_prefix("  try   `")?.strip_suffix("` cancels it"));
+            tsugite(hint.unwrap().strip_prefix("tsugite ").unwrap()).fine();
+            let shown = server.run(&format!("tasks get URL {id}"), revision).fine();
+            assert!(shown.contains("\n  status  cancelled\n"), "{shown}");
         }
     }
 }

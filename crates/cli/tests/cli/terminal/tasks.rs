@@ -48,6 +48,22 @@ fn ctrl_c_at_a_question_asks_about_the_task() {
 }
 
 #[test]
+fn ctrl_c_and_no_leave_the_question_open() {
+    let server = TaskServer::start();
+    for revision in REVISIONS {
+        let terminal = Terminal::run(&format!("call {} publish --rev {revision}", server.url));
+        let screen = terminal.shows("publish (yes or no):");
+        let id = screen.lines().find_map(|line| line.strip_prefix("note: the call is the task "));
+        let id = id.unwrap_or_else(|| panic!("no task: {screen}")).trim();
+        terminal.presses("C-c").shows("(yes or no) [no]:");
+        terminal.types("no").presses("Enter").shows("was not cancelled");
+        terminal.ends_with("(ended with 130)");
+        let waited = server.run(&format!("tasks wait URL {id} --answer publish=yes"), revision);
+        assert_eq!(waited.fine(), "published\n", "{revision}");
+    }
+}
+
+#[test]
 fn shell_names_the_task_that_ctrl_c_leaves() {
     let server = TaskServer::start();
     let terminal = Terminal::run(&format!("shell {}", server.url));
