@@ -1,11 +1,12 @@
 //! Errors as clients are told them: of a message that cannot cross the bridge, and of a server that fails.
 
-use serde::Serialize;
 use tsugite_core::jsonrpc::{ErrorObject, code};
 use tsugite_core::revision::{RpcError, UnsupportedByRevisionError};
 
 use super::target::Target;
+use crate::client::task_failures::PassingFailure;
 use crate::client::{ClientError, ConnectStep, ErrorKind};
+use crate::shared::upstream_failure::UpstreamFailure;
 
 /// The error for a message that the other side's revision cannot express.
 pub(super) fn unsupported_error(error: &UnsupportedByRevisionError, method: &str) -> RpcError {
@@ -22,36 +23,32 @@ pub(super) fn upstream_error(target: &Target, error: &ClientError) -> RpcError {
         ErrorKind::Unauthorized(challenge) => (Some(challenge.status), None),
         _ => (None, None),
     };
-    let data = UpstreamErrorData {
+    let failure = UpstreamFailure {
         status,
         retry_after_ms: retry_after.map(|delay| u64::try_from(delay.as_millis()).unwrap_or(u64::MAX)),
         may_have_run: error.may_have_run(),
     };
     let text = format!("{}: {}", target.display_name(), public_reason(error));
-    RpcError::Other(ErrorObject::new(code::INTERNAL_ERROR, text).data(&data))
+    RpcError::Other(failure.to_error(text))
 }
 
 /// The error for a server that cannot be reached, so that the call did not run.
 pub(super) fn unreachable_error(target: &Target, why: &str) -> RpcError {
-    let data = UpstreamErrorData { status: None, retry_after_ms: None, may_have_run: false };
-    let text = format!("{} cannot be reached: {why}", target.display_name());
-    RpcError::Other(ErrorObject::new(code::INTERNAL_ERROR, text).data(&data))
+    let failure = UpstreamFailure { status: None, retry_after_ms: None, may_have_run: false };
+    RpcError::Other(failure.to_error(format!("{} cannot be reached: {why}", target.display_name())))
+}
+
+/// The failure of a request about a task, if the same request may succeed later.
+pub(super) fn passing_failure(error: &RpcError) -> Option<PassingFailure> {
+    match error {
+        RpcError::Other(error) | RpcError::Forwarded(error) => PassingFailure::from_error_response(error),
+        _ => None,
+    }
 }
 
 /// The error for a limit of the bridge, which the text explains.
 pub(super) fn limit_error(text: String, limit: usize) -> RpcError {
     RpcError::Other(ErrorObject::new(code::INTERNAL_ERROR, text).data(&serde_json::json!({"limit": limit})))
-}
-
-/// The `data` of the error: facts about a call that failed at a server.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct UpstreamErrorData {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<u16>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retry_after_ms: Option<u64>,
-    may_have_run: bool,
 }
 
 /// The reason of a failure as clients are told it, without the server's address and standard error.

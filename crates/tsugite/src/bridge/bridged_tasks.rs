@@ -19,6 +19,7 @@ use super::core_task::CoreTask;
 use super::target::Target;
 use super::task_use::MAX_TTL;
 use crate::lock::lock;
+use crate::server::CancellationToken;
 use crate::server::limits::CallerKey;
 use crate::server::tasks::unknown_task;
 
@@ -46,22 +47,14 @@ pub(super) enum TaskForm {
 pub(super) struct ExtensionTask {
     /// As the server knows it.
     pub(super) id: String,
-    cancelled: AtomicBool,
+    /// Whether its client has cancelled it: the client must not see another status from then on.
+    pub(super) cancellation: CancellationToken,
 }
 
 impl ExtensionTask {
     /// A task that the server knows by this id.
     pub(super) fn new(id: String) -> Self {
-        Self { id, cancelled: AtomicBool::new(false) }
-    }
-
-    /// Marks it as cancelled by its client, which must not see another status from then on.
-    pub(super) fn mark_cancelled(&self) {
-        self.cancelled.store(true, Ordering::Release);
-    }
-
-    pub(super) fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Acquire)
+        Self { id, cancellation: CancellationToken::default() }
     }
 }
 
@@ -92,19 +85,34 @@ impl BridgedTask {
 
 /// The tasks of all clients.
 #[derive(Default)]
-pub(super) struct BridgedTasks(Mutex<HashMap<TaskKey, Arc<BridgedTask>>>);
+pub(super) struct BridgedTasks {
+    tasks: Mutex<HashMap<TaskKey, Arc<BridgedTask>>>,
+    /// How many calls under way each caller has room reserved for. Locked after `tasks`.
+    reserved: Mutex<HashMap<Option<CallerKey>, usize>>,
+}
+
+/// Room for one task of a caller, reserved until the task is registered or this is dropped.
+pub(super) struct TaskRoom<'a> {
+    tasks: &'a BridgedTasks,
+    caller: Option<CallerKey>,
+}
 
 /// The caller of a task, and its id.
 type TaskKey = (Option<CallerKey>, String);
 
 impl BridgedTasks {
-    /// Fails if the caller cannot have a further task. Tasks whose clients have got the outcome give way.
-    pub(super) fn check_room(&self, caller: Option<&CallerKey>) -> Result<(), RpcError> {
-        let mut tasks = lock(&self.0);
+    /// Reserves room for a further task of a caller. Fails if it cannot have one. Tasks whose clients have got the outcome
+    /// give way.
+    pub(super) fn reserve(&self, caller: Option<CallerKey>) -> Result<TaskRoom<'_>, RpcError> {
+        let mut tasks = lock(&self.tasks);
+        let mut reserved = lock(&self.reserved);
         remove_expired(&mut tasks);
         for (own_only, limit) in [(true, MAX_TASKS_PER_CALLER), (false, MAX_TASKS)] {
-            let counts = |key: &TaskKey| !own_only || (caller.is_some() && key.0.as_ref() == caller);
-            let mut count = tasks.keys().filter(|key| counts(key)).count();
+            let is_counted = |of: &Option<CallerKey>| !own_only || (caller.is_some() && *of == caller);
+            let counts = |key: &TaskKey| is_counted(&key.0);
+            let under_way: usize =
+                reserved.iter().filter(|(of, _)| is_counted(of)).map(|(_, count)| count).sum();
+            let mut count = tasks.keys().filter(|key| counts(key)).count() + under_way;
             while count >= limit {
                 if !remove_first(&mut tasks, |key, task| counts(key) && task.can_give_way()) {
                     let text = format!(
@@ -115,14 +123,15 @@ impl BridgedTasks {
                 count -= 1;
             }
         }
-        Ok(())
+        *reserved.entry(caller.clone()).or_default() += 1;
+        Ok(TaskRoom { tasks: self, caller })
     }
 
     /// Registers a task. If too many results are kept, those of the same caller give way first.
-    pub(super) fn insert(&self, caller: Option<CallerKey>, task: BridgedTask) -> Arc<BridgedTask> {
+    fn insert(&self, caller: Option<CallerKey>, task: BridgedTask) -> Arc<BridgedTask> {
         let task = Arc::new(task);
         let key = (caller, task.id.clone());
-        let mut tasks = lock(&self.0);
+        let mut tasks = lock(&self.tasks);
         remove_expired(&mut tasks);
         tasks.insert(key.clone(), Arc::clone(&task));
         limit_kept_results(&mut tasks, &key);
@@ -132,14 +141,33 @@ impl BridgedTasks {
     /// The task of a caller.
     pub(super) fn find(&self, caller: Option<&CallerKey>, id: &str) -> Result<Arc<BridgedTask>, RpcError> {
         let key = (caller.cloned(), id.to_owned());
-        let found = lock(&self.0).get(&key).filter(|task| task.expires_at > Instant::now()).cloned();
+        let found = lock(&self.tasks).get(&key).filter(|task| task.expires_at > Instant::now()).cloned();
         found.ok_or_else(unknown_task)
     }
 
     /// Removes all of them, and ends what the bridge does for them.
     pub(super) fn clear(&self) {
-        let ended = std::mem::take(&mut *lock(&self.0));
+        let ended = std::mem::take(&mut *lock(&self.tasks));
         drop(ended);
+    }
+}
+
+impl TaskRoom<'_> {
+    /// Registers the task.
+    pub(super) fn insert(self, task: BridgedTask) {
+        self.tasks.insert(self.caller.clone(), task);
+    }
+}
+
+impl Drop for TaskRoom<'_> {
+    fn drop(&mut self) {
+        let mut reserved = lock(&self.tasks.reserved);
+        if let Some(count) = reserved.get_mut(&self.caller) {
+            *count -= 1;
+            if *count == 0 {
+                reserved.remove(&self.caller);
+            }
+        }
     }
 }
 
@@ -233,13 +261,27 @@ mod tests {
     async fn tasks_of_one_caller_are_limited() {
         let tasks = BridgedTasks::default();
         for id in 0..MAX_TASKS_PER_CALLER {
-            tasks.check_room(caller("ann").as_ref()).unwrap();
+            drop(tasks.reserve(caller("ann")).unwrap());
             tasks.insert(caller("ann"), task(&id.to_string(), None));
         }
-        assert!(tasks.check_room(caller("ann").as_ref()).is_err());
-        tasks.check_room(caller("ben").as_ref()).unwrap();
+        assert!(tasks.reserve(caller("ann")).is_err());
+        drop(tasks.reserve(caller("ben")).unwrap());
         tokio::time::advance(MAX_TTL).await;
-        tasks.check_room(caller("ann").as_ref()).unwrap();
+        drop(tasks.reserve(caller("ann")).unwrap());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn calls_under_way_count_as_tasks() {
+        let tasks = BridgedTasks::default();
+        let mut rooms: Vec<_> =
+            (0..MAX_TASKS_PER_CALLER).map(|_| tasks.reserve(caller("ann")).unwrap()).collect();
+        assert!(tasks.reserve(caller("ann")).is_err() && tasks.reserve(caller("ben")).is_ok());
+        rooms.pop().unwrap().insert(task("1", None));
+        assert!(tasks.reserve(caller("ann")).is_err());
+        rooms.pop();
+        assert!(tasks.reserve(caller("ann")).is_ok());
+        rooms.clear();
+        assert!(lock(&tasks.reserved).is_empty());
     }
 
     #[tokio::test(start_paused = true)]
@@ -249,9 +291,9 @@ mod tests {
         for id in 1..MAX_TASKS_PER_CALLER {
             tasks.insert(ann.clone(), task(&id.to_string(), None));
         }
-        assert!(tasks.check_room(ann.as_ref()).is_err());
+        assert!(tasks.reserve(ann.clone()).is_err());
         delivered.mark_delivered();
-        tasks.check_room(ann.as_ref()).unwrap();
+        drop(tasks.reserve(ann.clone()).unwrap());
         assert!(tasks.find(ann.as_ref(), "delivered").is_err() && tasks.find(ann.as_ref(), "1").is_ok());
     }
 

@@ -19,7 +19,7 @@ pub(super) fn is_final(status: TaskStatus) -> bool {
     }
 }
 
-const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 /// A server cannot make the bridge poll all the time, or forget the task.
-const MIN_INTERVAL: Duration = Duration::from_millis(50);
+pub(super) const MIN_INTERVAL: Duration = Duration::from_millis(50);
 const MAX_INTERVAL: Duration = Duration::from_secs(300);

@@ -9,6 +9,7 @@ use tsugite_core::revision::{Revision, RpcError, UnsupportedByRevisionError};
 
 use super::challenge::Challenge;
 use crate::shared::failure_causes::FailureCause;
+use crate::shared::upstream_failure::UpstreamFailure;
 
 /// The result of a client operation.
 pub type Result<T, E = ClientError> = std::result::Result<T, E>;
@@ -284,7 +285,12 @@ impl ErrorKind {
 
     /// Whether a task that is followed has ended, or is unknown, if this error is the outcome.
     fn ends_task(&self) -> bool {
-        matches!(self, ErrorKind::ErrorResponse { .. } | ErrorKind::TaskCancelled | ErrorKind::ToolFailed(_))
+        match self {
+            // A bridge that did not reach its server knows nothing of the task.
+            ErrorKind::ErrorResponse { error, .. } => UpstreamFailure::from_error(error).is_none(),
+            ErrorKind::TaskCancelled | ErrorKind::ToolFailed(_) => true,
+            _ => false,
+        }
     }
 
     /// Whether the text of the error says already if the call ran.
@@ -357,6 +363,7 @@ impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.kind.describe(f)?;
         if let Some(id) = self.0.task_id.as_deref().filter(|_| !self.0.kind.ends_task()) {
+            let id = truncate(id, MAX_SHOWN_ID_CHARS);
             return write!(f, "; the task {id} may go on at the server");
         }
         match self.0.may_have_run && !self.0.kind.says_whether_it_ran() {
@@ -440,6 +447,9 @@ fn result_text(result: &CallResult) -> String {
 pub(super) fn truncate(text: &str, max_chars: usize) -> &str {
     text.char_indices().nth(max_chars).and_then(|(end, _)| text.get(..end)).unwrap_or(text)
 }
+
+/// Characters of the id of a task in an error message. A server may choose an id of any length.
+pub(super) const MAX_SHOWN_ID_CHARS: usize = 200;
 
 struct Seconds(Duration);
 

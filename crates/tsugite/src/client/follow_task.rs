@@ -3,7 +3,6 @@
 //! The client polls at the interval of the server, and a notification about the task shortens the wait. Nothing depends on
 //! notifications: they may be lost, and they may be wrong.
 
-use std::collections::HashSet;
 use std::future::{Future, IntoFuture};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -11,13 +10,14 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until};
 use tsugite_core::jsonrpc::RawJson;
-use tsugite_core::protocol::mrtr::InputRequests;
+use tsugite_core::protocol::mrtr::{InputRequests, InputResponses};
 use tsugite_core::protocol::tasks::{Get, GetResult, Payload, PayloadResult, Task, Update};
 use tsugite_core::protocol::tools::{Call, CallOutput, CallResult};
 use tsugite_core::protocol::{Method, TaskParams, TaskStatus, UpdateParams};
 
 use super::Client;
-use super::client_error::{ClientError, ErrorKind, Result, TimeoutKind};
+use super::answered_keys::{AnsweredKeys, MAX_QUESTIONS};
+use super::client_error::{ClientError, ErrorKind, MAX_SHOWN_ID_CHARS, Result, TimeoutKind, truncate};
 use super::client_handler;
 use super::era::TaskListener;
 use super::options::Options;
@@ -38,10 +38,11 @@ impl Client {
     /// Follows a task to its end and returns the result of its call, also in another process than the one that made the
     /// call: its id is all that is needed.
     ///
-    /// Polls at the interval that the server sets, and sooner when the server reports a change. A poll that times out, finds
-    /// no connection or gets the status 429, 502, 503 or 504 is repeated; the tenth such failure in a row ends the following.
-    /// Answers the questions of the task with the client's handlers. There is no time limit, unless [`FollowTask::timeout`] sets one; dropping the future
-    /// leaves the task running, and [`Client::cancel_task`] cancels it. Fails with [`ErrorKind::ErrorResponse`] if the task
+    /// Polls at the interval that the server sets, and sooner when the server reports a change. Answers the questions of the
+    /// task with the client's handlers. A poll or an answer that times out, finds no connection or gets the status 429, 502,
+    /// 503 or 504, from the server or from behind a bridge, is sent again; the tenth such failure in a row ends the following.
+    /// There is no time limit, unless [`FollowTask::timeout`] sets one; dropping the future leaves the task running, and
+    /// [`Client::cancel_task`] cancels it. Fails with [`ErrorKind::ErrorResponse`] if the task
     /// failed, with [`ErrorKind::TaskCancelled`] if it was cancelled, and with the error of the request if the server does not
     /// know the task any more.
     pub fn follow_task(&self, id: impl Into<String>) -> FollowTask {
@@ -66,8 +67,10 @@ impl Client {
             pace: PollPace::new(),
             failed_polls: TaskFailures::default(),
             failed_results: TaskFailures::default(),
+            failed_answers: TaskFailures::default(),
             reported: None,
-            answered: HashSet::new(),
+            answered: AnsweredKeys::default(),
+            unsent: InputResponses::new(),
         };
         let followed = async {
             created.into_iter().for_each(|task| follower.report(task));
@@ -121,10 +124,12 @@ struct Follower<'a> {
     failed_polls: TaskFailures,
     /// Requests for the result of a task that has ended.
     failed_results: TaskFailures,
+    failed_answers: TaskFailures,
     /// The status and the message that the callback has received last.
     reported: Option<(TaskStatus, Option<String>)>,
-    /// The keys of the questions that were answered.
-    answered: HashSet<String>,
+    answered: AnsweredKeys,
+    /// Answers that the server has not acknowledged.
+    unsent: InputResponses,
 }
 
 impl Follower<'_> {
@@ -200,23 +205,35 @@ impl Follower<'_> {
         }
     }
 
-    /// Answers the questions that were not answered before, which the server may still show. Returns false if all were.
+    /// Answers the questions that were not answered before, which the server may still show. Returns false if all were. Answers
+    /// that failed on their way are sent again while their questions are open: the server ignores an answer that it has.
     async fn answer(&mut self, details: GetResult) -> Result<bool> {
         let questions = details.input_requests.unwrap_or_default();
+        let unsent = std::mem::take(&mut self.unsent);
+        self.unsent = unsent.into_iter().filter(|(key, _)| questions.get(key).is_some()).collect();
         let is_new = |key: &String| !self.answered.contains(key);
         let new: InputRequests = questions.into_iter().filter(|(key, _)| is_new(key)).collect();
-        if new.is_empty() {
-            return Ok(false);
-        }
-        self.answered.extend(new.iter().map(|(key, _)| key.to_owned()));
-        if self.answered.len() > MAX_QUESTIONS {
+        if !new.iter().all(|(key, _)| self.answered.insert(key)) {
             let text = format!("the task asked more than {MAX_QUESTIONS} questions");
             return Err(ErrorKind::InputRequired(text).into());
         }
-        let responses = Box::pin(self.client.handle_input_requests(new)).await?;
+        if !new.is_empty() {
+            for (key, response) in Box::pin(self.client.handle_input_requests(new)).await? {
+                self.unsent.insert(key, response);
+            }
+        }
+        if self.unsent.is_empty() {
+            return Ok(false);
+        }
         self.pace.record_news();
-        let update = UpdateParams::new(self.params.task_id.clone(), responses);
-        self.client.send_request::<Update>(&update, &Options::default()).await?;
+        let update = UpdateParams::new(self.params.task_id.clone(), self.unsent.clone());
+        match self.client.send_request::<Update>(&update, &Options::default()).await {
+            Ok(_) => {
+                self.failed_answers.reset();
+                self.unsent = InputResponses::new();
+            }
+            Err(error) => sleep(self.failed_answers.record(error, self.pace.last_interval())?).await,
+        }
         Ok(true)
     }
 
@@ -316,8 +333,8 @@ async fn poll_after(client: &Client, params: &TaskParams, pause: Duration) -> Re
 pub(super) async fn read_task(client: &Client, params: &TaskParams, options: &Options) -> Result<GetResult> {
     let details = client.send_request::<Get>(params, options).await?;
     if details.task.task_id != params.task_id {
-        let text =
-            format!("the server answered `{}` for the task {} with another task", Get::NAME, params.task_id);
+        let id = truncate(&params.task_id, MAX_SHOWN_ID_CHARS);
+        let text = format!("the server answered `{}` for the task {id} with another task", Get::NAME);
         return Err(ErrorKind::Protocol(text).into());
     }
     Ok(details)
@@ -325,7 +342,5 @@ pub(super) async fn read_task(client: &Client, params: &TaskParams, options: &Op
 
 /// How often at most the callback receives what the server reports.
 const REPORT_INTERVAL: Duration = Duration::from_millis(50);
-/// A server cannot fill the memory with the keys of its questions.
-const MAX_QUESTIONS: usize = 1_000;
 /// Longer than any task is kept.
 const RESULT_TIMEOUT: Duration = Duration::from_secs(30 * 24 * 60 * 60);

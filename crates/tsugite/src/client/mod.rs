@@ -42,6 +42,7 @@
 // - `subscription`: changes at the server. `cache`, `tool_metadata`: results that are kept.
 // - `host`: many servers at once. `servers`: files that list them.
 
+pub(crate) mod answered_keys;
 mod builder;
 mod cache;
 mod call;
@@ -94,7 +95,7 @@ pub mod servers;
 mod subscription;
 mod subscription_queue;
 mod task_call;
-mod task_failures;
+pub(crate) mod task_failures;
 mod task_options;
 mod task_progress;
 mod task_request;

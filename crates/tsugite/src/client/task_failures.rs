@@ -4,46 +4,74 @@
 
 use std::time::Duration;
 
+use tsugite_core::jsonrpc::ErrorObject;
+
 use super::client_error::{ClientError, ConnectStep, ErrorKind, Result};
+use crate::shared::upstream_failure::{UpstreamFailure, status_may_pass};
+
+/// A failure after which the same request may succeed.
+pub(crate) struct PassingFailure {
+    /// How long the server asks to wait.
+    retry_after: Option<Duration>,
+}
+
+impl PassingFailure {
+    /// The failure of a request of ours. `None` if it is final.
+    fn from_client_error(error: &ClientError) -> Option<Self> {
+        match error.kind() {
+            ErrorKind::Status { status, retry_after, .. } => {
+                status_may_pass(*status).then_some(Self { retry_after: *retry_after })
+            }
+            ErrorKind::Connect { step, .. } => {
+                (*step != ConnectStep::Spawn).then_some(Self { retry_after: None })
+            }
+            ErrorKind::ConnectionLost { .. } | ErrorKind::TimedOut { .. } => Some(Self { retry_after: None }),
+            ErrorKind::ErrorResponse { error, .. } => Self::from_error_response(error),
+            _ => None,
+        }
+    }
+
+    /// The failure that an error response reports. Such a response is an answer of the server and final, unless a bridge says
+    /// that it did not reach its server.
+    pub(crate) fn from_error_response(error: &ErrorObject) -> Option<Self> {
+        let failure = UpstreamFailure::from_error(error).filter(UpstreamFailure::may_pass)?;
+        Some(Self { retry_after: failure.retry_after() })
+    }
+}
 
 /// The failures in a row of one kind of request.
 #[derive(Default)]
-pub(super) struct TaskFailures {
+pub(crate) struct TaskFailures {
     in_a_row: u32,
 }
 
 impl TaskFailures {
-    /// Records a failed request, and returns how long to wait before the next one: as long as the server asks, or the poll
-    /// interval, which doubles with each failure. Returns the error if it is final.
+    /// Records a failed request, and returns how long to wait before the next one. Returns the error if it is final.
     pub(super) fn record(&mut self, error: ClientError, interval: Duration) -> Result<Duration> {
-        let growth = 1_u32.checked_shl(self.in_a_row).unwrap_or(u32::MAX);
-        self.in_a_row = self.in_a_row.saturating_add(1);
-        if !may_pass(error.kind()) || self.in_a_row >= MAX_FAILURES {
+        let Some(pause) = self.next_pause(PassingFailure::from_client_error(&error), interval) else {
             return Err(error);
-        }
-        let asked = match error.kind() {
-            ErrorKind::Status { retry_after, .. } => *retry_after,
-            _ => None,
         };
-        let pause = asked.unwrap_or_else(|| interval.saturating_mul(growth));
-        let pause = pause.clamp(interval, MAX_PAUSE.max(interval));
         tracing::debug!(%error, ?pause, "a request about a task failed and is sent again");
         Ok(pause)
     }
 
-    /// Records a request that the server answered.
-    pub(super) fn reset(&mut self) {
-        self.in_a_row = 0;
+    /// Records a failed request, and returns how long to wait before the next one: as long as the server asks, or the poll
+    /// interval, which doubles with each failure. `None` if the failure is final, or one too many.
+    pub(crate) fn next_pause(
+        &mut self,
+        failure: Option<PassingFailure>,
+        interval: Duration,
+    ) -> Option<Duration> {
+        let growth = 1_u32.checked_shl(self.in_a_row).unwrap_or(u32::MAX);
+        self.in_a_row = self.in_a_row.saturating_add(1);
+        let failure = failure.filter(|_| self.in_a_row < MAX_FAILURES)?;
+        let pause = failure.retry_after.unwrap_or_else(|| interval.saturating_mul(growth));
+        Some(pause.clamp(interval, MAX_PAUSE.max(interval)))
     }
-}
 
-/// Whether the same request may succeed later. An error response of the server is its answer.
-fn may_pass(error: &ErrorKind) -> bool {
-    match error {
-        ErrorKind::Status { status, .. } => matches!(status, 429 | 502 | 503 | 504),
-        ErrorKind::Connect { step, .. } => *step != ConnectStep::Spawn,
-        ErrorKind::ConnectionLost { .. } | ErrorKind::TimedOut { .. } => true,
-        _ => false,
+    /// Records a request that the server answered.
+    pub(crate) fn reset(&mut self) {
+        self.in_a_row = 0;
     }
 }
 
@@ -54,6 +82,8 @@ const MAX_PAUSE: Duration = Duration::from_secs(300);
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     const INTERVAL: Duration = Duration::from_secs(1);
@@ -79,6 +109,27 @@ mod tests {
         for (asked, pause) in [(0, 1), (7, 7), (10_000, 300)] {
             let paused = TaskFailures::default().record(status(429, Some(asked)), INTERVAL);
             assert_eq!(paused.ok(), Some(Duration::from_secs(pause)));
+        }
+    }
+
+    #[test]
+    fn failure_behind_a_bridge_passes() {
+        let response = |code: i64, data: serde_json::Value| {
+            let error = ErrorObject::new(code, "?").data(&data);
+            ClientError::from_error_response(error, "tasks/get", tsugite_core::revision::Revision::NEWEST)
+        };
+        let busy = json!({"status": 503, "retryAfterMs": 7_000, "mayHaveRun": true});
+        let paused = TaskFailures::default().record(response(-32603, busy), INTERVAL);
+        assert_eq!(paused.ok(), Some(Duration::from_secs(7)));
+        let unreachable = json!({"mayHaveRun": false});
+        let paused = TaskFailures::default().record(response(-32603, unreachable.clone()), INTERVAL);
+        assert_eq!(paused.ok(), Some(INTERVAL));
+        for error in [
+            response(-32603, json!({"status": 500, "mayHaveRun": true})),
+            response(-32603, json!({"limit": 1})),
+            response(-32602, unreachable),
+        ] {
+            assert!(TaskFailures::default().record(error, INTERVAL).is_err());
         }
     }
 

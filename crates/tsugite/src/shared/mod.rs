@@ -8,6 +8,7 @@
 //! - `seal`: seals state that clients carry or a store holds.
 //! - `seal_keys`: reads seal keys from text.
 //! - `settings_slot`: settings a server keeps for a transport.
+//! - `upstream_failure`: the error with which a bridge says that the server behind it failed.
 //! - `validate`: checks JSON against a JSON Schema.
 //! - `in_process`: a server in the same process, as the client sees it.
 //! - `ip_network`: networks of IP addresses.
@@ -33,6 +34,8 @@ pub(crate) mod principal;
 pub(crate) mod seal;
 pub(crate) mod seal_keys;
 pub(crate) mod settings_slot;
+#[cfg(feature = "client")]
+pub(crate) mod upstream_failure;
 pub(crate) mod validate;
 #[cfg(any(windows, test))]
 pub(crate) mod windows_names;

@@ -33,6 +33,28 @@ while read_line; do
         *'"id":"q"'*) status=completed;;
         *tasks/get*) result "$(task $status)";;
         *tasks/result*) result '{"content":[{"type":"text","text":"answered"}]}';;
+        *tasks/cancel*) result "$(task cancelled)";;
+    esac
+done
+"#;
+
+/// A server of 2026-07-28 whose task asks one question. The first answer and each second poll fail.
+const FAILING: &str = r#"
+polls=0
+status=input_required
+fail() { send_line '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32603,"message":"gone","data":{"status":503,"mayHaveRun":true}}}'; }
+while read_line; do
+    id
+    case "$line" in
+        *server/discover*) result '{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private"}';;
+        *tools/call*) result '{"resultType":"task",'$(fields working)',"ttlMs":null,"pollIntervalMs":50}';;
+        *tasks/get*)
+            polls=$((polls + 1))
+            case $((polls % 2)) in
+                0) fail;;
+                *) result '{"resultType":"complete",'$(fields $status)',"ttlMs":null,"pollIntervalMs":50,"inputRequests":{"q":{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}},"result":{"resultType":"complete","content":[{"type":"text","text":"answered"}]}}';;
+            esac;;
+        *tasks/update*) if [ -n "$failed" ]; then status=completed; result '{"resultType":"complete"}'; else failed=yes; fail; fi;;
     esac
 done
 "#;
@@ -90,28 +112,6 @@ async fn early_question_of_a_core_task_is_kept() {
     bridge.close().await;
 }
 
-#[tokio::test]
-async fn task_with_an_oversized_id_is_refused() {
-    let id = "x".repeat(1025);
-    let name_task = |script: &str| {
-        format!("{TASK_WORDS}{script}").replace(r#""taskId":"1""#, &format!(r#""taskId":"{id}""#))
-    };
-    for (script, behind, near) in [(EAGER, CORE, EXTENSION), (STUBBORN, EXTENSION, CORE)] {
-        let bridge = Bridge::to(spawn(&name_task(script)).revision(behind));
-        let mut client = RawClient::connect(&bridge.server(), near, declared()).await;
-        let refused = within(client.request_once("tools/call", json!({"name": "t", "task": {}}))).await;
-        assert_eq!(refused["error"]["data"]["limit"], 1024, "{refused}");
-        bridge.close().await;
-    }
-}
-
-#[tokio::test]
-async fn equal_ids_of_two_core_servers_do_not_mix() {
-    let bridge = Bridge::to(spawn(&format!("{TASK_WORDS}{EAGER}")));
-    let other = json!({"elicitation": {}, "roots": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
-    let mut clients = [
-        RawClient::connect(&bridge.server(), EXTENSION, declared()).await,
-        // A connection has one set of capabilities, so this client gets another process.
 /// A server of 2025-11-25 that creates a task when the client reads the list of resources.
 const LATE: &str = r#"
 task() { echo '{'$(fields $1)',"ttl":null,"pollInterval":50}'; }
@@ -162,6 +162,32 @@ async fn task_of_a_cancelled_call_is_cancelled_by_its_id() {
     }
 }
 
+#[tokio::test]
+async fn task_with_an_oversized_id_is_refused() {
+    let id = "x".repeat(1025);
+    let name_task = |script: &str| {
+        format!("{TASK_WORDS}{script}").replace(r#""taskId":"1""#, &format!(r#""taskId":"{id}""#))
+    };
+    for (script, behind, near) in [(EAGER, CORE, EXTENSION), (STUBBORN, EXTENSION, CORE)] {
+        let (server, heard) = overheard(spawn(&name_task(script)).revision(behind));
+        let bridge = Bridge::to(server);
+        let mut client = RawClient::connect(&bridge.server(), near, declared()).await;
+        let refused = within(client.request_once("tools/call", json!({"name": "t", "task": {}}))).await;
+        assert_eq!(refused["error"]["data"]["limit"], 1024, "{refused}");
+        let sent = heard.lock().unwrap().clone();
+        let cancelled = sent.iter().find(|message| message["method"] == "tasks/cancel").unwrap();
+        assert_eq!(cancelled["params"]["taskId"], json!(id), "{near}");
+        bridge.close().await;
+    }
+}
+
+#[tokio::test]
+async fn equal_ids_of_two_core_servers_do_not_mix() {
+    let bridge = Bridge::to(spawn(&format!("{TASK_WORDS}{EAGER}")));
+    let other = json!({"elicitation": {}, "roots": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let mut clients = [
+        RawClient::connect(&bridge.server(), EXTENSION, declared()).await,
+        // A connection has one set of capabilities, so this client gets another process.
         RawClient::connect(&bridge.server(), EXTENSION, other).await,
     ];
     let mut ids = Vec::new();
@@ -204,6 +230,24 @@ async fn failed_request_does_not_fail_a_completed_task() {
     assert_eq!(request_task(&mut client, "tasks/get", &id).await["error"]["message"], "busy");
     let ended = poll_until(&mut client, &id, "completed").await;
     assert_eq!(ended["result"]["content"][0]["text"], "answered", "{ended}");
+    bridge.close().await;
+}
+
+#[tokio::test]
+async fn answer_that_fails_on_its_way_is_sent_again() {
+    // TASK-056, TASK-058
+    let (server, heard) = overheard(spawn(&format!("{TASK_WORDS}{FAILING}")).revision(EXTENSION));
+    let bridge = Bridge::to(server);
+    let mut client = RawClient::connect(&bridge.server(), CORE, json!({"elicitation": {}})).await;
+    client = client.on_request(|_, _| answer("Ada"));
+    let id = start(&mut client, "t").await;
+    let ended = request_task(&mut client, "tasks/result", &id).await;
+    assert_eq!(ended["result"]["content"][0]["text"], "answered", "{ended}");
+    assert_eq!(client.received_requests.len(), 1);
+    let sent = heard.lock().unwrap().clone();
+    let answers: Vec<_> = sent.iter().filter(|message| message["method"] == "tasks/update").collect();
+    assert_eq!(answers.len(), 2, "{answers:?}");
+    assert_eq!(answers[0]["params"]["inputResponses"], answers[1]["params"]["inputResponses"]);
     bridge.close().await;
 }
 

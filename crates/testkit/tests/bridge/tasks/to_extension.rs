@@ -1,6 +1,9 @@
 //! A client of 2025-11-25, and a server of 2026-07-28 with the extension.
 
+use std::time::Duration;
+
 use serde_json::json;
+use tokio::time::Instant;
 use tsugite::bridge::Bridge;
 use tsugite::server::Principal;
 use tsugite_testkit::raw_client::RawClient;
@@ -58,6 +61,21 @@ async fn cancelled_extension_task_stays_cancelled() {
     assert_eq!(request_task(&mut client, "tasks/cancel", &id).await["error"]["code"], -32602);
     assert_eq!(request_task(&mut client, "tasks/result", &id).await["error"]["code"], -32600);
     assert_eq!(request_task(&mut client, "tasks/get", &id).await["result"]["status"], "cancelled");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancellation_ends_the_wait_for_a_result() {
+    let interval = Duration::from_secs(300);
+    let bridge = bridge_to(&server().task_poll_interval(interval), EXTENSION);
+    let mut client = connect(&bridge).await;
+    let id = start(&mut client, "waits").await;
+    let begun = Instant::now();
+    let waiting = client.send_request("tasks/result", json!({"taskId": id}));
+    tokio::time::sleep(interval / 10).await;
+    request_task(&mut client, "tasks/cancel", &id).await;
+    let ended = within(client.wait_for_response(waiting)).await;
+    assert_eq!(ended["error"]["code"], -32600, "{ended}");
+    assert!(begun.elapsed() < interval, "{:?}", begun.elapsed());
 }
 
 #[tokio::test(start_paused = true)]

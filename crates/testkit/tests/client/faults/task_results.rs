@@ -1,11 +1,12 @@
 //! Servers and proxies that lose requests about a task of 2025-11-25.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
-use tsugite::client::ErrorKind;
+use tsugite::client::{ErrorKind, FormResponse};
 
-use super::raw::{AfterResponse, Raw, ReceivedRequest, ResponseWriter};
+use super::raw::{AfterResponse, Raw, ReceivedRequest, ResponseWriter, answer_handshake};
 use super::{kind, within};
 
 fn task(status: &str) -> Value {
@@ -40,6 +41,69 @@ async fn failed_poll_is_repeated() {
             (_, 2) => writer.status(504, "", "gateway timeout"),
             (_, 3) => writer.json(&request.result(task("completed"))),
             ("tasks/result", 4) => writer.status(502, "", ""),
+            ("tasks/get", _) => writer.json(&request.result(task("completed"))),
+            _ => writer.json(&request.answer("done")),
+        }
+        AfterResponse::Keep
+    });
+    let client = within(raw.client().tasks()).await.unwrap();
+    assert_eq!(within(client.follow_task("t1")).await.unwrap().text(), "done");
+}
+
+#[tokio::test]
+async fn answer_that_is_lost_is_sent_again() {
+    // TASK-056, TASK-058
+    let answers = AtomicUsize::new(0);
+    let raw = Raw::start(move |request, writer| {
+        let details = |status: &str| {
+            let mut details = task(status);
+            details["resultType"] = json!("complete");
+            details["ttlMs"] = Value::Null;
+            details["pollIntervalMs"] = json!(50);
+            details
+        };
+        match request.method() {
+            "tasks/get" if answers.load(Ordering::SeqCst) < 2 => {
+                let mut asking = details("input_required");
+                let params = json!({"mode": "form", "message": "Who?", "requestedSchema": {"type": "object", "properties": {}}});
+                asking["inputRequests"] = json!({"q": {"method": "elicitation/create", "params": params}});
+                writer.json(&request.result(asking));
+            }
+            "tasks/get" => {
+                let mut ended = details("completed");
+                ended["result"] = request.answer("done")["result"].clone();
+                writer.json(&request.result(ended));
+            }
+            "tasks/update" if answers.fetch_add(1, Ordering::SeqCst) == 0 => return AfterResponse::Close,
+            "tasks/update" => writer.json(&request.result(json!({"resultType": "complete"}))),
+            _ => return answer_handshake(request, writer).unwrap_or(AfterResponse::Keep),
+        }
+        AfterResponse::Keep
+    });
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let client = raw.stateless_client().tasks().on_elicit_form(move |_| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        std::future::ready(FormResponse::accept(json!({})))
+    });
+    let client = within(client).await.unwrap();
+    assert_eq!(within(client.follow_task("t1")).await.unwrap().text(), "done");
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    let sent = raw.requests().into_iter().filter(|request| request.method() == "tasks/update");
+    let sent: Vec<_> = sent.map(|request| request.body["params"]["inputResponses"].clone()).collect();
+    assert!(sent.len() == 2 && sent[0] == sent[1] && sent[0]["q"].is_object(), "{sent:?}");
+}
+
+#[tokio::test]
+async fn failure_behind_a_bridge_is_repeated() {
+    let polls = AtomicUsize::new(0);
+    let raw = Raw::after_handshake(move |request, writer| {
+        match (request.method(), polls.fetch_add(1, Ordering::SeqCst)) {
+            (_, 0) => {
+                let data = json!({"status": 503, "retryAfterMs": 0, "mayHaveRun": true});
+                let error = json!({"code": -32603, "message": "the server is busy", "data": data});
+                writer.json(&json!({"jsonrpc": "2.0", "id": request.body["id"], "error": error}));
+            }
             ("tasks/get", _) => writer.json(&request.result(task("completed"))),
             _ => writer.json(&request.answer("done")),
         }

@@ -8,7 +8,6 @@
 //! - `tasks/list` has no counterpart and is not declared. Changes of a status are not announced: the client polls.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,13 +28,15 @@ use tsugite_core::revision::{Revision, RpcError, Translate, read_params, transla
 
 use super::handshake_to_stateless::{request_input, send_rounds};
 use super::{SessionRequest, handshake_to_stateless, translate_result};
-use crate::bridge::bridge_errors::{malformed_task_error, unsupported_error};
-use crate::bridge::bridged_tasks::{BridgedTask, ExtensionTask, TaskForm, check_task_id};
+use crate::bridge::bridge_errors::{limit_error, malformed_task_error, passing_failure, unsupported_error};
+use crate::bridge::bridged_tasks::{BridgedTask, ExtensionTask, TaskForm, TaskRoom, check_task_id};
 use crate::bridge::client_request::reply_target;
 use crate::bridge::in_flight::InFlightCall;
-use crate::bridge::task_poll::{is_final, poll_interval};
+use crate::bridge::task_poll::{DEFAULT_INTERVAL, MIN_INTERVAL, is_final, poll_interval};
 use crate::bridge::upstream::Upstream;
+use crate::client::answered_keys::{AnsweredKeys, MAX_QUESTIONS};
 use crate::client::forwarded_request::ForwardedRequest;
+use crate::client::task_failures::TaskFailures;
 use crate::server::encode_result;
 use crate::server::limits::CallerKey;
 use crate::server::task_state::timestamp::{iso_8601, now_millis};
@@ -98,33 +99,50 @@ pub(super) async fn forward(request: SessionRequest<'_>) -> Result<RawJson, RpcE
 
 /// Calls a tool as a task.
 async fn create(request: SessionRequest<'_>) -> Result<RawJson, RpcError> {
-    let caller = CallerKey::of_caller(&request.job.caller);
-    request.tasks.check_room(caller.as_ref())?;
+    let room = request.tasks.reserve(CallerKey::of_caller(&request.job.caller))?;
     let params = Cow::Owned(with_extension(&request, &request.params)?);
-    let (upstream, method, to) = (request.upstream, request.method, request.job.revision);
+    let (upstream, to) = (request.upstream, request.job.revision);
     let request = SessionRequest { params, ..request };
     let call = InFlightCall::new(to, reply_target(request.job)?);
     let (result, from) = send_rounds(&request, &call).await?;
     let is_task = matches!(ResultType::from_result(Raw::from(&result)), Ok(ResultType::Task));
     let created = result.read::<CreateTaskResult>().ok().filter(|_| is_task);
     if let Some(CreateTaskResult { task, .. }) = created {
-        check_task_id(&task.task_id, &upstream.target)?;
-        let id = random_id().ok_or(RpcError::Internal)?;
-        let result = set_task_id(&result, &id).map_err(|_| malformed_task_error(&upstream.target))?;
-        let result = translate_result(upstream, method, &result, from, to)?;
-        let ttl = task.ttl_ms.map(Duration::from_millis);
-        let form = TaskForm::Extension(ExtensionTask::new(task.task_id));
-        request.tasks.insert(caller, BridgedTask::new(id, form, ttl));
-        return Ok(result);
+        let server_id = task.task_id.clone();
+        let registered = register(upstream, room, task, &result, (from, to));
+        if registered.is_err()
+            && let Err(error) = send(&request, Cancel::NAME, &TaskParams::new(server_id), &call).await
+        {
+            tracing::debug!(%error, "a task that its client cannot have was not cancelled");
+        }
+        return registered;
     }
-    let result = translate_result(upstream, method, &result, from, to)?;
-    keep_result(&request, caller, result)
+    let result = translate_result(upstream, Call::NAME, &result, from, to)?;
+    keep_result(&request, room, result)
+}
+
+/// Registers a task of the server, and returns its result with the id of the bridge.
+fn register(
+    upstream: &Upstream,
+    room: TaskRoom<'_>,
+    task: Task,
+    result: &RawJson,
+    (from, to): (Revision, Revision),
+) -> Result<RawJson, RpcError> {
+    check_task_id(&task.task_id, &upstream.target)?;
+    let id = random_id().ok_or(RpcError::Internal)?;
+    let result = set_task_id(result, &id).map_err(|_| malformed_task_error(&upstream.target))?;
+    let result = translate_result(upstream, Call::NAME, &result, from, to)?;
+    let ttl = task.ttl_ms.map(Duration::from_millis);
+    let form = TaskForm::Extension(ExtensionTask::new(task.task_id));
+    room.insert(BridgedTask::new(id, form, ttl));
+    Ok(result)
 }
 
 /// Keeps the result of a call that the server did not make a task, and returns a task for it.
 fn keep_result(
     request: &SessionRequest<'_>,
-    caller: Option<CallerKey>,
+    room: TaskRoom<'_>,
     result: RawJson,
 ) -> Result<RawJson, RpcError> {
     let failed = result.read::<CallResult>().is_ok_and(|result| result.is_error == Some(true));
@@ -133,7 +151,7 @@ fn keep_result(
     task.ttl_ms = u64::try_from(KEPT_TTL.as_millis()).ok();
     let created = encode::<Call>(request, CallOutput::Task(CreateTaskResult::new(task.clone())))?;
     task.status = if failed { TaskStatus::Failed } else { TaskStatus::Completed };
-    request.tasks.insert(caller, BridgedTask::new(id, TaskForm::Kept { task, result }, Some(KEPT_TTL)));
+    room.insert(BridgedTask::new(id, TaskForm::Kept { task, result }, Some(KEPT_TTL)));
     Ok(created)
 }
 
@@ -164,6 +182,29 @@ fn with_extension(request: &SessionRequest<'_>, params: &RawJson) -> Result<RawJ
     RawJson::from_value(&members).map_err(|_| RpcError::Internal)
 }
 
+/// Sends a request about a task to the server.
+async fn send(
+    request: &SessionRequest<'_>,
+    method: &str,
+    params: &impl Serialize,
+    call: &Arc<InFlightCall>,
+) -> Result<(RawJson, Revision), RpcError> {
+    let params = RawJson::from_value(params).map_err(|_| RpcError::Internal)?;
+    let params = with_extension(request, &params)?;
+    let from = request.upstream.connected_client().await?.revision();
+    request.upstream.send(ForwardedRequest::new(method, &params, from), call).await
+}
+
+/// The questions of a task while its client waits for the result.
+#[derive(Default)]
+struct Questions {
+    answered: AnsweredKeys,
+    /// An answer that the server has not acknowledged, and the key of its question.
+    unsent: Option<(String, RawJson)>,
+    /// Answers in a row that did not reach the server.
+    failures: TaskFailures,
+}
+
 /// A request about a task of the server.
 struct TaskReader<'a> {
     request: &'a SessionRequest<'a>,
@@ -180,7 +221,7 @@ impl TaskReader<'_> {
         let (found, from) = self.read().await?;
         let named = set_task_id(&found, self.id).map_err(|_| self.malformed())?;
         let mut members: OrderedMap<RawJson> = named.read().map_err(|_| self.malformed())?;
-        if self.extension.is_cancelled() {
+        if self.extension.cancellation.is_cancelled() {
             set_task_payload(&mut members, TaskStatus::Cancelled, &RawTaskPayload::None)
                 .map_err(|_| RpcError::Internal)?;
         }
@@ -191,7 +232,7 @@ impl TaskReader<'_> {
     /// Cancels the task, and returns it as cancelled.
     async fn cancel(&self) -> Result<RawJson, RpcError> {
         let (found, _) = self.read().await?;
-        let status = match self.extension.is_cancelled() {
+        let status = match self.extension.cancellation.is_cancelled() {
             true => TaskStatus::Cancelled,
             false => RawTaskDetails::read(&found).map_err(|_| self.malformed())?.status,
         };
@@ -202,7 +243,7 @@ impl TaskReader<'_> {
             TaskStatus::Working | TaskStatus::InputRequired => {}
         }
         self.send(Cancel::NAME, &TaskParams::new(&*self.extension.id)).await?;
-        self.extension.mark_cancelled();
+        self.extension.cancellation.cancel();
         self.task.mark_delivered();
         self.get().await
     }
@@ -210,16 +251,17 @@ impl TaskReader<'_> {
     /// Waits for the result of the task, and puts its questions to the client meanwhile.
     async fn wait_for_result(&self) -> Result<RawJson, RpcError> {
         let (upstream, to) = (self.request.upstream, self.request.job.revision);
-        let mut answered = HashSet::new();
+        let mut questions = Questions::default();
+        let mut interval = DEFAULT_INTERVAL;
         loop {
-            let (found, from) = self.read().await?;
+            let (found, from) = self.poll(interval).await?;
             let details = RawTaskDetails::read(&found).map_err(|_| self.malformed())?;
-            let interval = poll_interval(&details);
+            interval = poll_interval(&details);
             if is_final(details.status) {
                 self.task.mark_delivered();
             }
             match details.status {
-                _ if self.extension.is_cancelled() => return Err(cancelled_error()),
+                _ if self.extension.cancellation.is_cancelled() => return Err(cancelled_error()),
                 TaskStatus::Cancelled => return Err(cancelled_error()),
                 TaskStatus::Completed => {
                     let result = details.result.ok_or_else(|| self.malformed())?;
@@ -230,50 +272,107 @@ impl TaskReader<'_> {
                     let error = details.error.ok_or_else(|| self.malformed())?;
                     return Err(RpcError::Forwarded(translate_raw_error(error, Call::NAME, from, to)));
                 }
-                TaskStatus::Working => tokio::time::sleep(interval).await,
+                TaskStatus::Working => self.pause(interval).await,
                 TaskStatus::InputRequired => {
-                    let mut open = details.input_requests.unwrap_or_default().into_iter();
-                    match open.find(|(key, _)| !answered.contains(key)) {
-                        // The server may still show a question whose answer it has.
-                        None => tokio::time::sleep(interval).await,
-                        Some((key, question)) => {
-                            self.answer(&key, question, from, interval).await?;
-                            answered.insert(key);
-                        }
-                    }
+                    let open = details.input_requests.unwrap_or_default();
+                    let pause = self.answer(open, &mut questions, from, interval).await?;
+                    self.pause(pause).await;
                 }
             }
         }
     }
 
-    /// Puts a question to the client, and sends the answer to the server, unless the question is closed before.
+    /// Puts the next question to the client, and sends the answer to the server. Returns when to read the task again.
     async fn answer(
+        &self,
+        open: OrderedMap<RawInputRequest>,
+        questions: &mut Questions,
+        from: Revision,
+        interval: Duration,
+    ) -> Result<Duration, RpcError> {
+        let mut pause = interval;
+        questions.unsent.take_if(|(key, _)| open.get(key).is_none());
+        if questions.unsent.is_none() {
+            // The server may still show a question whose answer it has.
+            let new = open.into_iter().find(|(key, _)| !questions.answered.contains(key));
+            let Some((key, question)) = new else { return Ok(pause) };
+            if !questions.answered.insert(&key) {
+                let name = self.request.upstream.target.display_name();
+                let text = format!("a task of {name} asked more than {MAX_QUESTIONS} questions");
+                return Err(limit_error(text, MAX_QUESTIONS));
+            }
+            questions.unsent = self.ask(&key, question, from, interval).await?.map(|answer| (key, answer));
+            pause = MIN_INTERVAL;
+        }
+        if let Some((key, answer)) = &questions.unsent {
+            let responses = InputResponses::from_iter([(key, answer.clone())]);
+            let update = UpdateParams::new(&*self.extension.id, responses);
+            match self.send(Update::NAME, &update).await {
+                Ok(_) => {
+                    questions.failures.reset();
+                    questions.unsent = None;
+                    pause = MIN_INTERVAL;
+                }
+                // It is sent again if the question is still open then: the server ignores an answer that it has.
+                Err(error) => {
+                    let failure = passing_failure(&error);
+                    pause = questions.failures.next_pause(failure, interval).ok_or(error)?;
+                }
+            }
+        }
+        Ok(pause)
+    }
+
+    /// Puts a question to the client. Returns the answer, or `None` if the question is closed before.
+    async fn ask(
         &self,
         key: &str,
         mut question: RawInputRequest,
         from: Revision,
         interval: Duration,
-    ) -> Result<(), RpcError> {
+    ) -> Result<Option<RawJson>, RpcError> {
         let params = question.params.take().unwrap_or_else(RawJson::empty_object);
         question.params = Some(set_related_task(&params, Some(self.id)).map_err(|_| self.malformed())?);
-        let answer = tokio::select! {
-            answer = request_input(self.request.job, &self.call, &question, from) => answer?,
-            closed = self.wait_until_closed(key, interval) => return closed,
-        };
-        let update = UpdateParams::new(&*self.extension.id, InputResponses::from_iter([(key, answer)]));
-        self.send(Update::NAME, &update).await.map(drop)
+        tokio::select! {
+            answer = request_input(self.request.job, &self.call, &question, from) => answer.map(Some),
+            closed = self.wait_until_closed(key, interval) => closed.map(|()| None),
+        }
     }
 
     /// Waits until the server does not ask the question any more.
     async fn wait_until_closed(&self, key: &str, interval: Duration) -> Result<(), RpcError> {
         loop {
-            tokio::time::sleep(interval).await;
-            let (found, _) = self.read().await?;
+            self.pause(interval).await;
+            let (found, _) = self.poll(interval).await?;
             let details = RawTaskDetails::read(&found).map_err(|_| self.malformed())?;
             let is_open = details.input_requests.is_some_and(|open| open.get(key).is_some());
-            if !is_open || self.extension.is_cancelled() {
+            if !is_open || self.extension.cancellation.is_cancelled() {
                 return Ok(());
             }
+        }
+    }
+
+    /// Waits until the task is to be read again: for the interval, or until its client cancels it.
+    async fn pause(&self, interval: Duration) {
+        tokio::select! {
+            () = self.extension.cancellation.cancelled() => {}
+            () = tokio::time::sleep(interval) => {}
+        }
+    }
+
+    /// Reads the task, and again after failures that may pass.
+    async fn poll(&self, interval: Duration) -> Result<(RawJson, Revision), RpcError> {
+        let mut failures = TaskFailures::default();
+        loop {
+            let error = match self.read().await {
+                Ok(found) => return Ok(found),
+                Err(error) => error,
+            };
+            let Some(pause) = failures.next_pause(passing_failure(&error), interval) else {
+                return Err(error);
+            };
+            tracing::debug!(%error, ?pause, "a task could not be read and is read again");
+            self.pause(pause).await;
         }
     }
 
@@ -283,11 +382,7 @@ impl TaskReader<'_> {
     }
 
     async fn send(&self, method: &str, params: &impl Serialize) -> Result<(RawJson, Revision), RpcError> {
-        let upstream = self.request.upstream;
-        let params = RawJson::from_value(params).map_err(|_| RpcError::Internal)?;
-        let params = with_extension(self.request, &params)?;
-        let from = upstream.connected_client().await?.revision();
-        upstream.send(ForwardedRequest::new(method, &params, from), &self.call).await
+        send(self.request, method, params, &self.call).await
     }
 
     fn malformed(&self) -> RpcError {

@@ -18,14 +18,14 @@ use tsugite_core::protocol::raw_tasks::{
 use tsugite_core::protocol::tasks::{Cancel, CreateTaskResult, Get, Payload, TaskChanged, Update};
 use tsugite_core::protocol::tools::Call;
 use tsugite_core::protocol::{
-    ClientCapabilities, Method, NotificationMethod, OrderedMap, ResultType, TaskParams, TaskRequest,
+    ClientCapabilities, Method, NotificationMethod, OrderedMap, ResultType, Task, TaskParams, TaskRequest,
     TaskStatus, TaskSupport,
 };
 use tsugite_core::revision::{Revision, RpcError, read_params, translate_raw_params};
 
 use super::{LeasedRequest, translate_result};
 use crate::bridge::bridge_errors::{malformed_task_error, unsupported_error};
-use crate::bridge::bridged_tasks::{BridgedTask, BridgedTasks, TaskForm, check_task_id};
+use crate::bridge::bridged_tasks::{BridgedTask, BridgedTasks, TaskForm, TaskRoom, check_task_id};
 use crate::bridge::client_request::{ReplyTarget, parse_request_meta};
 use crate::bridge::core_task::CoreTask;
 use crate::bridge::in_flight::InFlightCall;
@@ -46,14 +46,14 @@ pub(super) fn is_about_a_task(method: &str) -> bool {
     [Get::NAME, Update::NAME, Cancel::NAME].contains(&method)
 }
 
-/// The params of a call with a request for a task, and the revision they are written in. `None` if the call is an ordinary
-/// one: the server has no tasks, the tool never runs as one, or it need not and there is no room for a task.
-pub(super) async fn request_task(
+/// The params of a call with a request for a task, the revision they are written in, and room for the task. `None` if the call
+/// is an ordinary one: the server has no tasks, the tool never runs as one, or it need not and there is no room for a task.
+pub(super) async fn request_task<'a>(
     upstream: &Upstream,
     params: &RawJson,
     from: Revision,
-    check_room: impl FnOnce() -> Result<(), RpcError>,
-) -> Result<Option<(RawJson, Revision)>, RpcError> {
+    reserve: impl FnOnce() -> Result<TaskRoom<'a>, RpcError>,
+) -> Result<Option<(RawJson, Revision, TaskRoom<'a>)>, RpcError> {
     if !offers_tasks(upstream).await? {
         return Ok(None);
     }
@@ -61,15 +61,17 @@ pub(super) async fn request_task(
     if support == TaskSupport::Forbidden {
         return Ok(None);
     }
-    if let Err(error) = check_room() {
-        return if support == TaskSupport::Optional { Ok(None) } else { Err(error) };
-    }
+    let room = match reserve() {
+        Ok(room) => room,
+        Err(_) if support == TaskSupport::Optional => return Ok(None),
+        Err(error) => return Err(error),
+    };
     let to = upstream.connected_client().await?.revision();
     let params = translate_raw_params(Call::NAME, Raw::from(params), from, to)
         .map_err(|error| unsupported_error(&error, Call::NAME))?;
     let mut members: OrderedMap<RawJson> = params.read().map_err(|error| RpcError::invalid_params(&error))?;
     set_task_request(&mut members, TaskRequest::default()).map_err(|_| RpcError::Internal)?;
-    Ok(Some((RawJson::from_value(&members).map_err(|_| RpcError::Internal)?, to)))
+    Ok(Some((RawJson::from_value(&members).map_err(|_| RpcError::Internal)?, to, room)))
 }
 
 /// Whether calls of tools can be tasks. Several servers behind one bridge have none.
@@ -106,8 +108,7 @@ pub(super) async fn explain_error(
 
 /// A call that may have become a task.
 pub(super) struct CreatedTask<'a> {
-    pub(super) tasks: &'a BridgedTasks,
-    pub(super) caller: Option<CallerKey>,
+    pub(super) room: TaskRoom<'a>,
     pub(super) upstream: &'a Arc<Upstream>,
     pub(super) capabilities: ClientCapabilities,
     pub(super) revision: Revision,
@@ -118,19 +119,31 @@ pub(super) struct CreatedTask<'a> {
 
 impl CreatedTask<'_> {
     /// Registers the task for the caller that gets this result, if it is one, and returns the result with the id of the
-    /// bridge. Fails if the id of the server is too long.
-    pub(super) fn register(self, result: RawJson) -> Result<RawJson, RpcError> {
+    /// bridge. Fails if the id of the server is too long; the task is cancelled then.
+    pub(super) async fn register(self, result: RawJson) -> Result<RawJson, RpcError> {
         if !matches!(ResultType::from_result(Raw::from(&result)), Ok(ResultType::Task)) {
             return Ok(result);
         }
         let Ok(CreateTaskResult { task, .. }) = result.read() else { return Ok(result) };
+        let (upstream, id) = (Arc::clone(self.upstream), task.task_id.clone());
+        let registered = self.register_task(task, &result);
+        if registered.is_err()
+            && let Ok(client) = upstream.connected_client().await
+            && let Err(error) = client.cancel_task(id).await
+        {
+            tracing::debug!(%error, "a task that its client cannot have was not cancelled");
+        }
+        registered
+    }
+
+    fn register_task(self, task: Task, result: &RawJson) -> Result<RawJson, RpcError> {
         check_task_id(&task.task_id, &self.upstream.target)?;
         let questions = Arc::new(SuspendableCall::new(self.capabilities, self.revision));
         let id = random_id().ok_or(RpcError::Internal)?;
-        let named = set_task_id(&result, &id).map_err(|_| malformed_task_error(&self.upstream.target))?;
+        let named = set_task_id(result, &id).map_err(|_| malformed_task_error(&self.upstream.target))?;
         let core = CoreTask::new(task.task_id, self.upstream, questions, self.claim, self.ttl);
         let ttl = task.ttl_ms.map(Duration::from_millis);
-        self.tasks.insert(self.caller, BridgedTask::new(id, TaskForm::Core(core), ttl));
+        self.room.insert(BridgedTask::new(id, TaskForm::Core(core), ttl));
         Ok(named)
     }
 }

@@ -27,7 +27,7 @@ use tsugite_core::revision::{Revision, RpcError, ServerInfoMeta};
 use tsugite_core::session::RequestMeta;
 
 use super::{LeasedRequest, ServerRequest, encode_discover_result, stateless_tasks, translate_result};
-use crate::bridge::bridged_tasks::BridgedTasks;
+use crate::bridge::bridged_tasks::{BridgedTasks, TaskRoom};
 use crate::bridge::client_request::{parse_request_meta, reply_target};
 use crate::bridge::description::ServerDescription;
 use crate::bridge::in_flight::InFlightCall;
@@ -121,19 +121,19 @@ impl OutboundCall {
     /// Sends the request, and returns its result in the client's revision. A call of a tool may become a task.
     async fn send(&self) -> Result<RawJson, RpcError> {
         if self.method == Call::NAME
-            && let Some((params, from)) = self.task_request().await?
+            && let Some((params, from, room)) = self.task_request().await?
         {
             let result = self.forward(&params, from).await?;
             return stateless_tasks::CreatedTask {
-                tasks: &self.tasks,
-                caller: self.caller.clone(),
+                room,
                 upstream: &self.upstream,
                 capabilities: self.capabilities.clone(),
                 revision: self.revision,
                 claim: self.claim.clone(),
                 ttl: self.ttl,
             }
-            .register(result);
+            .register(result)
+            .await;
         }
         match self.forward(&self.params, self.revision).await {
             Err(error) if self.method == Call::NAME => {
@@ -144,11 +144,11 @@ impl OutboundCall {
         }
     }
 
-    async fn task_request(&self) -> Result<Option<(RawJson, Revision)>, RpcError> {
+    async fn task_request(&self) -> Result<Option<(RawJson, Revision, TaskRoom<'_>)>, RpcError> {
         if !self.capabilities.has_task_extension() {
             return Ok(None);
         }
-        let room = || self.tasks.check_room(self.caller.as_ref());
+        let room = || self.tasks.reserve(self.caller.clone());
         stateless_tasks::request_task(&self.upstream, &self.params, self.revision, room).await
     }
 
