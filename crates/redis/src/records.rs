@@ -105,8 +105,8 @@ fn is_marker(name: &Value) -> bool {
 pub(crate) fn spend_request(settings: &Settings, key: &str, cost: u32, limit: SpendLimit) -> Request {
     let microseconds = |amount: u32| {
         let microseconds = f64::from(amount) / limit.per_second * 1e6;
-        // A limit that never fills counts as one that fills in a day.
-        if microseconds >= 0.0 { microseconds.min(DAY) } else { DAY }
+        // A limit that never fills counts as one that fills in ten years.
+        if microseconds >= 0.0 { microseconds.min(LONGEST) } else { LONGEST }
     };
     let call = Call::new(&SPEND).key(settings.limit_key(key));
     Request::Script(call.arg(microseconds(cost)).arg(microseconds(limit.burst)))
@@ -122,5 +122,5 @@ pub(crate) fn read_spent(reply: Value) -> Read<Result<(), Duration>> {
 /// The most fields of a record that is read as a whole to list a page of it.
 const SMALL_RECORD: usize = 100;
 
-/// A day in microseconds.
-const DAY: f64 = 24.0 * 60.0 * 60.0 * 1e6;
+/// Ten years in microseconds. The script adds it to the time of day twice, which a double must hold exactly.
+const LONGEST: f64 = 3_650.0 * 24.0 * 60.0 * 60.0 * 1e6;

@@ -5,7 +5,8 @@
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local full_at = tonumber(redis.call('GET', KEYS[1]) or 0)
-full_at = math.max(full_at, now) + tonumber(ARGV[1])
+-- A bucket is full after the burst at the latest, also if the clock was set back.
+full_at = math.min(math.max(full_at, now), now + tonumber(ARGV[2])) + tonumber(ARGV[1])
 local wait = full_at - now - tonumber(ARGV[2])
 if wait > 0 then
   return math.ceil(wait)

@@ -94,9 +94,9 @@ pub(super) fn spend(
 ) -> Result<(), Duration> {
     let now = Instant::now();
     let seconds = |amount: u32| {
-        // A limit that never fills counts as one that fills in a day.
+        // A limit that never fills counts as one that fills in ten years.
         let seconds = f64::from(amount) / limit.per_second;
-        Duration::try_from_secs_f64(seconds).unwrap_or(DAY).min(DAY)
+        Duration::try_from_secs_f64(seconds).unwrap_or(LONGEST).min(LONGEST)
     };
     let bucket = buckets.entry(key.to_owned()).or_insert(Bucket { full_at: now });
     let full_at = bucket.full_at.max(now) + seconds(cost);
@@ -108,4 +108,4 @@ pub(super) fn spend(
     Ok(())
 }
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const LONGEST: Duration = Duration::from_secs(3_650 * 24 * 60 * 60);

@@ -56,7 +56,7 @@ type CheckFuture = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
 
 type Check = fn(Subject) -> CheckFuture;
 
-const CHECKS: [(&str, Check); 22] = [
+const CHECKS: [(&str, Check); 23] = [
     ("fields are read in one trip", |s| Box::pin(records::fields_are_read_in_one_trip(s))),
     ("preconditions hold", |s| Box::pin(records::preconditions_hold(s))),
     ("versions differ", |s| Box::pin(records::versions_differ(s))),
@@ -66,6 +66,7 @@ const CHECKS: [(&str, Check); 22] = [
     ("a record is taken once", |s| Box::pin(records::a_record_is_taken_once(s))),
     ("one of many writers wins", |s| Box::pin(records::one_of_many_writers_wins(s))),
     ("rate limits are spent", |s| Box::pin(records::rate_limits_are_spent(s))),
+    ("slow rate limits are kept", |s| Box::pin(records::slow_rate_limits_are_kept(s))),
     ("sizes are limited", |s| Box::pin(records::sizes_are_limited(s))),
     ("any bytes are kept", |s| Box::pin(records::any_bytes_are_kept(s))),
     ("events are read from a number", |s| Box::pin(logs::events_are_read_from_a_number(s))),

@@ -184,6 +184,17 @@ pub(super) async fn rate_limits_are_spent(s: Subject) -> Result<(), Failure> {
     expect("more than the burst is never available", s.store.spend(&key, 4, limit).await?.is_err())
 }
 
+pub(super) async fn slow_rate_limits_are_kept(s: Subject) -> Result<(), Failure> {
+    let (key, days) = (s.key("k"), 24.0 * 60.0 * 60.0);
+    let limit = SpendLimit { burst: 2, per_second: 2.0 / (30.0 * days) };
+    for spent in ["the first of two in 30 days", "the second of two in 30 days"] {
+        expect_eq(spent, &s.store.spend(&key, 1, limit).await?, &Ok(()))?;
+    }
+    let wait = s.store.spend(&key, 1, limit).await?;
+    let wait = wait.err().ok_or_else(|| Failure("more than two were spent in 30 days".to_owned()))?;
+    expect("the time to wait is 15 days", (14.9..=15.0).contains(&(wait.as_secs_f64() / days)))
+}
+
 pub(super) async fn sizes_are_limited(s: Subject) -> Result<(), Failure> {
     let long = "k".repeat(MAX_KEY_BYTES + 1);
     let refused = |writes: Vec<Write<'_>>| {
