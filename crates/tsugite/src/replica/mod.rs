@@ -7,8 +7,9 @@ mod message;
 mod recent_messages;
 mod record;
 mod sealed;
+mod suspects;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::future::{Future, IntoFuture, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,6 +27,7 @@ pub(crate) use message::ReplicaMessage;
 use recent_messages::RecentMessages;
 pub(crate) use record::{OtherMembers, RecordError, read_record};
 pub(crate) use sealed::{NAME_DIGITS, digest};
+use suspects::Suspects;
 
 use crate::error::Chain;
 use crate::lock::lock;
@@ -49,8 +51,7 @@ pub(crate) struct Replica {
     is_receiving: watch::Sender<bool>,
     receivers: Mutex<Vec<Arc<Receiver>>>,
     recent_messages: Mutex<RecentMessages>,
-    /// Replicas without a lease, and since when.
-    suspects: Mutex<HashMap<String, Instant>>,
+    suspects: Mutex<Suspects>,
     /// Replicas that stopped in good order, newest last.
     stopped_replicas: Mutex<VecDeque<String>>,
     /// Messages that are being handled, oldest first, with the position after them.
@@ -209,15 +210,10 @@ impl Replica {
             return Ok(true);
         }
         if self.store.has_lease(replica).await? {
-            lock(&self.suspects).remove(replica);
+            lock(&self.suspects).clear(replica);
             return Ok(false);
         }
-        let mut suspects = lock(&self.suspects);
-        let since = *suspects.entry(replica.to_owned()).or_insert_with(Instant::now);
-        if suspects.len() > MAX_SUSPECTS {
-            suspects.retain(|_, since| since.elapsed() < self.lease);
-        }
-        Ok(since.elapsed() >= self.lease)
+        Ok(lock(&self.suspects).note(replica, self.lease, Instant::now()))
     }
 
     /// Removes what was handled and returns the position up to which nothing is open.
@@ -372,6 +368,5 @@ const MESSAGES: &str = "message";
 /// How long a message is kept for a replica that does not read.
 const MESSAGE_TTL: Duration = Duration::from_secs(15 * 60);
 const PUBLISH_ATTEMPTS: u32 = 6;
-const MAX_SUSPECTS: usize = 1_000;
 /// The most replicas that are remembered after they stopped. Older ones have no lease any more.
 const MAX_STOPPED: usize = 100;
