@@ -3,6 +3,7 @@
 //!
 //! A server whose store ends with the process has no replica, and none of this costs anything.
 
+mod announcements;
 mod message;
 mod recent_messages;
 mod record;
@@ -22,6 +23,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
+use announcements::Announcements;
 use message::Envelope;
 pub(crate) use message::ReplicaMessage;
 use recent_messages::RecentMessages;
@@ -52,6 +54,7 @@ pub(crate) struct Replica {
     receivers: Mutex<Vec<Arc<Receiver>>>,
     recent_messages: Mutex<RecentMessages>,
     suspects: Mutex<Suspects>,
+    announcements: Mutex<Announcements>,
     /// Replicas that stopped in good order, newest last.
     stopped_replicas: Mutex<VecDeque<String>>,
     /// Messages that are being handled, oldest first, with the position after them.
@@ -97,6 +100,7 @@ impl Replica {
             receivers: Mutex::default(),
             recent_messages: Mutex::default(),
             suspects: Mutex::default(),
+            announcements: Mutex::default(),
             stopped_replicas: Mutex::default(),
             handling: Mutex::default(),
             handled: Mutex::default(),
@@ -141,6 +145,14 @@ impl Replica {
         }
     }
 
+    fn is_started(&self) -> bool {
+        self.started.load(Ordering::Acquire)
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
     /// Whether messages of other replicas are received from now on, or the store does not give them.
     pub(crate) fn is_receiving(&self) -> bool {
         *self.is_receiving.borrow()
@@ -173,27 +185,6 @@ impl Replica {
         let plain = serde_json::to_vec(&envelope).ok()?;
         let message = self.seal(MESSAGES, "", &plain).ok()?;
         Some(Write::Send { to, message, ttl: MESSAGE_TTL })
-    }
-
-    /// Sends a message to all replicas in the background.
-    pub(crate) fn publish(self: &Arc<Self>, message: &ReplicaMessage) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        let (replica, message) = (self.clone(), message.clone());
-        if !self.started.load(Ordering::Acquire) {
-            return;
-        }
-        runtime.spawn(async move {
-            for attempt in 0..PUBLISH_ATTEMPTS {
-                let Some(write) = replica.send(Recipient::All, &message) else { return };
-                match replica.store.commit(&[write]).await {
-                    Ok(_) => return,
-                    Err(error) => {
-                        log::warn!(error = %Chain(&*error), "a change was not announced to other replicas")
-                    }
-                }
-                tokio::time::sleep(Duration::from_millis(100 << attempt)).await;
-            }
-        });
     }
 
     /// Whether a replica is dead: it stopped in good order, or its lease has stayed away for a whole lease time since this
@@ -367,6 +358,5 @@ async fn dropped(replica: &Weak<Replica>) {
 const MESSAGES: &str = "message";
 /// How long a message is kept for a replica that does not read.
 const MESSAGE_TTL: Duration = Duration::from_secs(15 * 60);
-const PUBLISH_ATTEMPTS: u32 = 6;
 /// The most replicas that are remembered after they stopped. Older ones have no lease any more.
 const MAX_STOPPED: usize = 100;

@@ -103,6 +103,22 @@ async fn changes_before_the_store_was_first_reached_are_announced() {
 }
 
 #[tokio::test]
+async fn change_during_a_long_outage_is_announced_after_it() {
+    let cluster = Cluster::with_long_leases();
+    let (first, second) = (cluster.start().await, cluster.start().await);
+    let session = open_session(&second.at, "2025-11-25", json!({})).await;
+    let subscription = request(1, "resources/subscribe", json!({"uri": "test://other"}));
+    assert_eq!(second.post(&session, &subscription).await.status, 200);
+    let mut stream = second.get_stream(&session).await;
+    assert_eq!(first.post(&session, &list(2)).await.status, 200);
+    first.faults.refuse(|operation| operation.sends());
+    first.server.notify_resource_updated("test://other");
+    within(first.faults.wait_for(|seen| seen.failures > 6)).await;
+    first.faults.connect();
+    assert_eq!(next(&mut stream).await.unwrap()["params"]["uri"], "test://other");
+}
+
+#[tokio::test]
 async fn session_that_ended_during_an_outage_ends_after_it() {
     let cluster = Cluster::with_long_leases();
     let [first, second, _] = cluster.start_three().await;
