@@ -250,7 +250,8 @@ impl EventStream {
     /// The log, as its writer needs it.
     pub(super) fn log_target(&self) -> LogTarget {
         let (log_key, reader) = (self.log_key.clone(), self.other_reader.clone());
-        LogTarget { log_key, stream: self.id, reader, replaces: self.lock().replaces.clone() }
+        let (replaces, needed_scopes) = (self.lock().replaces.clone(), self.needed_scopes());
+        LogTarget { log_key, stream: self.id, reader, replaces, needed_scopes }
     }
 
     /// Wakes the reader, which looks for more events.

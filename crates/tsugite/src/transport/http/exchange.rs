@@ -18,7 +18,6 @@ use super::forwarding::ChangeError;
 use super::in_flight_record::RegisterError;
 use super::log_writer::AppendError;
 use super::resumable::{Resumable, TrackedRequest};
-use super::sessions::SessionGuard;
 use crate::server::ResponseWriter;
 use crate::server::limits::{CallerKey, Resource};
 use crate::server::response_writer::{ResponseSlot, WrittenResponse};
@@ -151,12 +150,6 @@ impl Exchange {
             }
         }
         registered
-    }
-
-    /// The session, the stream and the scopes of a request that another replica may resume.
-    pub(super) fn scopes_to_store(&self) -> Option<(&SessionGuard, u128, &[String])> {
-        let resumable = self.resumable.as_ref()?;
-        Some((&resumable.session, resumable.reserved_stream?, &resumable.needed_scopes))
     }
 
     /// Whether the request changes its session in the store.

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use super::event_logs::EventLogs;
+use super::stored_scopes::StoredScopes;
 use crate::error::Chain;
 use crate::lock::lock;
 use crate::replica::{Replica, ReplicaMessage};
@@ -44,6 +45,8 @@ pub(super) struct LogTarget {
     pub(super) reader: OtherReader,
     /// The replica whose place this one takes in the log.
     pub(super) replaces: Option<String>,
+    /// The scopes that a caller needs to resume the stream.
+    pub(super) needed_scopes: Vec<String>,
 }
 
 /// The other replica that sends a stream to the client, if there is one.
@@ -132,6 +135,8 @@ impl SharedLog {
         let log = &self.target.log_key;
         let data = self.replica.seal(log, "", lines).map_err(|_| AppendError::Unavailable)?;
         let limits = if ends { self.logs.limits_at_end() } else { self.logs.limits() };
+        let scopes = StoredScopes::new(&self.replica, log, &self.target.needed_scopes);
+        let scopes = scopes.map_err(|_| AppendError::Unavailable)?;
         loop {
             let append = Append {
                 log,
@@ -146,6 +151,7 @@ impl SharedLog {
             let told = self.target.reader.get();
             let mut writes = vec![Write::Append(append)];
             writes.extend(self.tell(told.as_deref()));
+            writes.extend(scopes.as_ref().map(|scopes| scopes.write(limits.ttl)));
             match self.replica.store.commit(&writes).await {
                 Ok(Ok(_)) => {
                     // A replica that began to follow meanwhile may have looked before these events were there.

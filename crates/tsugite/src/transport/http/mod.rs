@@ -64,6 +64,7 @@ mod shared_session;
 mod shared_sessions;
 mod side_services;
 mod sse_body;
+mod stored_scopes;
 mod stream_scopes;
 mod take_up;
 #[cfg(feature = "tls")]

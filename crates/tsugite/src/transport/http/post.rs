@@ -146,9 +146,10 @@ impl IncomingPost<'_> {
                 self.caller.kept = keeper.clone().map(|keeper| KeptRequest::new(keeper, None));
                 let incoming = self.received_request(request, meta, revision, &writer, Some(&session));
                 let pending = session.connection.handle_request(incoming);
-                let needed = match &pending {
-                    Some(_) => self.needed_scopes(request, meta),
-                    None => Vec::new(),
+                // A response without a message before it has no stream.
+                let needed = match pending.is_some() || !output.queue.is_empty() {
+                    true => self.needed_scopes(request, meta),
+                    false => Vec::new(),
                 };
                 let mut resumable = Resumable::new(self.state.clone(), session);
                 resumable.set_needed_scopes(needed);
@@ -383,8 +384,8 @@ impl IncomingPost<'_> {
             let change = SessionChange::of_request(self.state, request, revision);
             // The response does not tell, since the whole batch has one.
             changes.extend(change.filter(|change| pending.is_some() || change.was_made(connection)));
+            needed_scopes.extend(self.needed_scopes(request, &meta));
             if let Some(pending) = pending {
-                needed_scopes.extend(self.needed_scopes(request, &meta));
                 let id = request.id.clone().into_owned();
                 tracked.push(TrackedRequest::in_batch(id, pending.cancellation.clone(), writer.clone()));
                 handlers.push(cancellable(pending));

@@ -20,7 +20,7 @@ use super::response_body::HttpBody;
 use super::responses::{StatusError, empty, json, sse, status_error, store_unavailable};
 use super::sessions::{HttpSession, SessionGuard, SessionId};
 use super::sse_body::PostSseBody;
-use super::stream_scopes::{scope_challenge, store_scopes};
+use super::stream_scopes::scope_challenge;
 use crate::replica::ReplicaMessage;
 use crate::server::connection::ServerConnection;
 use crate::server::limits::{CallerKey, LimitError, LimitPermit, Resource};
@@ -115,11 +115,6 @@ async fn wait_for_response(
                 && let Err(RegisterError::SessionEnded) = exchange.register(revision).await
             {
                 return status_error(StatusCode::NOT_FOUND, "Session not found: it has ended");
-            }
-            if let Some((session, stream, scopes)) = exchange.scopes_to_store()
-                && let Err(error) = store_scopes(&state, session, stream, scopes).await
-            {
-                return store_unavailable(&*error);
             }
             poll_fn(|cx| exchange.poll_outcome(cx)).await
         }

@@ -43,7 +43,7 @@ pub(super) struct Resumable {
     /// The requests in the store, for other replicas.
     records: Vec<InFlightRecord>,
     /// The id that is reserved for the stream.
-    pub(super) reserved_stream: Option<u128>,
+    reserved_stream: Option<u128>,
     /// Whether the log was told that it has ended.
     log_ended: bool,
     /// Whether the store has failed to take events for too long.
@@ -51,7 +51,7 @@ pub(super) struct Resumable {
     /// The requests, if other replicas must know them.
     pub(super) requests: Vec<TrackedRequest>,
     /// The scopes of the items that the requests name.
-    pub(super) needed_scopes: Vec<String>,
+    needed_scopes: Vec<String>,
     /// The changes of the session that the requests make.
     pub(super) changes: Vec<SessionChange>,
     /// Stores the call while it waits, once it is registered.

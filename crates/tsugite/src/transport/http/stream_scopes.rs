@@ -1,7 +1,6 @@
 //! The scopes of requests and their streams: 403 for callers that lack them.
 //!
-//! A stream carries the result of an item, so the token that resumes it needs the scopes of that item, too. In a store they
-//! stand beside the log of the stream, for other replicas.
+//! A stream carries the result of an item, so the token that resumes it needs the scopes of that item, too.
 
 use http::Response;
 use tsugite_core::jsonrpc::{Incoming, Message};
@@ -15,8 +14,9 @@ use super::request_head::RequestHead;
 use super::response_body::HttpBody;
 use super::responses::store_unavailable;
 use super::sessions::HttpSession;
+use super::stored_scopes;
 use crate::server::Principal;
-use crate::store::{Precondition, StoreError, Write};
+use crate::store::StoreError;
 
 /// 403 for a request whose caller lacks a scope.
 pub(super) fn scope_challenge(
@@ -86,7 +86,7 @@ pub(super) async fn check_resume(
 }
 
 /// The scopes of a stream.
-async fn needed_scopes(
+pub(super) async fn needed_scopes(
     state: &HttpState,
     session: &HttpSession,
     stream: u128,
@@ -95,35 +95,5 @@ async fn needed_scopes(
         let stream = session.with_streams(|streams, _| streams.find(stream));
         return Ok(stream.map(|stream| stream.needed_scopes()).unwrap_or_default());
     };
-    let key = scopes_key(session, stream);
-    let fields = state.store.read(&key, &[SCOPES_FIELD]).await?.unwrap_or_default();
-    let Some(field) = fields.into_iter().next().flatten() else { return Ok(Vec::new()) };
-    let plain =
-        replica.open(&key, SCOPES_FIELD, &field.value).ok_or("the scopes of a stream cannot be read")?;
-    Ok(serde_json::from_slice(&plain)?)
+    stored_scopes::read(replica, &log_key(session.log_name(), stream)).await
 }
-
-/// Stores the scopes of a stream for other replicas.
-pub(super) async fn store_scopes(
-    state: &HttpState,
-    session: &HttpSession,
-    stream: u128,
-    scopes: &[String],
-) -> Result<(), StoreError> {
-    let Some(replica) = state.replica.as_ref().filter(|_| !scopes.is_empty()) else { return Ok(()) };
-    let key = scopes_key(session, stream);
-    let write = Write::Set {
-        key: &key,
-        field: SCOPES_FIELD,
-        value: replica.seal(&key, SCOPES_FIELD, &serde_json::to_vec(scopes)?)?,
-        precondition: Precondition::None,
-        ttl: state.logs.limits().ttl,
-    };
-    state.store.commit(&[write]).await?.map(drop).map_err(|_| "the scopes of a stream exist already".into())
-}
-
-fn scopes_key(session: &HttpSession, stream: u128) -> String {
-    format!("{}/scopes", log_key(session.log_name(), stream))
-}
-
-const SCOPES_FIELD: &str = "scopes";

@@ -15,6 +15,7 @@ use super::post::cancellable;
 use super::resumable::Resumable;
 use super::sessions::SessionId;
 use super::shared_session::MessageSubject;
+use super::stream_scopes::needed_scopes;
 use super::waiting_calls::HttpCallKeeper;
 use super::waiting_record::{RegisteredRequest, WaitingRecord};
 use crate::server::dispatch::ReceivedRequest;
@@ -44,6 +45,10 @@ impl HttpState {
         };
         let read = self.store.read_log(&log_key(session.log_name(), registered.stream), 0).await?;
         // Without an event the client cannot resume the stream, so there is no one to answer.
+        let scopes = match self.server.shared.has_scoped_items() {
+            true => needed_scopes(self, &session, registered.stream).await?,
+            false => Vec::new(),
+        };
         let Some(read) = read.filter(|read| !read.ended) else { return Ok(()) };
         let keeper = HttpCallKeeper::new(self, &session, revision, principal.clone());
         keeper.set_registered(&registered);
@@ -71,6 +76,7 @@ impl HttpState {
         let stream = session.with_streams(|streams, name| {
             streams.adopt(name, registered.stream, read.last, read.owner.clone())
         });
+        stream.set_needed_scopes(scopes);
         let replica = self.replica.clone().ok_or("there is no replica")?;
         let in_flight = InFlightRecord::adopted(replica, registered, keeper);
         let resumable = Resumable::adopted(self.clone(), session, stream, in_flight, id);
