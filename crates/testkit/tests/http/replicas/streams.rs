@@ -55,6 +55,8 @@ async fn dead_replica_ends_its_streams_with_an_error() {
     assert_eq!((&lost["id"], &lost["error"]["code"]), (&json!(1), &json!(-32603)), "{lost}");
     assert!(lost["error"]["message"].as_str().unwrap().contains("may have run"), "{lost}");
     assert_eq!(next(&mut resumed).await, None);
+    // The log is kept like that of any stream that has ended.
+    assert!(second.faults.times_to_live().contains(&Duration::from_secs(5 * 60)));
     // The replica continues and completes the request: its client is not answered twice.
     first.faults.connect();
     cluster.let_go(1);

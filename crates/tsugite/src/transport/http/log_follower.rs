@@ -215,7 +215,7 @@ impl LogFollower {
             count,
             data: self.replica.seal(log, "", &lines)?,
             ends: true,
-            limits: self.state.logs.limits(),
+            limits: self.state.logs.limits_at_end(),
         };
         let mut writes = vec![Write::Append(append)];
         writes.extend(fields.iter().map(|(field, version)| Write::Remove {
