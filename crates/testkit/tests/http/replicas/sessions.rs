@@ -15,6 +15,16 @@ use tsugite_testkit::http::{Connection, Request, initialize_request, open_sessio
 
 use super::*;
 
+#[tokio::test]
+async fn replica_without_the_key_leaves_a_session_to_others() {
+    let cluster = Cluster::with_long_leases();
+    let first = cluster.start().await;
+    let session = open_session(&first.at, "2025-11-25", json!({})).await;
+    let other = TestServer::start(&cluster.server().0.seal_keys(SealKey::new([8; 32]))).await;
+    assert_unavailable(&within(other.send(Request::post(&list(1)).session(&session))).await);
+    assert_eq!(first.post(&session, &list(1)).await.status, 200);
+}
+
 fn set_level(id: u32, level: &str) -> Value {
     request(id, "logging/setLevel", json!({"level": level}))
 }

@@ -146,9 +146,12 @@ impl HttpState {
                 if log::is_first("record", &error.to_string()) {
                     log::error!(%error, "the record of a session is not read");
                 }
-                // A replica that was updated can serve the session; without its key no replica can.
+                // A replica that was updated, or that has the key already, can serve the session.
                 return Err(match error {
                     RecordError::Newer(_) => NamedSession::Unavailable,
+                    RecordError::Sealed if self.store.scope() == StoreScope::Replicas => {
+                        NamedSession::Unavailable
+                    }
                     RecordError::Sealed | RecordError::Malformed => NamedSession::Unknown,
                 });
             }
