@@ -117,6 +117,28 @@ async fn request_that_cannot_be_registered_does_not_go_on() {
 }
 
 #[tokio::test]
+async fn failed_registration_leaves_no_record() {
+    let cluster = Cluster::with_long_leases();
+    let first = cluster.start().await;
+    let session = open_session(&first.at, "2025-11-25", json!({})).await;
+    first.faults.lose_confirmation(|operation| operation.writes_field("request/"));
+    assert_eq!(first.post(&session, &call(1, "silent")).await.error_code(), Some(-32603));
+    let keys = first.faults.written();
+    let key = keys.iter().find(|key| key.starts_with(b"session/")).unwrap();
+    let key = std::str::from_utf8(key).unwrap();
+    let is_left = async || {
+        let fields = tsugite::store::Store::list(&*cluster.store, key, "request/", 10).await.unwrap();
+        fields.iter().any(|(field, _)| field.starts_with("request/"))
+    };
+    let removed = async {
+        while is_left().await {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(removed).await;
+}
+
+#[tokio::test]
 async fn request_of_a_batch_is_refused_and_cancelled_elsewhere() {
     let cluster = Cluster::with_long_leases();
     let [first, second, third] = cluster.start_three().await;

@@ -95,6 +95,7 @@ impl InFlightRecord {
                 },
                 Err(error) => {
                     log::warn!(error = %Chain(&*error), "a request ends: it cannot be registered for other replicas");
+                    remove_unsure(replica, &registered);
                     return Err(RegisterError::Unavailable);
                 }
             }
@@ -130,6 +131,27 @@ async fn commit(
     let write = Write::Set { key, field, value, precondition, ttl: state.session_ttl() };
     let committed = replica.store.commit(&[write]).await?;
     Ok(committed.map(|committed| committed.version).map_err(|conflict| conflict.current))
+}
+
+/// Removes a record in the background that may have been written although the store failed. Its stream tells it from others.
+fn remove_unsure(replica: &Arc<Replica>, registered: &RegisteredRequest) {
+    let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+    let (replica, stream) = (replica.clone(), format!("{:x}", registered.stream));
+    let (key, field) = (registered.key.clone(), registered.field.clone());
+    runtime.spawn(async move {
+        for attempt in 0..REMOVE_ATTEMPTS {
+            tokio::time::sleep(Duration::from_millis(100 << attempt)).await;
+            let Ok(known) = replica.store.read(&key, &[&field]).await else { continue };
+            let known = known.and_then(|fields| fields.into_iter().next().flatten());
+            let record = known.as_ref().and_then(|known| RequestRecord::open(&replica, &key, &field, known));
+            return match (known, record) {
+                (Some(known), Some(RequestRecord::Running(running))) if running.stream == stream => {
+                    remove(&replica, &key, &field, known.version);
+                }
+                _ => {}
+            };
+        }
+    });
 }
 
 /// Removes a record in the background, if it is still this one.
