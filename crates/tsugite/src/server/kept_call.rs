@@ -24,6 +24,10 @@ pub(crate) trait CallKeeper: Send + Sync {
     /// Stores that the handler runs again. Done before it sees the answers, which have the ids of their questions. If
     /// another process has taken the call over, it gets the answers.
     fn store_running(self: Arc<Self>, answers: Vec<(String, KeptAnswer)>) -> KeepFuture;
+
+    /// Whether a waiting call goes on elsewhere when its handler is dropped: this process stops, or has lost the call. If
+    /// not, the call ends with its handler.
+    fn goes_on_elsewhere(&self) -> bool;
 }
 
 /// The outcome of a [`CallKeeper`].

@@ -83,10 +83,13 @@ impl OutgoingRequests {
         true
     }
 
-    /// Ends a request of this replica whose call is continued under another handler.
+    /// Ends a request whose call is continued under another handler. It stays open at the client.
     pub(crate) fn forget(&self, id: &Id<'_>) {
-        if let Some(id) = self.own_id(id) {
-            self.lock().waiters.remove(&id);
+        let mut table = self.lock();
+        match (self.own_id(id), id.as_str()) {
+            (Some(id), _) => drop(table.waiters.remove(&id)),
+            (None, Some(id)) => drop(table.adopted.remove(id)),
+            (None, None) => {}
         }
     }
 

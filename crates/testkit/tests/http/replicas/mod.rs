@@ -16,6 +16,7 @@ mod store;
 mod streams;
 mod tasks;
 mod timing;
+mod withdrawn;
 
 use std::future::Future;
 use std::sync::{Arc, Mutex};

@@ -209,8 +209,8 @@ impl KeptQuestions {
 
 impl Drop for KeptQuestions {
     fn drop(&mut self) {
-        // The call waits in the store: its questions stay open at the client.
-        if self.is_waiting {
+        // Their answers are for the process that has the call next.
+        if self.is_waiting && self.request.keeper.goes_on_elsewhere() {
             self.questions.iter_mut().for_each(|asked| asked.request.leave_open());
         }
     }

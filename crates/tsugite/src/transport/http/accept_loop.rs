@@ -93,6 +93,8 @@ pub(super) async fn serve_connections<A: Accept>(
             log::warn!("requests that outlasted the shutdown grace were aborted");
         },
     }
+    // Before the connections end, so that no call which waits ends with them.
+    state.begin_abort();
     connections.0.abort();
     connections.0.wait_until_empty().await;
     state.abort().await;

@@ -55,8 +55,12 @@ impl Cancellation {
             Some(RequestRecord::Cancelled { .. }) | None => return Ok(()),
         };
         if owner == replica.name() {
-            session.connection.cancel_request(&self.id, self.reason);
+            state.cancel_here(session, &self.id, self.reason);
             return Ok(());
+        }
+        // This replica may have lost the request without knowing it yet.
+        if session.connection.is_in_flight(&self.id) {
+            session.connection.cancel_request(&self.id, self.reason.clone());
         }
         let message = ReplicaMessage::RequestCancelled {
             session: shared.digest.clone(),
@@ -65,6 +69,15 @@ impl Cancellation {
         };
         let Some(write) = replica.send(Recipient::Replica(&owner), &message) else { return Ok(()) };
         state.store.commit(&[write]).await.map(drop)
+    }
+}
+
+impl HttpState {
+    /// Cancels a request that this replica runs, or a call that it has claimed.
+    fn cancel_here(self: &Arc<Self>, session: &HttpSession, id: &Id<'static>, reason: Option<String>) {
+        if !self.cancel_claimed(session.log_name(), &id_text(id)) {
+            session.connection.cancel_request(id, reason);
+        }
     }
 }
 

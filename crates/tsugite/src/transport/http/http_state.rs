@@ -238,7 +238,7 @@ impl HttpState {
     /// Ends all streams and sessions of this process. Sessions in a store continue at other replicas, and the streams of
     /// requests that are cut off end with an error there.
     pub(super) async fn abort(&self) {
-        self.aborting.store(true, Ordering::Release);
+        self.begin_abort();
         self.close();
         self.sessions.for_each(|session| self.delete_logs(self.sessions.remove(session)));
         self.stop_tasks().await;
@@ -256,6 +256,11 @@ impl HttpState {
         if let Some(serving) = serving {
             tasks::stop(serving).await;
         }
+    }
+
+    /// Lets the requests that end from now on count as cut off.
+    pub(super) fn begin_abort(&self) {
+        self.aborting.store(true, Ordering::Release);
     }
 
     /// Whether requests are cut off.

@@ -20,7 +20,8 @@ use crate::server::in_flight::duplicate_id;
 use crate::shared::log;
 use crate::store::{Precondition, StoreError, Write};
 
-/// A request in the record of its session. Dropping it removes the record, unless the call waits for another replica.
+/// A request in the record of its session. Dropping it removes the record, unless the call waits: it is withdrawn then, or
+/// continued by another replica.
 pub(super) struct InFlightRecord {
     replica: Arc<Replica>,
     registered: Arc<RegisteredRequest>,
@@ -115,6 +116,14 @@ impl InFlightRecord {
     /// Whether the call is stored as waiting, for another replica to continue.
     pub(super) fn is_waiting(&self) -> bool {
         self.keeper.as_ref().is_some_and(|keeper| keeper.is_waiting())
+    }
+
+    /// Removes a call that waits and must not go on. Returns false if another replica has it.
+    pub(super) async fn withdraw(&self, state: &HttpState) -> bool {
+        match &self.keeper {
+            Some(keeper) => keeper.withdraw(state, &self.registered).await,
+            None => true,
+        }
     }
 }
 

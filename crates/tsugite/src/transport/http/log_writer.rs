@@ -216,6 +216,37 @@ pub(super) async fn end_after_failure(
     }
 }
 
+/// Ends the log of a request that no handler writes any more, whoever wrote it last. The lines are its last events.
+pub(super) async fn end_without_writer(logs: &Arc<EventLogs>, log_key: &str, lines: Vec<u8>) {
+    let Some(replica) = &logs.replica else { return };
+    let (started, lines) = (Instant::now(), Bytes::from(lines));
+    let count = memchr::memchr_iter(b'\n', &lines).count() as u64;
+    while started.elapsed() < END_GIVE_UP_AFTER {
+        let ended = async {
+            let Some(read) = replica.store.read_log(log_key, 0).await?.filter(|read| !read.ended) else {
+                return Ok(());
+            };
+            let append = Append {
+                log: log_key,
+                owner: replica.name(),
+                replaces: Some(&read.owner),
+                first: Some(read.last + 1),
+                count,
+                data: replica.seal(log_key, "", &lines)?,
+                ends: true,
+                limits: logs.limits_at_end(),
+            };
+            // In a conflict the log has ended, or a writer has it.
+            replica.store.commit(&[Write::Append(append)]).await.map(drop)
+        };
+        let Err::<(), StoreError>(error) = ended.await else { return logs.wake_followers(log_key) };
+        if log::is_first("end", &error.to_string()) {
+            log::warn!(error = %Chain(&*error), "a stream does not end yet: the store failed");
+        }
+        tokio::time::sleep(LONGEST_WAIT).await;
+    }
+}
+
 /// Splits lines into parts of at most an eighth of the limits, with the number of lines of each. A store drops whole
 /// parts, so smaller ones keep more of the newest events.
 fn split_lines(lines: &Bytes, limits: LogLimits) -> Vec<(Bytes, u64)> {

@@ -76,6 +76,7 @@ mod waiting_record;
 mod web_origin;
 #[cfg(feature = "http2")]
 mod with_http2;
+mod withdrawn_calls;
 
 #[cfg(not(feature = "tls"))]
 use no_tls as tls;

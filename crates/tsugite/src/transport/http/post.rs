@@ -39,7 +39,6 @@ use crate::server::principal::Caller;
 use crate::server::{DeclaredCapabilities, Headers, ResponseWriter};
 use crate::shared::log;
 use crate::shared::outbound_queue::OutboundQueue;
-use crate::store::StoreScope;
 
 /// Parses the body of a POST, decides what it is and dispatches it.
 pub(super) fn dispatch(
@@ -246,8 +245,7 @@ impl IncomingPost<'_> {
             (PostDecision::InSession(_), Incoming::Single(message)) => {
                 let Some(session) = &self.session else { return accepted() };
                 if let Some(cancellation) = Cancellation::of_message(&message)
-                    && self.state.store.scope() == StoreScope::Replicas
-                    && !session.connection.is_in_flight(&cancellation.id)
+                    && self.concerns_others(session, &cancellation)
                 {
                     return self.forward_cancellation(cancellation);
                 }
@@ -316,6 +314,15 @@ impl IncomingPost<'_> {
             }
             None => false,
         }
+    }
+
+    /// Whether a cancellation concerns another replica: no request with this id runs here, or this replica has lost it.
+    fn concerns_others(&self, session: &SessionGuard, cancellation: &Cancellation) -> bool {
+        let runs_elsewhere = || match self.known.request(&cancellation.id) {
+            Some(RequestRecord::Running(running)) => self.is_other_replica(&running.replica),
+            _ => false,
+        };
+        self.state.is_shared() && (!session.connection.is_in_flight(&cancellation.id) || runs_elsewhere())
     }
 
     /// Cancels a request that another replica runs, or that is still to come.
@@ -429,7 +436,6 @@ impl IncomingPost<'_> {
         message: Result<Message<'_>, ParseError>,
         writer: &ResponseWriter,
     ) -> Option<ForwardedMessage> {
-        let is_shared = self.state.store.scope() == StoreScope::Replicas;
         match message {
             Ok(Message::Response(response)) => {
                 let text = response_text(&response);
@@ -438,7 +444,7 @@ impl IncomingPost<'_> {
             }
             Ok(message) => {
                 let cancellation = Cancellation::of_message(&message)
-                    .filter(|cancelled| is_shared && !session.connection.is_in_flight(&cancelled.id));
+                    .filter(|cancellation| self.concerns_others(session, cancellation));
                 match cancellation {
                     Some(cancellation) => {
                         let known = self.known.request(&cancellation.id);

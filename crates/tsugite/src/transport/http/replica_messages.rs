@@ -51,6 +51,9 @@ impl HttpState {
                 }
             }
             ReplicaMessage::RequestCancelled { session, request, reason } => {
+                if self.cancel_claimed(session, request) {
+                    return done();
+                }
                 let id: Option<Id<'static>> = serde_json::from_str(request).ok();
                 if let (Some(session), Some(id)) = (self.session_by_digest(session), id) {
                     session.connection.cancel_request(&id, reason.clone());

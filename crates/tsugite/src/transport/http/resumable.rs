@@ -188,25 +188,44 @@ impl Resumable {
         self.append_failed = error == AppendError::Unavailable;
     }
 
-    /// Marks the stream as finished.
+    /// Marks the stream as finished. A call that waits ends with it, unless this process stops: another one continues the
+    /// call in the same log then.
     pub(super) fn finish(&mut self) {
-        if let Some(stream) = self.stream.take() {
+        let waiting = self.records.iter().position(InFlightRecord::is_waiting);
+        let waiting = waiting.map(|at| self.records.swap_remove(at));
+        let stream = self.stream.take();
+        if waiting.is_none() || !self.state.is_aborting() {
+            let end = stream.as_ref().filter(|_| !self.log_ended).and_then(|stream| self.end_log(stream));
+            self.end(waiting, end);
+        }
+        if let Some(stream) = stream {
             stream.set_finished();
-            // A call that waits is continued by another replica, in the same log.
-            let is_waiting = self.records.iter().any(InFlightRecord::is_waiting);
-            if !self.log_ended
-                && !is_waiting
-                && let (Some(end), Ok(runtime)) =
-                    (self.end_log(&stream), tokio::runtime::Handle::try_current())
-            {
-                self.state.spawn_detached(&runtime, None, async move {
-                    let _ = end.await;
-                });
-            }
             let max_logs = self.state.http.max_logs_per_session;
             let expired = self.session.with_streams(|streams, _| streams.finish(stream.id(), max_logs));
             self.state.delete_logs(expired);
         }
+    }
+
+    /// Withdraws a call that waits, and ends the log then.
+    fn end(&mut self, waiting: Option<InFlightRecord>, end: Option<AppendFuture>) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if waiting.is_none() && end.is_none() {
+            return;
+        }
+        let (state, appending) = (self.state.clone(), self.pending_append.take());
+        self.state.spawn_detached(&runtime, None, async move {
+            if let Some(appending) = appending {
+                let _ = appending.await;
+            }
+            if let Some(call) = &waiting
+                && !call.withdraw(&state).await
+            {
+                return;
+            }
+            if let Some(end) = end {
+                let _ = end.await;
+            }
+        });
     }
 }
 

@@ -16,6 +16,7 @@ use super::http_state::HttpState;
 use super::sessions::HttpSession;
 use super::shared_session::{MOVED_FIELDS, RequestRecord, SESSION_KEYS};
 use super::waiting_record::{ClaimedCall, RegisteredRequest, WaitingRecord};
+use super::withdrawn_calls::{KnownState, withdraw};
 use crate::error::Chain;
 use crate::lock::lock;
 use crate::replica::{OtherMembers, Replica, ReplicaMessage, digest};
@@ -37,8 +38,12 @@ pub(super) struct HttpCallKeeper {
     other: OnceLock<OtherMembers>,
     /// The version of the record of the waiting call; 0 if there is none, or none that is known.
     waiting_version: AtomicU64,
-    /// Whether the call may be stored as waiting although the store failed.
+    /// Whether the call may be stored as waiting: the store has failed, or has not answered yet.
     may_wait: AtomicBool,
+    /// Whether the call may be stored as running again.
+    may_run: AtomicBool,
+    /// Whether another replica has the call.
+    is_lost: AtomicBool,
 }
 
 impl HttpCallKeeper {
@@ -57,6 +62,8 @@ impl HttpCallKeeper {
             other: OnceLock::new(),
             waiting_version: AtomicU64::new(0),
             may_wait: AtomicBool::new(false),
+            may_run: AtomicBool::new(false),
+            is_lost: AtomicBool::new(false),
         })
     }
 
@@ -72,6 +79,14 @@ impl HttpCallKeeper {
     /// Whether the call is stored as waiting, or may be. Another replica can continue it then.
     pub(super) fn is_waiting(&self) -> bool {
         self.waiting_version.load(Ordering::Acquire) != 0 || self.may_wait.load(Ordering::Acquire)
+    }
+
+    /// Removes the call from the store: its handler was dropped, and must not run again. Returns false if another one has
+    /// the call.
+    pub(super) async fn withdraw(&self, state: &HttpState, registered: &RegisteredRequest) -> bool {
+        let waiting_version = self.waiting_version.load(Ordering::Acquire);
+        let may_run = self.may_run.load(Ordering::Acquire);
+        withdraw(state, registered, KnownState { waiting_version, may_run }).await
     }
 
     async fn try_store_waiting(&self, call: WaitingCall) -> Result<(), KeepError> {
@@ -113,6 +128,8 @@ impl HttpCallKeeper {
             ];
             state.store.commit(&writes).await
         };
+        // The handler may be dropped before the store answers.
+        self.may_wait.store(true, Ordering::Release);
         match stored.await {
             Ok(Ok(committed)) => {
                 registered.set_version(committed.version);
@@ -120,12 +137,14 @@ impl HttpCallKeeper {
                 self.may_wait.store(false, Ordering::Release);
                 Ok(())
             }
-            Ok(Err(_)) => Err(KeepError::TakenOver),
+            Ok(Err(_)) => {
+                self.is_lost.store(true, Ordering::Release);
+                Err(KeepError::TakenOver)
+            }
             Err(error) => {
                 if log::is_first("waiting", &error.to_string()) {
                     log::warn!(error = %Chain(&*error), "a call that waits for an answer may not be stored");
                 }
-                self.may_wait.store(true, Ordering::Release);
                 Err(KeepError::Unknown)
             }
         }
@@ -141,15 +160,19 @@ impl HttpCallKeeper {
             };
             let Some(replica) = &state.replica else { return Err(KeepError::NotStored) };
             let waiting_version = self.waiting_version.load(Ordering::Acquire);
+            self.may_run.store(true, Ordering::Release);
             match store_running(&state, replica, registered, waiting_version).await {
                 Ok(Ok(version)) => {
                     registered.set_version(version);
                     self.waiting_version.store(0, Ordering::Release);
                     self.may_wait.store(false, Ordering::Release);
+                    self.may_run.store(false, Ordering::Release);
                     return Ok(());
                 }
                 Ok(Err(())) => {
-                    tokio::spawn(pass_on_answers(state, registered.clone(), answers));
+                    self.is_lost.store(true, Ordering::Release);
+                    // Also if the handler is dropped meanwhile.
+                    drop(tokio::spawn(pass_on_answers(state, registered.clone(), answers)).await);
                     return Err(KeepError::TakenOver);
                 }
                 Err(error) => {
@@ -227,6 +250,10 @@ impl CallKeeper for HttpCallKeeper {
 
     fn store_running(self: Arc<Self>, answers: Vec<(String, KeptAnswer)>) -> KeepFuture {
         Box::pin(async move { self.try_store_running(answers).await })
+    }
+
+    fn goes_on_elsewhere(&self) -> bool {
+        self.is_lost.load(Ordering::Acquire) || self.state.upgrade().is_none_or(|state| state.is_aborting())
     }
 }
 
@@ -321,7 +348,7 @@ impl HttpState {
 
     async fn claim_waiting_calls(self: &Arc<Self>) -> Result<(), StoreError> {
         let Some(replica) = &self.replica else { return Ok(()) };
-        for (name, _) in self.store.list(REPLICAS, "", MAX_LISTED).await? {
+        for (name, listed) in self.store.list(REPLICAS, "", MAX_LISTED).await? {
             if name == replica.name() || !replica.is_dead(&name).await? {
                 continue;
             }
@@ -330,9 +357,10 @@ impl HttpState {
             for (field, value) in &calls {
                 self.claim(replica, &name, field, value).await?;
             }
-            self.receive_answers_to(replica, &name).await?;
+            self.receive_messages_to(replica, &name).await?;
             if calls.is_empty() {
-                let precondition = Precondition::None;
+                // A replica that only seemed dead may have stored a call meanwhile, and its name with it.
+                let precondition = Precondition::FieldVersion(listed.version);
                 drop(
                     self.store.commit(&[Write::Remove { key: REPLICAS, field: &name, precondition }]).await?,
                 );
@@ -345,21 +373,27 @@ impl HttpState {
         // Answers that were on their way to a dead replica when its calls were claimed.
         if !self.claimed.is_empty() {
             for asker in self.claimed.askers() {
-                self.receive_answers_to(replica, &asker).await?;
+                self.receive_messages_to(replica, &asker).await?;
             }
         }
         Ok(())
     }
 
-    /// Uses the answers that are stored for a dead replica.
-    async fn receive_answers_to(
+    /// Uses the answers and cancellations that are stored for a dead replica.
+    async fn receive_messages_to(
         self: &Arc<Self>,
         replica: &Arc<Replica>,
         dead: &str,
     ) -> Result<(), StoreError> {
         for message in replica.messages_to(dead).await? {
-            if let ReplicaMessage::ClientResponse { session, response } = message {
-                self.answer_claimed_text(&session, response.as_bytes());
+            match message {
+                ReplicaMessage::ClientResponse { session, response } => {
+                    self.answer_claimed_text(&session, response.as_bytes());
+                }
+                ReplicaMessage::RequestCancelled { session, request, .. } => {
+                    self.cancel_claimed(&session, &request);
+                }
+                _ => {}
             }
         }
         Ok(())
@@ -485,12 +519,13 @@ impl HttpState {
     fn drop_lost_call(&self, session: &str, record: &WaitingRecord) {
         let id = serde_json::from_str::<Id<'static>>(&record.request);
         let (Some(session), Ok(id)) = (self.session_by_digest(session), id) else { return };
-        if session.connection.is_in_flight(&id) {
-            session.connection.cancel_request(&id, None);
-        }
-        // The handler is dropped when its stream is read, perhaps much later. It must not take the answers until then.
+        // The handler is dropped when its stream is read, perhaps much later. It must not take the answers until then, nor
+        // cancel the questions.
         for question in &record.history.questions {
             session.connection.outgoing_requests().forget(&Id::from(question.id.clone()));
+        }
+        if session.connection.is_in_flight(&id) {
+            session.connection.cancel_request(&id, None);
         }
     }
 
@@ -560,12 +595,12 @@ impl HttpState {
     }
 }
 
-fn waiting_key(replica: &str) -> String {
+pub(super) fn waiting_key(replica: &str) -> String {
     format!("waiting/{replica}")
 }
 
 /// The field of a waiting call, made of the key of its session and the field of its request there.
-fn waiting_field(session_key: &str, request_field: &str) -> String {
+pub(super) fn waiting_field(session_key: &str, request_field: &str) -> String {
     format!("{session_key}/{request_field}")
 }
 
@@ -580,6 +615,6 @@ const REPLICAS_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const WAITING_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_LISTED: usize = 1_000;
 /// The exponent of the longest pause between two attempts.
-const LONGEST_BACKOFF: u32 = 5;
+pub(super) const LONGEST_BACKOFF: u32 = 5;
 /// About two minutes.
 const CONTINUE_ATTEMPTS: u32 = 40;

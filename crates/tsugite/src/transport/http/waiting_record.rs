@@ -141,6 +141,15 @@ impl ClaimedCalls {
         calls.remove(question)
     }
 
+    /// Removes the call of this session with this request id, which is JSON.
+    pub(super) fn remove(&self, session: &str, request: &str) -> Option<Arc<ClaimedCall>> {
+        let mut calls = lock(&self.by_question);
+        let is_wanted = |call: &ClaimedCall| call.session == session && call.registered.id == request;
+        let found = calls.values().find(|call| is_wanted(call)).cloned()?;
+        calls.retain(|_, call| !is_wanted(call));
+        Some(found)
+    }
+
     /// Whether a call is claimed that asked one of the same questions.
     pub(super) fn has(&self, record: &WaitingRecord) -> bool {
         let calls = lock(&self.by_question);
