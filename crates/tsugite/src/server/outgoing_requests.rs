@@ -34,12 +34,37 @@ pub(crate) struct OutgoingRequests {
 
 type ResponseResult = Result<RawJson, ErrorObject>;
 
+/// Held with an answer by those who must not lose it. When the last one drops it, the answer needs this process no longer.
+pub(crate) struct AnswerGuard {
+    _dropped: oneshot::Sender<()>,
+}
+
+/// Waits until an answer needs this process no longer: its call has ended, or it is stored that the call goes on.
+pub(crate) struct SettledAnswer(oneshot::Receiver<()>);
+
+impl AnswerGuard {
+    pub(crate) fn new() -> (Self, SettledAnswer) {
+        let (sender, receiver) = oneshot::channel();
+        (Self { _dropped: sender }, SettledAnswer(receiver))
+    }
+}
+
+impl SettledAnswer {
+    /// Waits for at most `limit`. Returns whether the answer is settled.
+    pub(crate) async fn wait(self, limit: Duration) -> bool {
+        tokio::time::timeout(limit, self.0).await.is_ok()
+    }
+}
+
+/// A response with its guard.
+type Answer = (ResponseResult, AnswerGuard);
+
 #[derive(Default)]
 struct RequestTable {
     last_id: i64,
-    waiters: HashMap<i64, oneshot::Sender<ResponseResult>>,
+    waiters: HashMap<i64, oneshot::Sender<Answer>>,
     /// Requests that another replica sent, by their id, whose calls continue here.
-    adopted: HashMap<String, oneshot::Sender<ResponseResult>>,
+    adopted: HashMap<String, oneshot::Sender<Answer>>,
     closed: bool,
 }
 
@@ -71,16 +96,21 @@ impl OutgoingRequests {
     /// Hands a response to the request that waits for it. Returns false and drops the response if none does: it is
     /// late, a duplicate, or a mistake of the client.
     pub(crate) fn receive_response(&self, response: Response<'_>) -> bool {
-        let Some(id) = &response.id else { return false };
+        self.receive_answer(response).is_some()
+    }
+
+    /// The same for an answer that must not be lost with this process. `None` if no request waits for it.
+    pub(crate) fn receive_answer(&self, response: Response<'_>) -> Option<SettledAnswer> {
+        let id = response.id.as_ref()?;
         let mut table = self.lock();
         let own = self.own_id(id).and_then(|id| table.waiters.remove(&id));
         // This replica may have lost a call to another one, and taken it back.
         let waiter = own.or_else(|| table.adopted.remove(id.as_str()?));
         drop(table);
-        let Some(waiter) = waiter else { return false };
+        let (guard, settled) = AnswerGuard::new();
         // The receiver may be gone already.
-        drop(waiter.send(response.outcome.map(|raw| raw.to_owned())));
-        true
+        drop(waiter?.send((response.outcome.map(|raw| raw.to_owned()), guard)));
+        Some(settled)
     }
 
     /// Ends a request whose call is continued under another handler. It stays open at the client.
@@ -102,7 +132,7 @@ impl OutgoingRequests {
     }
 
     /// Registers a request. `None` if the table is closed. The caller keeps the time limit.
-    fn begin(&self) -> Option<(i64, oneshot::Receiver<ResponseResult>)> {
+    fn begin(&self) -> Option<(i64, oneshot::Receiver<Answer>)> {
         let (sender, receiver) = oneshot::channel();
         let mut table = self.lock();
         if table.closed {
@@ -192,7 +222,7 @@ pub(crate) async fn send_raw_request(
     outbox.wait_for_capacity().await;
     outbox.push(|out| drop(write::request(out, &requests.wire_id(guard.id), method, Some(params))));
     guard.sent = true;
-    response.await.ok()
+    response.await.ok().map(|(outcome, _)| outcome)
 }
 
 /// Sends a request on the stream of a call and waits for the response. Dropping the future sends
@@ -219,8 +249,7 @@ pub(super) async fn send_request(
     match tokio::time::timeout(timeout, response).await {
         Err(_) => Err(AskError::TimedOut),
         Ok(Err(_)) => Err(AskError::Closed),
-        Ok(Ok(Err(error))) => Err(AskError::ErrorResponse(error)),
-        Ok(Ok(Ok(result))) => Ok(result),
+        Ok(Ok((outcome, _))) => outcome.map_err(AskError::ErrorResponse),
     }
 }
 
@@ -238,7 +267,7 @@ pub(super) struct OpenRequest {
     id: RequestId,
     sent: bool,
     /// `None` once the response was returned, or the connection is closed.
-    response: Option<oneshot::Receiver<ResponseResult>>,
+    response: Option<oneshot::Receiver<Answer>>,
 }
 
 impl OpenRequest {
@@ -261,6 +290,11 @@ impl OpenRequest {
 
     /// Waits for the response; `None` if the connection is closed.
     pub(super) fn poll_response(&mut self, cx: &mut Context<'_>) -> Poll<Option<ResponseResult>> {
+        self.poll_answer(cx).map(|answer| answer.map(|(outcome, _)| outcome))
+    }
+
+    /// The same for a caller that stores the answer and keeps the guard until then.
+    pub(super) fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<Option<Answer>> {
         let Some(response) = &mut self.response else { return Poll::Ready(None) };
         let Poll::Ready(received) = Pin::new(response).poll(cx) else { return Poll::Pending };
         self.response = None;
@@ -344,7 +378,7 @@ mod tests {
         let (second, mut second_response) = requests.begin().unwrap();
         assert_ne!(first, second);
         assert!(requests.receive_response(response(second)));
-        assert!(second_response.try_recv().unwrap().is_ok());
+        assert!(second_response.try_recv().unwrap().0.is_ok());
         assert!(!requests.receive_response(response(second)));
         assert!(!requests.receive_response(response("1")));
         assert!(requests.receive_response(response(first)));

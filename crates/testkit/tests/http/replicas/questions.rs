@@ -59,6 +59,32 @@ async fn answer_that_cannot_be_stored_is_not_accepted() {
     assert_eq!(text(&next(&mut stream).await.unwrap()), "Hello, Ann!");
 }
 
+#[tokio::test]
+async fn answer_is_accepted_when_its_call_is_stored() {
+    let cluster = Cluster::with_long_leases();
+    let first = cluster.start().await;
+    let session = open_session(&first.at, "2025-11-25", json!({"elicitation": {}})).await;
+    let mut stream = first.call_stream(&session, &call(1, "greet")).await;
+    let question = next(&mut stream).await.unwrap();
+    first.faults.refuse(|operation| matches!(operation, store::Operation::Commit(_)));
+    assert_unavailable(&first.post(&session, &answer(&question, "Ann")).await);
+    first.faults.connect();
+    assert_eq!(text(&next(&mut stream).await.unwrap()), "Hello, Ann!");
+}
+
+#[tokio::test]
+async fn answer_that_its_call_has_not_taken_is_stored() {
+    let cluster = Cluster::with_long_leases();
+    let first = cluster.start().await;
+    let session = open_session(&first.at, "2025-11-25", json!({"elicitation": {}})).await;
+    let mut stream = first.call_stream(&session, &call(1, "greet")).await;
+    let question = next(&mut stream).await.unwrap();
+    first.faults.refuse(|operation| operation.writes_field("request/"));
+    assert_eq!(first.post(&session, &answer(&question, "Ann")).await.status, 202);
+    let name = &question["id"].as_str().unwrap()[..16];
+    assert_eq!(Store::inbox(&*cluster.store, name).await.unwrap().len(), 1);
+}
+
 impl Cluster {
     /// Waits until another replica has claimed the calls of this one.
     pub(super) async fn wait_for_claim_of(&self, replica: &str) {

@@ -17,7 +17,7 @@ use tsugite_core::protocol::mrtr::InputRequest;
 
 use crate::server::call_state::CallState;
 use crate::server::kept_call::{KeepError, KeepFuture, KeptAnswer, KeptRequest, OpenQuestion, WaitingCall};
-use crate::server::outgoing_requests::OpenRequest;
+use crate::server::outgoing_requests::{AnswerGuard, OpenRequest};
 use crate::server::round::{Round, WakeSignal};
 
 /// The questions of a call that can be kept.
@@ -34,6 +34,8 @@ pub(crate) struct KeptQuestions {
     was_stored: bool,
     /// Answers that the handler has not seen yet.
     answers: Vec<(String, KeptAnswer)>,
+    /// The guards of these answers.
+    guards: Vec<AnswerGuard>,
 }
 
 struct AskedQuestion {
@@ -71,6 +73,7 @@ impl KeptQuestions {
             is_waiting: false,
             was_stored: false,
             answers: Vec::new(),
+            guards: Vec::new(),
         }
     }
 
@@ -95,6 +98,7 @@ impl KeptQuestions {
                     (_, false) => (self.is_waiting, self.was_stored) = (false, false),
                 }
                 if !self.answers.is_empty() {
+                    self.guards.clear();
                     for (key, answer) in self.answers.drain(..) {
                         self.questions.retain(|asked| asked.key != key);
                         round.answer(&key, answer);
@@ -160,9 +164,11 @@ impl KeptQuestions {
             if self.answers.iter().any(|(key, _)| *key == asked.key) {
                 continue;
             }
-            let answer = match asked.request.poll_response(cx) {
-                Poll::Ready(Some(Ok(result))) => KeptAnswer::Result(result),
-                Poll::Ready(Some(Err(error))) => KeptAnswer::Error(error),
+            let answer = match asked.request.poll_answer(cx) {
+                Poll::Ready(Some((outcome, guard))) => {
+                    self.guards.push(guard);
+                    outcome.map_or_else(KeptAnswer::Error, KeptAnswer::Result)
+                }
                 // This process stops. The question of a call that is stored stays open at the client.
                 Poll::Ready(None) if self.is_waiting => continue,
                 Poll::Ready(None) => KeptAnswer::Closed,

@@ -1,6 +1,7 @@
 //! Messages of a client that concern another replica: responses, cancellations, and changes of the session itself.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tsugite_core::jsonrpc::{Id, Message, Request, Response, write};
 use tsugite_core::protocol::cancellation::Cancelled;
@@ -14,6 +15,7 @@ use super::sessions::HttpSession;
 use super::shared_session::{REQUEST_FIELDS, RequestRecord, SharedSession, id_text, request_field};
 use crate::replica::{Replica, ReplicaMessage};
 use crate::server::connection::ServerConnection;
+use crate::server::outgoing_requests::SettledAnswer;
 use crate::store::{Conflict, Precondition, Recipient, StoreError, Write};
 
 /// A cancellation of a request.
@@ -138,11 +140,48 @@ const MAX_LISTED: usize = 10_000;
 
 /// A message of a batch that concerns other replicas.
 pub(super) enum ForwardedMessage {
-    /// A response to a request of one of these replicas.
-    Response { to: Vec<String>, response: String },
+    /// A response to a request of ours.
+    Response { delivery: Delivery, response: String },
     /// A cancellation, with the record of its request.
     Cancellation(Cancellation, Option<RequestRecord>),
 }
+
+/// The way of a client's response to the request of ours that waits for it.
+pub(super) enum Delivery {
+    /// No request waits for it, or nothing of it outlives this process.
+    Done,
+    /// A call of this replica has it, and the store does not know that yet.
+    Here(SettledAnswer),
+    /// One of these replicas may wait for it.
+    Elsewhere(Vec<String>),
+}
+
+/// Stores a response of the client, unless its call is stored with it. It is accepted then, and must not be lost.
+pub(super) async fn store_response(
+    state: &HttpState,
+    session: &HttpSession,
+    delivery: Delivery,
+    response: String,
+) -> Result<(), StoreError> {
+    let Some(replica) = &state.replica else { return Ok(()) };
+    let to = match delivery {
+        Delivery::Done => return Ok(()),
+        Delivery::Here(settled) => {
+            if settled.wait(SETTLE_TIMEOUT).await {
+                return Ok(());
+            }
+            // Its handler is not polled, or the store fails. A replica that claims the call reads the messages to this one.
+            vec![replica.name().to_owned()]
+        }
+        Delivery::Elsewhere(to) => to,
+    };
+    let message = ReplicaMessage::ClientResponse { session: session.log_name().to_owned(), response };
+    let writes = to.iter().filter_map(|to| replica.send(Recipient::Replica(to), &message));
+    state.store.commit(&writes.collect::<Vec<_>>()).await.map(drop)
+}
+
+/// How long a response waits until its call has taken it.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A response as JSON.
 pub(super) fn response_text(response: &Response<'_>) -> String {
@@ -162,17 +201,13 @@ pub(super) async fn store_all(
     session: Arc<HttpSession>,
     messages: Vec<ForwardedMessage>,
 ) -> Result<(), StoreError> {
-    let Some(replica) = &state.replica else { return Ok(()) };
     for message in messages {
         match message {
             ForwardedMessage::Cancellation(cancellation, known) => {
                 cancellation.store(&state, &session, known).await?
             }
-            ForwardedMessage::Response { to, response } => {
-                let session = session.log_name().to_owned();
-                let message = ReplicaMessage::ClientResponse { session, response };
-                let writes = to.iter().filter_map(|to| replica.send(Recipient::Replica(to), &message));
-                drop(state.store.commit(&writes.collect::<Vec<_>>()).await?);
+            ForwardedMessage::Response { delivery, response } => {
+                store_response(&state, &session, delivery, response).await?;
             }
         }
     }

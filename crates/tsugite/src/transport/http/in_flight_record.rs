@@ -108,9 +108,9 @@ impl InFlightRecord {
     pub(super) fn adopted(
         replica: Arc<Replica>,
         registered: Arc<RegisteredRequest>,
-        keeper: Arc<HttpCallKeeper>,
+        keeper: Option<Arc<HttpCallKeeper>>,
     ) -> Self {
-        Self { replica, registered, keeper: Some(keeper) }
+        Self { replica, registered, keeper }
     }
 
     /// Whether the call is stored as waiting, for another replica to continue.

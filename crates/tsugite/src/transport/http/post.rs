@@ -16,7 +16,7 @@ use tsugite_core::session::http::{
 use tsugite_core::session::request_meta::{RequestMeta, parse_with_meta};
 
 use super::exchange::{Exchange, HttpHandlerFuture, Output};
-use super::forwarding::{self, Cancellation, ForwardedMessage, SessionChange, response_text};
+use super::forwarding::{self, Cancellation, Delivery, ForwardedMessage, SessionChange, response_text};
 use super::http_state::HttpState;
 use super::post_response::{Dispatched, ResponseMode};
 use super::request_head::RequestHead;
@@ -27,7 +27,6 @@ use super::shared_session::{KnownRecords, RequestRecord};
 use super::shared_sessions::FoundSession;
 use super::waiting_calls::HttpCallKeeper;
 use crate::error::Chain;
-use crate::replica::ReplicaMessage;
 use crate::server::connection::{ConnectionScope, ServerConnection};
 use crate::server::dispatch::ReceivedRequest;
 use crate::server::in_flight::duplicate_id;
@@ -275,32 +274,31 @@ impl IncomingPost<'_> {
     fn deliver_response(self, response: Response<'_>, bytes: &[u8]) -> Dispatched {
         let accepted = Dispatched::Response(empty(StatusCode::ACCEPTED));
         let Some(session) = &self.session else { return accepted };
-        let recipients = self.deliver_locally(session, response, bytes);
-        if recipients.is_empty() {
-            return accepted;
+        let text = || String::from_utf8_lossy(bytes).into_owned();
+        match self.deliver_locally(session, response, bytes) {
+            Delivery::Done => accepted,
+            delivery => Dispatched::store_response(self.state, session, delivery, text()),
         }
-        let response = String::from_utf8_lossy(bytes).into_owned();
-        let message = ReplicaMessage::ClientResponse { session: session.log_name().to_owned(), response };
-        Dispatched::forward(self.state, recipients, message)
     }
 
-    /// Hands a response to the request of ours that waits for it here, and returns the other replicas that may wait for it.
-    fn deliver_locally(&self, session: &SessionGuard, response: Response<'_>, bytes: &[u8]) -> Vec<String> {
+    /// Hands a response to the request of ours that waits for it here.
+    fn deliver_locally(&self, session: &SessionGuard, response: Response<'_>, bytes: &[u8]) -> Delivery {
         let moved_to =
             response.id.as_ref().and_then(asking_replica).and_then(|asker| self.known.moved_to(&asker));
-        let asker = self.state.replica.as_ref().zip(response.id.as_ref());
-        let asker = asker.and_then(|(replica, id)| verified_asker(replica, id));
-        let delivered = session.connection.outgoing_requests().receive_response(response)
-            || self.state.is_shared() && self.state.answer_claimed_text(session.log_name(), bytes);
+        let response_id = response.id.clone();
+        let delivered = session.connection.outgoing_requests().receive_answer(response);
+        let Some(replica) = &self.state.replica else { return Delivery::Done };
+        let delivered = delivered.or_else(|| self.state.answer_claimed_text(session.log_name(), bytes));
         // A call that was claimed may still wait at the replica that asked, if that was only stopped for a while: it gets the
         // answer, too, and finds that the call is no longer its own. Later questions of that replica are not claimed.
-        if delivered && moved_to.is_none() {
-            return Vec::new();
+        if let (Some(settled), None) = (delivered, &moved_to) {
+            return Delivery::Here(settled);
         }
+        let asker = response_id.and_then(|id| verified_asker(replica, &id));
         let mut recipients: Vec<String> = [moved_to, asker].into_iter().flatten().collect();
         recipients.retain(|name| self.is_other_replica(name));
         recipients.dedup();
-        recipients
+        if recipients.is_empty() { Delivery::Done } else { Delivery::Elsewhere(recipients) }
     }
 
     /// Whether another replica runs a request with this id. A cancellation that came before the request counts from now on.
@@ -439,8 +437,10 @@ impl IncomingPost<'_> {
         match message {
             Ok(Message::Response(response)) => {
                 let text = response_text(&response);
-                let to = self.deliver_locally(session, response, text.as_bytes());
-                (!to.is_empty()).then_some(ForwardedMessage::Response { to, response: text })
+                match self.deliver_locally(session, response, text.as_bytes()) {
+                    Delivery::Done => None,
+                    delivery => Some(ForwardedMessage::Response { delivery, response: text }),
+                }
             }
             Ok(message) => {
                 let cancellation = Cancellation::of_message(&message)

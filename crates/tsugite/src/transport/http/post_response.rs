@@ -11,7 +11,7 @@ use tsugite_core::session::http::status_for_code;
 
 use super::authorization::HostName;
 use super::exchange::{Exchange, Outcome};
-use super::forwarding::{self, ChangeError, ForwardedMessage};
+use super::forwarding::{self, ChangeError, Delivery, ForwardedMessage};
 use super::http_state::HttpState;
 use super::in_flight_record::RegisterError;
 use super::maybe_ready::MaybeReady;
@@ -21,13 +21,11 @@ use super::responses::{StatusError, empty, json, sse, status_error, store_unavai
 use super::sessions::{HttpSession, SessionGuard, SessionId};
 use super::sse_body::PostSseBody;
 use super::stream_scopes::scope_challenge;
-use crate::replica::ReplicaMessage;
 use crate::server::connection::ServerConnection;
 use crate::server::limits::{CallerKey, LimitError, LimitPermit, Resource};
 use crate::server::response_writer::WrittenResponse;
 use crate::server::subscriptions::too_many_subscriptions;
 use crate::shared::log;
-use crate::store::Recipient;
 
 /// A POST that was dispatched.
 pub(super) enum Dispatched {
@@ -85,15 +83,17 @@ impl Dispatched {
         }))
     }
 
-    /// Stores a message for other replicas, and accepts it then.
-    pub(super) fn forward(state: &Arc<HttpState>, to: Vec<String>, message: ReplicaMessage) -> Self {
-        let state = state.clone();
+    /// Accepts a response of the client when it cannot be lost any more.
+    pub(super) fn store_response(
+        state: &Arc<HttpState>,
+        session: &SessionGuard,
+        delivery: Delivery,
+        response: String,
+    ) -> Self {
+        let (state, session) = (state.clone(), (**session).clone());
         Dispatched::Later(Box::pin(async move {
-            let Some(replica) = &state.replica else { return empty(StatusCode::ACCEPTED) };
-            let writes = to.iter().filter_map(|to| replica.send(Recipient::Replica(to), &message));
-            let writes: Vec<_> = writes.collect();
-            match state.store.commit(&writes).await {
-                Ok(_) => empty(StatusCode::ACCEPTED),
+            match forwarding::store_response(&state, &session, delivery, response).await {
+                Ok(()) => empty(StatusCode::ACCEPTED),
                 Err(error) => store_unavailable(&*error),
             }
         }))

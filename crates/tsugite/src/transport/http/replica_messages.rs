@@ -1,6 +1,7 @@
 //! Messages of other replicas, as the HTTP transport receives them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tsugite_core::jsonrpc::{Id, Incoming, Message, parse};
 
@@ -42,12 +43,16 @@ impl HttpState {
                 let parsed = parse(response.as_bytes(), &self.config.limits);
                 let delivered = match (self.session_by_digest(session), parsed) {
                     (Some(session), Ok(Incoming::Single(Message::Response(response)))) => {
-                        session.connection.outgoing_requests().receive_response(response)
+                        session.connection.outgoing_requests().receive_answer(response)
                     }
-                    _ => false,
+                    _ => None,
                 };
-                if !delivered {
-                    self.answer_claimed_text(session, response.as_bytes());
+                let delivered = delivered.or_else(|| self.answer_claimed_text(session, response.as_bytes()));
+                if let Some(settled) = delivered {
+                    // Until then the store keeps the message for a replica that claims the call.
+                    return Box::pin(async move {
+                        settled.wait(LONGEST_HANDLING).await;
+                    });
                 }
             }
             ReplicaMessage::RequestCancelled { session, request, reason } => {
@@ -169,6 +174,9 @@ impl HttpState {
         })
     }
 }
+
+/// How long an answer may keep messages in the store, if its handler does not take it.
+const LONGEST_HANDLING: Duration = Duration::from_secs(60);
 
 fn done() -> MessageWork {
     Box::pin(std::future::ready(()))

@@ -15,7 +15,9 @@ use tsugite_core::revision::Revision;
 use super::http_state::HttpState;
 use super::sessions::HttpSession;
 use super::shared_session::{MOVED_FIELDS, RequestRecord, SESSION_KEYS};
-use super::waiting_record::{ClaimedCall, RegisteredRequest, WaitingRecord};
+use super::waiting_record::{
+    ClaimedCall, LONGEST_BACKOFF, RegisteredRequest, WaitingRecord, waiting_field, waiting_key,
+};
 use super::withdrawn_calls::{KnownState, withdraw};
 use crate::error::Chain;
 use crate::lock::lock;
@@ -231,7 +233,9 @@ async fn pass_on(
     match (to, message) {
         // This replica has taken the call back.
         (Some(to), ReplicaMessage::ClientResponse { session, response }) if to == replica.name() => {
-            state.answer_claimed_text(session, response.as_bytes());
+            if let Some(settled) = state.answer_claimed_text(session, response.as_bytes()) {
+                settled.wait(LONGEST_PASS).await;
+            }
         }
         (Some(to), message) => {
             if let Some(write) = replica.send(Recipient::Replica(&to), message) {
@@ -259,7 +263,7 @@ impl CallKeeper for HttpCallKeeper {
 
 /// Stores that a waiting call runs. Returns the new version of its request record, or an error if another replica has the
 /// call. Without the version of the waiting call, it is not known whether it was stored.
-async fn store_running(
+pub(super) async fn store_running(
     state: &HttpState,
     replica: &Replica,
     registered: &RegisteredRequest,
@@ -543,65 +547,6 @@ impl HttpState {
             });
         }
     }
-
-    /// Continues a claimed call with an answer. Returns false if no claimed call of the session asked the question.
-    pub(super) fn answer_claimed(
-        self: &Arc<Self>,
-        session: &str,
-        question: &str,
-        answer: KeptAnswer,
-    ) -> bool {
-        let Some(call) = self.claimed.take(session, question) else { return false };
-        let Some(mut record) = lock(&call.record).take() else { return true };
-        let Some(at) = record.history.questions.iter().position(|open| open.id == question) else {
-            return true;
-        };
-        let open = record.history.questions.remove(at);
-        record.history.answers.insert(open.key, answer);
-        let state = self.clone();
-        tokio::spawn(async move {
-            if let Err(error) = state.continue_claimed(&call, record).await {
-                log::error!(error = %Chain(&*error), "a claimed call could not be continued");
-            }
-        });
-        true
-    }
-
-    async fn continue_claimed(
-        self: &Arc<Self>,
-        call: &ClaimedCall,
-        record: WaitingRecord,
-    ) -> Result<(), StoreError> {
-        let Some(replica) = &self.replica else { return Ok(()) };
-        let mut attempt = 0;
-        // No other replica continues a call of this one while it lives, so it tries again while the store fails.
-        loop {
-            let continued = async {
-                match store_running(self, replica, &call.registered, call.waiting_version).await? {
-                    Ok(version) => call.registered.set_version(version),
-                    Err(()) => return Ok(()),
-                }
-                self.take_up(call.registered.clone(), record.clone()).await
-            };
-            match continued.await {
-                Err(error) if attempt + 1 < CONTINUE_ATTEMPTS && !self.is_closing() => {
-                    log::warn!(error = %Chain(&*error), "a claimed call does not go on yet");
-                    tokio::time::sleep(Duration::from_millis(100 << attempt.min(LONGEST_BACKOFF))).await;
-                    attempt += 1;
-                }
-                continued => return continued,
-            }
-        }
-    }
-}
-
-pub(super) fn waiting_key(replica: &str) -> String {
-    format!("waiting/{replica}")
-}
-
-/// The field of a waiting call, made of the key of its session and the field of its request there.
-pub(super) fn waiting_field(session_key: &str, request_field: &str) -> String {
-    format!("{session_key}/{request_field}")
 }
 
 fn now_millis() -> u64 {
@@ -614,7 +559,7 @@ const REPLICAS: &str = "replicas";
 const REPLICAS_TTL: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 const WAITING_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_LISTED: usize = 1_000;
-/// The exponent of the longest pause between two attempts.
-pub(super) const LONGEST_BACKOFF: u32 = 5;
+/// How long an answer waits for a call that this replica has taken back.
+const LONGEST_PASS: Duration = Duration::from_secs(60);
 /// About two minutes.
-const CONTINUE_ATTEMPTS: u32 = 40;
+pub(super) const CONTINUE_ATTEMPTS: u32 = 40;

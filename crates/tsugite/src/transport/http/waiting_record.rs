@@ -68,6 +68,19 @@ impl RegisteredRequest {
     }
 }
 
+/// The key of the waiting calls of a replica.
+pub(super) fn waiting_key(replica: &str) -> String {
+    format!("waiting/{replica}")
+}
+
+/// The field of a waiting call, made of the key of its session and the field of its request there.
+pub(super) fn waiting_field(session_key: &str, request_field: &str) -> String {
+    format!("{session_key}/{request_field}")
+}
+
+/// The exponent of the longest pause between two attempts.
+pub(super) const LONGEST_BACKOFF: u32 = 5;
+
 /// A waiting call, as it is stored.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct WaitingRecord {

@@ -14,15 +14,16 @@ use super::event_stream::log_key;
 use super::http_state::HttpState;
 use super::log_writer::end_without_writer;
 use super::shared_session::RequestRecord;
-use super::waiting_calls::{LONGEST_BACKOFF, waiting_field, waiting_key};
-use super::waiting_record::{ClaimedCall, RegisteredRequest, WaitingRecord};
+use super::waiting_record::{
+    ClaimedCall, LONGEST_BACKOFF, RegisteredRequest, WaitingRecord, waiting_field, waiting_key,
+};
 use crate::error::Chain;
 use crate::lock::lock;
 use crate::replica::Replica;
 use crate::shared::log;
 use crate::store::{Precondition, StoreError, Write};
 
-/// What its replica knows of a waiting call.
+/// The stored state of a waiting call, as far as its replica knows it.
 #[derive(Clone, Copy)]
 pub(super) struct KnownState {
     /// The version of the record of the waiting call; 0 if it is unknown.
