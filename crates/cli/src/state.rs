@@ -46,6 +46,7 @@ impl StateOptions {
             Place::File(path) => {
                 let store = FileStore::open(&path)
                     .map_err(|error| state_error("cannot keep state").detail(error.to_string()))?;
+                warn_if_shared(&path);
                 // After the file: its lock keeps two processes from making two keys.
                 let keys = match keys {
                     Some(keys) => keys,
@@ -71,6 +72,16 @@ impl StateOptions {
             ),
             Err(_) => state_error(error.to_string()),
         })
+    }
+}
+
+/// Warns about a state file that others can read. What it contains is sealed, so it is no reason to refuse the file.
+fn warn_if_shared(path: &Path) {
+    if fs::metadata(path).is_ok_and(|metadata| !file_mode::is_private(&metadata)) {
+        Console::new(false).note(&format!(
+            "warning: other users of this machine can read or change {0}; `chmod 600 {0}`",
+            path.display()
+        ));
     }
 }
 
@@ -221,6 +232,8 @@ impl KeyFile {
         let _ = fs::remove_file(&unready);
         match written {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            // Without its key the state is lost, so the name of the key must survive a loss of power as well.
+            Ok(()) => file_mode::sync_folder_of(&self.path),
             written => written,
         }
     }

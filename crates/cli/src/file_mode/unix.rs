@@ -35,4 +35,10 @@ pub(crate) fn writable_command(path: &Path) -> String {
     format!("chmod u+w {}", path.display())
 }
 
+/// Writes the name of a new file to the disk, so that it survives a loss of power.
+pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
+}
+
 const PRIVATE_FILE: u32 = 0o600;

@@ -47,6 +47,11 @@ pub(crate) fn writable_command(path: &Path) -> String {
     format!("attrib -R {}", path.display())
 }
 
+/// Does nothing: a folder cannot be opened like a file, and NTFS keeps a journal of names.
+pub(crate) fn sync_folder_of(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
 /// In milliseconds.
 const PAUSES: [u64; 6] = [10, 20, 40, 80, 160, 320];
 const ERROR_ACCESS_DENIED: i32 = 5;

@@ -97,6 +97,18 @@ fn readable_key_file_is_refused() {
 }
 
 #[test]
+fn readable_state_file_is_warned_about() {
+    let place = Place::new();
+    drop(serve(&place, "state.redb", None));
+    for name in ["state.redb", "state.redb.key"] {
+        std::fs::set_permissions(place.path.join(name), PermissionsExt::from_mode(0o640)).unwrap();
+    }
+    // The key file ends the program.
+    let err = place.run(["serve", "--listen", "127.0.0.1:0", "--state", "state.redb"]).failed(1);
+    assert!(err.contains("warning: other users of this machine can read or change state.redb"), "{err}");
+}
+
+#[test]
 fn replicas_share_sessions_in_redis() {
     let place = Place::new();
     let redis = RedisServer::start().unwrap();
