@@ -72,6 +72,18 @@ impl RedisServer {
         Ok(text.lines().filter_map(calls).collect())
     }
 
+    /// Limits the memory (`CONFIG SET maxmemory`); 0 is no limit. Beyond it Redis refuses writes, and removes nothing.
+    pub fn limit_memory(&self, bytes: u64) -> Result<(), String> {
+        let limit = || {
+            let mut socket = TcpStream::connect(self.address())?;
+            socket.write_all(format!("CONFIG SET maxmemory {bytes}\r\n").as_bytes())?;
+            let mut reply = String::new();
+            BufReader::new(socket).read_line(&mut reply)?;
+            if reply.trim() == "+OK" { Ok(()) } else { Err(io::Error::other(reply)) }
+        };
+        limit().map_err(|error| format!("CONFIG SET maxmemory: {error}"))
+    }
+
     /// Watches the commands from now on.
     pub fn monitor(&self) -> Result<Monitor, String> {
         Monitor::start(self.address()).map_err(|error| format!("MONITOR: {error}"))

@@ -8,6 +8,7 @@
     reason = "a test fails by panicking, and so do its own helpers"
 )]
 
+mod memory;
 mod round_trips;
 mod task_kills;
 mod tasks;
