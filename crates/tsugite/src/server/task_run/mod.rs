@@ -148,7 +148,7 @@ async fn create(
         ttl_millis: millis(ttl).max(1),
         poll_interval_millis: millis(settings.poll_interval),
     };
-    let mut state = TaskState::new(table.hub.store.runner());
+    let mut state = TaskState::new(table.hub.store.runner(), stored_call.created_millis);
     if let Some(round) = call.current_round() {
         state.answers = round.task_history().0.answers;
     }

@@ -109,12 +109,12 @@ pub(crate) enum TaskOutcome {
 }
 
 impl TaskState {
-    /// The state of a task that `runner` is about to run.
-    pub(crate) fn new(runner: &str) -> Self {
+    /// The state of a new task that `runner` is about to run.
+    pub(crate) fn new(runner: &str, created_millis: u64) -> Self {
         Self {
             status: TaskStatus::Working,
             message: None,
-            updated_millis: now_millis(),
+            updated_millis: created_millis,
             runner: runner.to_owned(),
             can_run_again: false,
             questions: Vec::new(),

@@ -352,7 +352,7 @@ mod tests {
             ttl_millis: 60_000,
             poll_interval_millis: 1_000,
         };
-        let task = tasks.create(call, TaskState::new(""), None).await.unwrap();
+        let task = tasks.create(call, TaskState::new("", now_millis()), None).await.unwrap();
         let text = serde_json::to_string(&task.state).unwrap().replace("\"version\":1", members);
         let key = task_key("id");
         let state = set(&key, STATE, text.into(), Precondition::None, Duration::from_secs(60));
