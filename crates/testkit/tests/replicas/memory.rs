@@ -39,7 +39,6 @@ async fn writes_are_unavailable_while_redis_has_no_memory() {
     assert_eq!(stateless.json()["result"]["content"][0]["text"], "later");
     assert_unavailable(&server.send(initialize()).await);
     assert_unavailable(&server.send(in_session(&level)).await);
-    assert_unavailable(&server.send(Request::new("DELETE").session(&session)).await);
     // It has begun, so it must not be repeated.
     let failed = server.send(in_session(&call(2, "later"))).await;
     assert_eq!((failed.status, failed.error_code()), (200, Some(-32603)), "{failed:?}");

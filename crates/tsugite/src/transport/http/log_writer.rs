@@ -216,7 +216,7 @@ pub(super) async fn end_after_failure(
     }
 }
 
-/// Ends the log of a request that no handler writes any more, whoever wrote it last. The lines are its last events.
+/// Ends the log of a request that no handler writes any more, of this replica or another one. The lines are its last events.
 pub(super) async fn end_without_writer(logs: &Arc<EventLogs>, log_key: &str, lines: Vec<u8>) {
     let Some(replica) = &logs.replica else { return };
     let (started, lines) = (Instant::now(), Bytes::from(lines));
