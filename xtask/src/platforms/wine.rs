@@ -27,28 +27,36 @@ const SKIPPED: [(&str, &str); 3] = [
 ];
 
 /// Tests that are not compiled for Windows, and why.
-const UNIX_ONLY: [(&str, &str); 8] = [
+const UNIX_ONLY: [(&str, &str); 9] = [
     (
-        "tsugite: transport::child::unix, server::files::tests::unix",
-        "process groups, links and modes of Unix",
+        "tsugite: transport::child::unix, server::files::tests::unix, client::servers::tests::relative_path_becomes_absolute",
+        "process groups, links, modes and paths of Unix",
+    ),
+    ("testkit server: features::behaviour::directory_resource_serves_only_its_own_files", "links of Unix"),
+    (
+        "testkit client: faults::{cancellation, child_exit, limits, listeners, pipes, process_tree, responses, server_requests, stray_lines}, \
+         repeats::reconnect_that_fails_says_that_the_call_may_have_run, streams::calls_work_over_unix_sockets",
+        "servers written as shell scripts, Unix sockets",
     ),
     (
-        "testkit client: faults::{cancellation, child_exit, limits, listeners, pipes, process_tree, responses, server_requests, stray_lines}",
-        "servers written as shell scripts",
-    ),
-    (
-        "testkit bridge: faults::{cancellation, isolation, request_state, subscriptions}",
+        "testkit bridge: faults::{cancellation, isolation, request_state, subscriptions}, tasks::foreign_servers",
         "servers written as shell scripts",
     ),
     ("testkit stdio: unix", "signals and sockets in place of pipes"),
     (
-        "testkit http: unix_sockets, attacks::shares::process_with_few_file_descriptors_serves_other_callers",
-        "Unix sockets, limits of Unix on file descriptors",
+        "testkit http: unix_sockets, attacks::shares::process_with_few_file_descriptors_serves_other_callers, \
+         faults::shutdown::second_signal_ends_the_server_at_once",
+        "Unix sockets, limits of Unix on file descriptors, signals",
     ),
-    ("testkit auth: logins, refresh, stores", "modes of files, a browser written as a shell script"),
+    (
+        "testkit auth: logins, refresh, stores, \
+         authorization_server::flows::only_its_owner_can_read_a_file_of_users",
+        "modes of files, a browser written as a shell script",
+    ),
     (
         "cli: access, bridging, config, dev, installing, issuers, killed, logins, many, secrets, shell, snapshots, state, \
-         terminal, trust, users, and single tests of listening, questions, serving, targets",
+         terminal, trust, users, edit::save::tests, shell::history::tests, and single tests of listening, questions, \
+         serving, targets, tasks",
         "shell scripts, modes of files, tmux, signals (Ctrl-C cannot be sent in safe code), Unix sockets",
     ),
     (
