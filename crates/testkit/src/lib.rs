@@ -7,6 +7,7 @@ pub mod http;
 pub mod log;
 pub mod raw_client;
 pub mod replicas;
+pub mod script;
 pub mod spec_schema;
 pub mod task_kills;
 pub mod transcript;

@@ -6,6 +6,7 @@
 //! - `helper starts` serves the fixture with a tool that starts `helper replies` with the stdin of the server.
 //! - `helper family PORT` starts `helper holds PORT`, serves the fixture, and does not end when its stdin does.
 //! - `helper holds PORT` connects to PORT on loopback and waits until it is killed.
+//! - `helper script TEXT` runs a script in the language of `src/script/mod.rs`.
 
 use std::io::{self, BufRead, Read};
 use std::net::TcpStream;
@@ -14,6 +15,7 @@ use std::process::{Command, Stdio};
 use tsugite::Server;
 use tsugite::server::Tool;
 use tsugite_testkit::fixture;
+use tsugite_testkit::script::{End, Script};
 
 type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -25,6 +27,10 @@ fn main() -> Result {
             eprintln!("{text}");
             std::process::exit(code.parse()?)
         }
+        ["script", text] => match Script::parse(text)?.run()? {
+            End::Exit(code) => std::process::exit(code),
+            End::Abort => std::process::abort(),
+        },
         ["environment", file] => {
             let all =
                 std::env::vars_os().map(|(name, value)| format!("{}={}\n", name.display(), value.display()));

@@ -1,0 +1,128 @@
+//! A small language for the broken servers of tests: which lines a server reads and sends, and when it ends.
+//!
+//! `helper script TEXT` runs a script on every system. Commands stand on lines of their own or between `;`. A word with
+//! blanks, `;` or braces in it is quoted with `'`, and nothing is special inside the quotes. The commands are:
+//!
+//! - `read_line` reads a line and copies it to stderr. At the end of the input the script ends with code 0.
+//! - `send_line TEXT` writes a line. `print TEXT` writes bytes: `\n`, `\r`, `\\` and `\xNN` stand for one each.
+//! - `welcome` sends the response to `initialize`; `handshake` is `read_line; welcome; read_line`. The first call after it
+//!   has the id 2.
+//! - `answer ID TEXT` sends the result of a tool call, `ask ID` sends an elicitation.
+//! - `drain` reads lines until the end of the input, and ends the script. `stay` reads nothing more and does not end.
+//! - `exit CODE` ends the process, `abort` crashes it.
+//! - `stderr TEXT` writes a line to stderr, `append FILE TEXT` to the end of a file.
+//! - `report PORT TEXT` sends a line to [`Reports`], `wait_for PORT` waits for [`Reports::allow`].
+//! - `once FILE { … }` runs its commands unless FILE exists, and makes it: only the first process runs them.
+//! - `if_line TEXT { … }` runs its commands if the line that was read last contains TEXT.
+//! - `repeat COUNT { … }` and `repeat forever { … }`.
+//!
+//! Except in `print`, `$line` is the line that was read last, `$id` its `id`, `$n` the number of the current repetition,
+//! from 1, and `$process` the id of the process. There are no other variables: a server that needs more is written in Rust.
+
+mod parse;
+mod reports;
+mod run;
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use tsugite::client::Command;
+
+pub use reports::Reports;
+pub use run::End;
+
+/// A script that can be run.
+#[derive(Debug, PartialEq)]
+pub struct Script(Vec<Step>);
+
+/// One command of a script.
+#[derive(Debug, PartialEq)]
+enum Step {
+    ReadLine,
+    SendLine(String),
+    Print(Vec<u8>),
+    Drain,
+    Stay,
+    Exit(i32),
+    Abort,
+    Stderr(String),
+    Append { file: PathBuf, text: String },
+    Report { port: u16, text: String },
+    WaitFor { port: u16 },
+    Once { file: PathBuf, steps: Vec<Step> },
+    IfLine { text: String, steps: Vec<Step> },
+    Repeat { count: Option<u64>, steps: Vec<Step> },
+}
+
+/// The command that runs a script with the program `helper`, whose path is the first argument.
+///
+/// # Panics
+///
+/// Panics if the script is invalid or too long, so that the test fails and not only its server.
+#[allow(clippy::panic, reason = "a test fails by panicking")]
+pub fn command(helper: &str, script: &str) -> Command {
+    assert!(script.len() <= MAX_BYTES, "the script has {} bytes, of at most {MAX_BYTES}", script.len());
+    if let Err(error) = Script::parse(script) {
+        panic!("{error}");
+    }
+    Command::new(helper).args(["script", script])
+}
+
+/// The most bytes of a script. A command line of Windows has at most 32 767, with an escape before each `"`.
+const MAX_BYTES: usize = 24_000;
+
+/// A path of a file for scripts, which does not exist yet. The file is removed on drop.
+///
+/// It is displayed with quotes, as a word of a script.
+#[derive(Debug)]
+pub struct ScriptFile(PathBuf);
+
+impl ScriptFile {
+    /// A path that no other test uses.
+    #[allow(clippy::new_without_default, reason = "every path is another")]
+    pub fn new() -> Self {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        Self(std::env::temp_dir().join(format!("tsugite-script-{}-{count}", std::process::id())))
+    }
+
+    /// The contents; empty as long as the file does not exist.
+    pub fn text(&self) -> String {
+        std::fs::read_to_string(&self.0).unwrap_or_default()
+    }
+
+    /// The number of its lines.
+    pub fn lines(&self) -> usize {
+        self.text().lines().count()
+    }
+}
+
+impl fmt::Display for ScriptFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "'{}'", self.0.display())
+    }
+}
+
+impl Drop for ScriptFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "no command `echo`")]
+    fn unknown_command_fails_the_test() {
+        command("helper", "drain; echo yes");
+    }
+
+    #[test]
+    #[should_panic(expected = "of at most")]
+    fn long_script_fails_the_test() {
+        command("helper", &" ".repeat(MAX_BYTES + 1));
+    }
+}

@@ -1,0 +1,234 @@
+//! Runs a script.
+
+use std::fs::OpenOptions;
+use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, TcpStream};
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{Script, Step};
+
+/// How a script ended.
+#[derive(Debug, PartialEq)]
+pub enum End {
+    /// With this exit code.
+    Exit(i32),
+    /// With a crash.
+    Abort,
+}
+
+impl Script {
+    /// Runs the script on stdin and stdout. The caller ends the process.
+    pub fn run(&self) -> io::Result<End> {
+        self.run_on(
+            BufReader::new(io::stdin()),
+            BufWriter::with_capacity(1 << 16, io::stdout()),
+            io::stderr(),
+        )
+    }
+
+    fn run_on(&self, input: impl BufRead, output: impl Write, log: impl Write) -> io::Result<End> {
+        let mut run = Run { input, output, log, line: String::new(), turn: 0 };
+        let end = run.steps(&self.0)?;
+        run.output.flush()?;
+        Ok(match end {
+            ControlFlow::Break(end) => end,
+            ControlFlow::Continue(()) => End::Exit(0),
+        })
+    }
+}
+
+struct Run<I, O, L> {
+    input: I,
+    output: O,
+    log: L,
+    /// The line that was read last.
+    line: String,
+    /// The number of the current repetition.
+    turn: u64,
+}
+
+impl<I: BufRead, O: Write, L: Write> Run<I, O, L> {
+    fn steps(&mut self, steps: &[Step]) -> io::Result<ControlFlow<End>> {
+        for step in steps {
+            if let ControlFlow::Break(end) = self.step(step)? {
+                return Ok(ControlFlow::Break(end));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn step(&mut self, step: &Step) -> io::Result<ControlFlow<End>> {
+        // Output is collected only as long as nothing else happens.
+        if !matches!(step, Step::SendLine(_) | Step::Print(_)) {
+            self.output.flush()?;
+        }
+        match step {
+            Step::SendLine(text) => {
+                let line = self.expand(text) + "\n";
+                self.output.write_all(line.as_bytes())?;
+            }
+            Step::Print(bytes) => self.output.write_all(bytes)?,
+            Step::ReadLine => return self.read_line(),
+            Step::Drain => loop {
+                if let ControlFlow::Break(end) = self.read_line()? {
+                    return Ok(ControlFlow::Break(end));
+                }
+            },
+            Step::Stay => loop {
+                std::thread::park();
+            },
+            Step::Exit(code) => return Ok(ControlFlow::Break(End::Exit(*code))),
+            Step::Abort => return Ok(ControlFlow::Break(End::Abort)),
+            Step::Stderr(text) => {
+                let line = self.expand(text);
+                self.log(&line)?;
+            }
+            Step::Append { file, text } => {
+                let line = self.expand(text) + "\n";
+                OpenOptions::new().create(true).append(true).open(file)?.write_all(line.as_bytes())?;
+            }
+            Step::Report { port, text } => connect(*port)?.write_all(self.expand(text).as_bytes())?,
+            Step::WaitFor { port } => {
+                connect(*port)?.read_to_end(&mut Vec::new())?;
+            }
+            Step::Once { file, steps } if is_first(file)? => return self.steps(steps),
+            Step::IfLine { text, steps } if self.line.contains(text) => return self.steps(steps),
+            Step::Once { .. } | Step::IfLine { .. } => {}
+            Step::Repeat { count, steps } => return self.repeat(count.unwrap_or(u64::MAX), steps),
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn repeat(&mut self, count: u64, steps: &[Step]) -> io::Result<ControlFlow<End>> {
+        let outer = self.turn;
+        for turn in 1..=count {
+            self.turn = turn;
+            if let ControlFlow::Break(end) = self.steps(steps)? {
+                return Ok(ControlFlow::Break(end));
+            }
+        }
+        self.turn = outer;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Reads a line and copies it to the log. The end of the input ends the script.
+    fn read_line(&mut self) -> io::Result<ControlFlow<End>> {
+        let mut line = Vec::new();
+        if self.input.read_until(b'\n', &mut line)? == 0 {
+            return Ok(ControlFlow::Break(End::Exit(0)));
+        }
+        let line = String::from_utf8_lossy(&line).trim_end().to_owned();
+        self.log(&line)?;
+        self.line = line;
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// Writes a line to the log, in one piece: a test may read it at any time.
+    fn log(&mut self, line: &str) -> io::Result<()> {
+        self.log.write_all(format!("{line}\n").as_bytes())
+    }
+
+    /// Replaces the names after `$`.
+    fn expand(&self, text: &str) -> String {
+        let mut parts = text.split('$');
+        let mut all = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let end = part.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(part.len());
+            let (name, rest) = part.split_at(end);
+            match name {
+                "line" => all.push_str(&self.line),
+                "id" => all.push_str(&self.id()),
+                "n" => all.push_str(&self.turn.to_string()),
+                "process" => all.push_str(&std::process::id().to_string()),
+                _ => all.extend(["$", name]),
+            }
+            all.push_str(rest);
+        }
+        all
+    }
+
+    /// The id of the line that was read last, as JSON.
+    fn id(&self) -> String {
+        let message: Value = serde_json::from_str(&self.line).unwrap_or_default();
+        message.get("id").unwrap_or(&Value::Null).to_string()
+    }
+}
+
+fn connect(port: u16) -> io::Result<TcpStream> {
+    TcpStream::connect((Ipv4Addr::LOCALHOST, port))
+}
+
+/// Whether this process made the file.
+fn is_first(file: &Path) -> io::Result<bool> {
+    match OpenOptions::new().write(true).create_new(true).open(file) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Reports, ScriptFile};
+    use super::*;
+
+    /// Runs a script. Returns its output, its log and its end.
+    fn run(script: &str, input: &str) -> (String, String, End) {
+        let (mut output, mut log) = (Vec::new(), Vec::new());
+        let end = Script::parse(script).unwrap().run_on(input.as_bytes(), &mut output, &mut log).unwrap();
+        (String::from_utf8(output).unwrap(), String::from_utf8(log).unwrap(), end)
+    }
+
+    #[test]
+    fn lines_are_read_copied_and_sent() {
+        let (output, log, end) =
+            run("read_line; send_line 'got $line'; print 'a\\n'; exit 3", "one\r\ntwo\n");
+        assert_eq!((&*output, &*log, end), ("got one\na\n", "one\n", End::Exit(3)));
+    }
+
+    #[test]
+    fn end_of_the_input_ends_the_script() {
+        for script in ["read_line; read_line; exit 3", "drain; exit 3", "repeat forever { read_line }"] {
+            let (_, log, end) = run(script, "one\n");
+            assert_eq!((&*log, end), ("one\n", End::Exit(0)), "{script}");
+        }
+        assert_eq!(run("abort", "").2, End::Abort);
+    }
+
+    #[test]
+    fn names_after_a_dollar_are_replaced() {
+        let line = r#"{"params":{"id":1},"id":"q"}"#;
+        let (output, ..) = run("read_line; repeat 2 { send_line '$n $id $ids $$' }", line);
+        assert_eq!(output, "1 \"q\" $ids $$\n2 \"q\" $ids $$\n");
+        assert_eq!(run("answer 2 $process", "").0, {
+            let content = format!(r#"[{{"type":"text","text":"{}"}}]"#, std::process::id());
+            format!("{{\"jsonrpc\":\"2.0\",\"id\":2,\"result\":{{\"content\":{content}}}}}\n")
+        });
+    }
+
+    #[test]
+    fn blocks_run_on_their_condition() {
+        let file = ScriptFile::new();
+        let script = format!("once {file} {{ send_line first; append {file} x }}; send_line all");
+        assert_eq!(run(&script, "").0, "first\nall\n");
+        assert_eq!(run(&script, "").0, "all\n");
+        assert_eq!(file.text(), "x\n");
+        let script = "read_line; if_line b { send_line yes }; if_line c { send_line no }";
+        assert_eq!(run(script, "abc").0, "yes\nno\n");
+        assert_eq!(run(script, "ab").0, "yes\n");
+    }
+
+    #[tokio::test]
+    async fn reports_arrive_and_waiting_scripts_continue() {
+        let reports = Reports::listen().await.unwrap();
+        let script = format!("report {reports} one; wait_for {reports}; report {reports} two; exit 4");
+        let running = tokio::task::spawn_blocking(move || run(&script, ""));
+        assert_eq!(reports.next().await.unwrap(), "one");
+        reports.allow().await.unwrap();
+        assert_eq!(reports.next().await.unwrap(), "two");
+        assert_eq!(running.await.unwrap().2, End::Exit(4));
+    }
+}
