@@ -34,9 +34,8 @@ const UNIX_ONLY: [(&str, &str); 9] = [
     ),
     ("testkit server: features::behaviour::directory_resource_serves_only_its_own_files", "links of Unix"),
     (
-        "testkit client: faults::{cancellation, child_exit, limits, listeners, pipes, process_tree, responses, server_requests, stray_lines}, \
-         repeats::reconnect_that_fails_says_that_the_call_may_have_run, streams::calls_work_over_unix_sockets",
-        "servers written as shell scripts, Unix sockets",
+        "testkit client: faults::{closed_pipes, process_tree}, streams::calls_work_over_unix_sockets",
+        "process groups and signals of Unix, pipes that safe code cannot close, Unix sockets",
     ),
     (
         "testkit bridge: faults::{cancellation, isolation, request_state, subscriptions}, tasks::foreign_servers",

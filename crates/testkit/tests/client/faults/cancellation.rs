@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use tsugite::client::{Client, ClientBuilder};
+use tsugite_testkit::script::ScriptFile;
 
 use super::raw::{AfterResponse, Raw, ReceivedRequest, answer_handshake};
-use super::shell::{noted, spawn, spawn_modern};
+use super::script::{noted, spawn, spawn_modern};
 use super::{Running, call, until, within};
 
 fn is_cancellation(request: &ReceivedRequest) -> bool {
@@ -139,8 +140,8 @@ async fn handshake_is_never_cancelled() {
     within(client.close()).await;
     assert_eq!(raw.count(is_cancellation), 0);
     // The same over pipes.
-    let file = super::shell::Path::new();
-    let script = format!("while read_line; do echo \"$line\" >> {}; done", file.0.display());
+    let file = ScriptFile::new();
+    let script = format!("repeat forever {{ read_line; append {file} $line }}");
     let late = spawn(&script).timeout(Duration::from_millis(300));
     within(late).await.unwrap_err();
     assert!(file.text().contains("initialize") && !file.text().contains("cancelled"), "{}", file.text());

@@ -4,16 +4,17 @@ use serde_json::json;
 use tsugite::client::{Change, ChangeFilter, Client, ConnectStep, ErrorKind};
 use tsugite::prelude::Revision;
 use tsugite_testkit::log::Warnings;
+use tsugite_testkit::script::ScriptFile;
 
-use super::shell::{Path, noted, sh, spawn, spawn_modern};
+use super::script::{noted, script, spawn, spawn_modern};
 use super::{Running, call, kind, until, within};
 
 /// How a child exits, and the words that the error must contain.
-const ENDS: [(&str, &str); 3] = [
-    ("exit 0", "ended with code 0"),
-    ("exit 7", "ended with code 7"),
-    ("kill -KILL $$", "was killed by signal 9"),
-];
+const ENDS: [(&str, &str); 3] =
+    [("exit 0", "ended with code 0"), ("exit 7", "ended with code 7"), ("abort", CRASHED)];
+
+/// How the end of a crashed process is reported: Windows has no signals, and a code of its own for this.
+const CRASHED: &str = if cfg!(unix) { "was killed by signal 6" } else { "ended with code -" };
 
 #[tokio::test]
 async fn child_exit_during_a_call_is_reported_without_retry() {
@@ -21,7 +22,7 @@ async fn child_exit_during_a_call_is_reported_without_retry() {
         for script in [
             format!("handshake; read_line; {end}"),
             // Half a response does not count.
-            format!("handshake; read_line; printf '{{\"jsonrpc\":\"2.0\",\"id\":2,'; {end}"),
+            format!("handshake; read_line; print '{{\"jsonrpc\":\"2.0\",\"id\":2,'; {end}"),
             // Neither does a response to another call, nor progress.
             format!(
                 r#"handshake; read_line; answer 9 no; send_line '{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":2,"progress":1}}}}'; {end}"#
@@ -41,7 +42,8 @@ async fn child_exit_during_a_call_is_reported_without_retry() {
 
 #[tokio::test]
 async fn last_response_without_a_newline_is_read() {
-    let client = within(spawn(r#"handshake; read_line; printf '%s' "$(answer 2 last)""#)).await.unwrap();
+    let last = r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"last"}]}}"#;
+    let client = within(spawn(&format!("handshake; read_line; print '{last}'"))).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "last");
 }
 
@@ -49,9 +51,9 @@ async fn last_response_without_a_newline_is_read() {
 async fn child_exit_during_the_handshake_reports_code_and_stderr() {
     for (end, words) in ENDS {
         for script in [
-            format!("echo why >&2; {end}"),
-            format!("echo why >&2; read_line; {end}"),
-            format!("read_line; printf '{{\"jsonrpc\":\"2.0\",\"id\":1,'; echo why >&2; {end}"),
+            format!("stderr why; {end}"),
+            format!("stderr why; read_line; {end}"),
+            format!("read_line; print '{{\"jsonrpc\":\"2.0\",\"id\":1,'; stderr why; {end}"),
         ] {
             match kind(within(spawn(&script)).await) {
                 ErrorKind::Connect { step: ConnectStep::Handshake, reason } => {
@@ -65,11 +67,10 @@ async fn child_exit_during_the_handshake_reports_code_and_stderr() {
 
 #[tokio::test]
 async fn next_call_restarts_an_exited_child() {
-    let file = super::shell::Path::new();
+    let (started, first) = (ScriptFile::new(), ScriptFile::new());
     // The first of them ends at once, the second answers.
     let script = format!(
-        "echo started >> {0}; handshake; [ $(wc -l < {0}) = 1 ] && exit 3; read_line; answer 2 second; drain",
-        file.0.display()
+        "append {started} x; handshake; once {first} {{ exit 3 }}; read_line; answer 2 second; drain"
     );
     let client = within(spawn(&script)).await.unwrap();
     let first = client.process_id();
@@ -81,29 +82,29 @@ async fn next_call_restarts_an_exited_child() {
     }
     assert_eq!(outcome.unwrap(), "second");
     assert_ne!(client.process_id(), first);
-    assert_eq!(file.text().lines().count(), 2);
+    assert_eq!(started.lines(), 2);
 }
 
 #[tokio::test]
 async fn safe_request_is_retried_on_a_new_child_within_limits() {
-    let file = super::shell::Path::new();
-    let script = format!("echo started >> {}; handshake; read_line; exit 1", file.0.display());
+    let started = ScriptFile::new();
+    let script = format!("append {started} x; handshake; read_line; exit 1");
     let client = within(spawn(&script)).await.unwrap();
     assert!(matches!(kind(within(client.list_tools()).await), ErrorKind::ConnectionLost { .. }));
-    assert_eq!(file.text().lines().count(), 3, "the first attempt and two retries");
+    assert_eq!(started.lines(), 3, "the first attempt and two retries");
     assert!(matches!(kind(call(&client, "t").await), ErrorKind::ConnectionLost { may_have_run: true, .. }));
-    assert_eq!(file.text().lines().count(), 4, "a tool is called once");
+    assert_eq!(started.lines(), 4, "a tool is called once");
 }
 
 #[tokio::test]
 async fn child_exit_fails_every_pending_call() {
-    let script = r#"handshake; read_line; read_line; read_line; send_line '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'; kill -TERM $$"#;
+    let script = r#"handshake; read_line; read_line; read_line; send_line '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'; abort"#;
     let client = within(spawn(script)).await.unwrap();
     let calls = (0..3).map(|_| call(&client, "t"));
     for outcome in futures_util::future::join_all(calls).await {
         match kind(outcome) {
             ErrorKind::ConnectionLost { may_have_run: true, reason } => {
-                assert!(reason.contains("signal 15"), "{reason}")
+                assert!(reason.contains(CRASHED), "{reason}")
             }
             other => panic!("{other:?}"),
         }
@@ -112,19 +113,18 @@ async fn child_exit_fails_every_pending_call() {
 
 #[tokio::test]
 async fn probe_that_kills_its_child_falls_back_to_handshake() {
-    let file = super::shell::Path::new();
-    let script = format!(
-        r#"echo started >> {0}; read_line; case "$line" in *discover*) exit 1;; esac; welcome; read_line; read_line; answer 2 yes; drain"#,
-        file.0.display()
+    let started = ScriptFile::new();
+    let text = format!(
+        "append {started} x; read_line; if_line discover {{ exit 1 }}; welcome; read_line; read_line; answer 2 yes; drain"
     );
-    let client = within(Client::spawn(sh(&script))).await.unwrap();
+    let client = within(Client::spawn(script(&text))).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "yes");
-    assert_eq!(file.text().lines().count(), 2);
+    assert_eq!(started.lines(), 2);
     // A child that always exits is not restarted forever.
-    let file = super::shell::Path::new();
-    let script = format!("echo started >> {}; read_line; exit 1", file.0.display());
-    assert!(matches!(kind(within(Client::spawn(sh(&script))).await), ErrorKind::Connect { .. }));
-    assert_eq!(file.text().lines().count(), 2);
+    let started = ScriptFile::new();
+    let text = format!("append {started} x; read_line; exit 1");
+    assert!(matches!(kind(within(Client::spawn(script(&text))).await), ErrorKind::Connect { .. }));
+    assert_eq!(started.lines(), 2);
 }
 
 #[tokio::test]
@@ -150,13 +150,10 @@ async fn spawn_failure_is_reported_at_once() {
 
 #[tokio::test]
 async fn closing_during_resubscription_logs_no_warning() {
-    let first = Path::new();
+    let first = ScriptFile::new();
     let client = within(spawn(&format!(
-        r#"if [ ! -e {0} ]; then
-            : > {0}; handshake; read_line; send_line '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'; exit
-        fi
-        handshake; read_line; echo again >&2; drain"#,
-        first.0.display()
+        r#"once {first} {{ handshake; read_line; send_line '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'; exit 0 }}
+        handshake; read_line; stderr again; drain"#
     )))
     .await
     .unwrap();
@@ -181,10 +178,10 @@ const INITIALIZED: &str = r#"{"jsonrpc":"2.0","id":2,"result":{"protocolVersion"
 #[tokio::test]
 async fn late_result_of_the_probe_counts_before_initialize() {
     // The child reads `initialize` too before it answers: it takes longer than the timeout of the probe to start.
-    let script = format!(
+    let text = format!(
         "read_line; read_line; send_line '{DISCOVERED}'; send_line '{INITIALIZED}'; read_line; answer 3 yes; drain"
     );
-    let builder = Client::spawn(sh(&script)).probe_timeout(std::time::Duration::from_millis(50));
+    let builder = Client::spawn(script(&text)).probe_timeout(std::time::Duration::from_millis(50));
     let client = within(builder).await.unwrap();
     assert_eq!(client.revision(), Revision::V2026_07_28);
     assert_eq!(client.probe_record().map(|record| record.revision), Some(Revision::V2026_07_28));
@@ -193,8 +190,8 @@ async fn late_result_of_the_probe_counts_before_initialize() {
 
 #[tokio::test]
 async fn revision_guessed_after_a_timeout_is_not_recorded() {
-    let slow = |script: &str| {
-        Client::spawn(sh(&format!("read_line; read_line; {script}; drain")))
+    let slow = |answers: &str| {
+        Client::spawn(script(&format!("read_line; read_line; {answers}; drain")))
             .probe_timeout(std::time::Duration::from_millis(50))
     };
     let client = within(slow(&format!("send_line '{INITIALIZED}'"))).await.unwrap();
@@ -208,8 +205,8 @@ async fn revision_guessed_after_a_timeout_is_not_recorded() {
 #[tokio::test]
 async fn calls_do_not_restart_a_child_that_always_exits() {
     // L-10
-    let file = Path::new();
-    let script = format!("echo started >> {}; handshake; exit 3", file.0.display());
+    let started = ScriptFile::new();
+    let script = format!("append {started} x; handshake; exit 3");
     let client = within(spawn(&script)).await.unwrap();
     let mut last = None;
     for _ in 0..20 {
@@ -221,18 +218,15 @@ async fn calls_do_not_restart_a_child_that_always_exits() {
         }
         other => panic!("{other:?}"),
     }
-    assert_eq!(file.text().lines().count(), 6);
+    assert_eq!(started.lines(), 6);
 }
 
 #[tokio::test]
 async fn exited_child_is_restarted_for_its_listeners() {
-    let first = Path::new();
+    let first = ScriptFile::new();
     let script = format!(
-        r#"if [ ! -e {0} ]; then
-            : > {0}; handshake; read_line; send_line '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'; exit
-        fi
-        handshake; drain"#,
-        first.0.display()
+        r#"once {first} {{ handshake; read_line; send_line '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'; exit 0 }}
+        handshake; drain"#
     );
     let client = within(spawn(&script)).await.unwrap();
     let mut changes = within(client.listen(ChangeFilter::new().tools())).await.unwrap();
@@ -243,11 +237,11 @@ async fn exited_child_is_restarted_for_its_listeners() {
 
 #[tokio::test]
 async fn listeners_hear_that_a_child_is_gone() {
-    let file = Path::new();
+    let (started, first) = (ScriptFile::new(), ScriptFile::new());
     let script = format!(
-        r#"echo started >> {0}; [ $(wc -l < {0}) -gt 1 ] && exit 5
-        handshake; read_line; send_line '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'"#,
-        file.0.display()
+        r#"append {started} x
+        once {first} {{ handshake; read_line; send_line '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'; exit 0 }}
+        exit 5"#
     );
     let client = within(spawn(&script)).await.unwrap();
     let mut changes = within(client.listen(ChangeFilter::new().tools())).await.unwrap();
@@ -255,7 +249,7 @@ async fn listeners_hear_that_a_child_is_gone() {
     let error = within(changes.next()).await.unwrap().unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Connect { .. }), "{error}");
     assert!(within(changes.next()).await.is_none());
-    assert_eq!(file.text().lines().count(), 6);
+    assert_eq!(started.lines(), 6);
 }
 
 /// A server that ends after its first call, and then wants each call as a task.

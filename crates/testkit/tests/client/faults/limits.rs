@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tsugite::client::{Client, ErrorKind, FormResponse, TimeoutKind};
 
 use super::raw::{AfterResponse, Raw, ReceivedRequest, answer_handshake};
-use super::shell::spawn;
+use super::script::spawn;
 use super::{call, kind, until, within, without_growing};
 
 /// So short that it expires at once.
@@ -156,7 +156,8 @@ async fn endless_notifications_of_a_child_do_not_block_calls() {
     ] {
         // They come while the call is pending, and after its response.
         let client = within(spawn(&format!(
-            "handshake; read_line; (yes '{note}' | head -n 20000); answer 2 yes; yes '{note}'"
+            "handshake; read_line; repeat 20000 {{ send_line '{note}' }}; answer 2 yes
+            repeat forever {{ send_line '{note}' }}"
         )))
         .await
         .unwrap();
@@ -461,19 +462,26 @@ impl Slow for ErrorKind {
     }
 }
 
+/// Stands for 70 000 bytes in a message of a script.
+const LARGE: &str = "LARGE";
+
+/// The commands of a script that send a message.
+fn send_large(message: &str) -> String {
+    let (before, after) = message.split_once(LARGE).unwrap();
+    let kilobyte = "x".repeat(1_000);
+    format!("print '{before}'; repeat 70 {{ print {kilobyte} }}; send_line '{after}'")
+}
+
 #[tokio::test]
 async fn oversized_response_of_a_child_fails_its_call_at_once() {
-    let large = "x".repeat(70_000);
-    let file = super::shell::Path::new();
-    std::fs::write(&file.0, &large).unwrap();
-    let body = format!("$(cat {})", file.0.display());
-    let content = format!(r#"{{"content":[{{"type":"text","text":"'"{body}"'"}}]}}"#);
+    let content = format!(r#"{{"content":[{{"type":"text","text":"{LARGE}"}}]}}"#);
     // Servers write the id first or, like the TypeScript SDK, last.
     for response in [
         format!(r#"{{"jsonrpc":"2.0","id":2,"result":{content}}}"#),
         format!(r#"{{"result":{content},"jsonrpc":"2.0","id":2}}"#),
     ] {
-        let script = format!("handshake; read_line; send_line '{response}'; read_line; answer 3 yes; drain");
+        let response = send_large(&response);
+        let script = format!("handshake; read_line; {response}; read_line; answer 3 yes; drain");
         let client = within(spawn(&script).max_message_bytes(50_000)).await.unwrap();
         let ErrorKind::TooLarge(text) = kind(call(&client, "t").await) else { panic!("another error") };
         assert!(text.contains("50000") && text.contains("max_message_bytes"), "{text}");
@@ -484,16 +492,15 @@ async fn oversized_response_of_a_child_fails_its_call_at_once() {
 #[tokio::test]
 async fn oversized_message_that_is_no_response_fails_no_call() {
     // A request or a notification with an id in its params, a request whose id comes last, and a batch.
-    let large = super::shell::Path::new();
-    std::fs::write(&large.0, "x".repeat(70_000)).unwrap();
-    let text = format!(r#""'"$(cat {})"'""#, large.0.display());
     for line in [
-        format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"id":2,"data":{text}}}}}"#),
-        format!(r#"{{"jsonrpc":"2.0","id":2,"method":"roots/list","params":{{"data":{text}}}}}"#),
-        format!(r#"{{"jsonrpc":"2.0","method":"roots/list","params":{{"data":{text}}},"id":2}}"#),
-        format!(r#"[{{"jsonrpc":"2.0","id":2,"result":{{"data":{text}}}}}]"#),
+        format!(
+            r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{{"id":2,"data":"{LARGE}"}}}}"#
+        ),
+        format!(r#"{{"jsonrpc":"2.0","id":2,"method":"roots/list","params":{{"data":"{LARGE}"}}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","method":"roots/list","params":{{"data":"{LARGE}"}},"id":2}}"#),
+        format!(r#"[{{"jsonrpc":"2.0","id":2,"result":{{"data":"{LARGE}"}}}}]"#),
     ] {
-        let script = format!("handshake; read_line; send_line '{line}'; answer 2 yes; drain");
+        let script = format!("handshake; read_line; {}; answer 2 yes; drain", send_large(&line));
         let client = within(spawn(&script).max_message_bytes(50_000)).await.unwrap();
         assert_eq!(call(&client, "t").await.unwrap(), "yes", "{}", &line[..40]);
     }

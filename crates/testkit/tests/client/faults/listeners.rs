@@ -12,7 +12,7 @@ use tsugite::prelude::Revision;
 use tsugite_testkit::log::Warnings;
 
 use super::raw::{AfterResponse, Raw, answer_handshake, welcome};
-use super::shell::{spawn, spawn_modern};
+use super::script::{spawn, spawn_modern};
 use super::{HANDSHAKE, Running, kind, until, within};
 
 /// A server over HTTP+SSE whose stream breaks when `breaks` is set, after which it is `gone` or not.

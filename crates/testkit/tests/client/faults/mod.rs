@@ -1,4 +1,4 @@
-//! Our client against broken and hostile servers: child processes written as shell scripts, and sockets on which
+//! Our client against broken and hostile servers: child processes that run a script, and sockets on which
 //! HTTP is written by hand.
 //!
 //! No test sleeps: timeouts that must expire are short, and the test waits for the effect.
@@ -6,17 +6,14 @@
 mod authorizers;
 mod broken_connections;
 mod caching;
-#[cfg(unix)]
 mod cancellation;
-#[cfg(unix)]
 mod child_exit;
+#[cfg(unix)]
+mod closed_pipes;
 mod endpoints;
 mod keyed_calls;
-#[cfg(unix)]
 mod limits;
-#[cfg(unix)]
 mod listeners;
-#[cfg(unix)]
 mod pipes;
 #[cfg(unix)]
 mod process_tree;
@@ -24,14 +21,12 @@ mod proxies;
 mod raw;
 mod repeat_table;
 mod repeats;
-#[cfg(unix)]
 mod responses;
-#[cfg(unix)]
+mod script;
 mod server_requests;
 mod sessions;
 #[cfg(unix)]
 mod shell;
-#[cfg(unix)]
 mod stray_lines;
 mod task_results;
 mod timeouts;

@@ -1,6 +1,7 @@
 //! Child processes and their descendants: none is left in the process table, however they behave.
 
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tsugite::client::{Client, ClientBuilder};
@@ -126,8 +127,8 @@ struct Family(String);
 
 impl Family {
     fn new() -> Self {
-        let path = super::shell::Path::new();
-        Self(path.0.file_name().unwrap().to_str().unwrap().to_owned())
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        Self(format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)))
     }
 
     fn spawn(&self, script: &str) -> ClientBuilder {

@@ -8,6 +8,7 @@ use tsugite::client::{
     Authorizer, AuthorizerFuture, Challenge, Client, ClientBuilder, Credentials, ErrorKind, RequestInfo,
     Result,
 };
+use tsugite_testkit::script::ScriptFile;
 
 use super::raw::{AfterResponse, Raw, ReceivedRequest, ResponseWriter, answer_handshake};
 use super::{kind, within};
@@ -228,15 +229,11 @@ async fn earlier_attempt_that_may_have_run_is_not_forgotten() {
     assert!(matches!(error.kind(), ErrorKind::Connect { .. }) && !error.may_have_run(), "{error}");
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn reconnect_that_fails_says_that_the_call_may_have_run() {
-    let file = super::shell::Path::new();
-    let script = format!(
-        "echo started >> {0}; [ $(wc -l < {0}) = 1 ] || exit 3; handshake; read_line; exit 0",
-        file.0.display()
-    );
-    let client = within(super::shell::spawn(&script)).await.unwrap();
+    let first = ScriptFile::new();
+    let script = format!("once {first} {{ handshake; read_line; exit 0 }}; exit 3");
+    let client = within(super::script::spawn(&script)).await.unwrap();
     let error = within(client.call::<String>("t", json!({})).idempotent()).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Connect { .. }), "{error}");
     assert!(error.may_have_run() && error.to_string().ends_with("; the call may have run"), "{error}");

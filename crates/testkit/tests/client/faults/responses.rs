@@ -7,7 +7,7 @@ use tsugite::client::ErrorKind;
 use tsugite_testkit::log::Warnings;
 
 use super::raw::{AfterResponse, Raw};
-use super::shell::{noted, spawn, spawn_modern};
+use super::script::{noted, spawn, spawn_modern};
 use super::{call, kind, within};
 
 #[tokio::test]
@@ -27,10 +27,13 @@ async fn responses_are_matched_in_any_order() {
 async fn response_without_a_request_is_ignored() {
     // F-41
     let script = |id: u32| {
+        let ids = format!(
+            r#"5 77 0 -1 9223372036854775807 99999999999999999999 {id}.5 "{id}" "" null true [{id}] {{}}"#
+        );
+        let wrong: String = ids.split(' ').map(|id| format!("answer '{id}' wrong; ")).collect();
         format!(
             r#"
-            read_line
-            for id in 5 77 0 -1 9223372036854775807 99999999999999999999 {id}.5 '"{id}"' '""' null true '[{id}]' '{{}}'; do answer "$id" wrong; done
+            read_line; {wrong}
             send_line '{{"jsonrpc":"2.0","id":null,"error":{{"code":-32700,"message":"wrong"}}}}'
             send_line '{{"jsonrpc":"2.0","id":"{id}","error":{{"code":-32700,"message":"wrong"}}}}'
             answer {id} right; drain"#

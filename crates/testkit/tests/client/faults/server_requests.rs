@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 use tsugite::client::{Client, ClientBuilder, ErrorKind, FormResponse};
 use tsugite::prelude::*;
+use tsugite_testkit::script::ScriptFile;
 
 use super::raw::{AfterResponse, Raw, answer_handshake};
-use super::shell::{noted, sh, spawn, spawn_modern};
+use super::script::{noted, script, spawn, spawn_modern};
 use super::{HANDSHAKE, call, kind, until, within};
 
 const FORM: &str = r#"{"message":"sure?","requestedSchema":{"type":"object","properties":{}}}"#;
@@ -83,10 +84,11 @@ async fn cancelled_server_request_gets_no_response_and_restarts_the_clock() {
 
 #[tokio::test]
 async fn excess_server_requests_are_refused() {
-    // One process writes them all, so that they arrive at once.
-    let line = format!(r#"{{"jsonrpc":"2.0","id":%d,"method":"elicitation/create","params":{FORM}}}"#);
+    let ask = format!(r#"{{"jsonrpc":"2.0","id":$n,"method":"elicitation/create","params":{FORM}}}"#);
+    let read = ScriptFile::new();
     let script = format!(
-        "handshake; read_line; printf '{line}\\n' $(seq 1000); n=0; while [ $n -lt 1000 ]; do n=$((n+1)); read -r line; printf '%s\\n' \"${{line%%,\\\"message*}}\" | cut -c 1-60 >&2; done; answer 2 yes; drain"
+        "handshake; read_line; repeat 1000 {{ send_line '{ask}' }}
+        repeat 1000 {{ read_line; append {read} $line }}; answer 2 yes; drain"
     );
     let (count, go) = (Arc::new(AtomicUsize::new(0)), Arc::new(tokio::sync::Semaphore::new(0)));
     let client = within(client_with_form_handler(&script, &count, &go)).await.unwrap();
@@ -94,7 +96,7 @@ async fn excess_server_requests_are_refused() {
         let client = client.clone();
         super::Running::new(async move { call(&client, "t").await })
     };
-    until(|| client.stderr().matches("-32600").count() == 1000 - 64).await;
+    until(|| read.text().matches("-32600").count() == 1000 - 64).await;
     assert_eq!(count.load(Ordering::SeqCst), 64);
     go.add_permits(64);
     assert_eq!(calling.end().await.unwrap(), "yes");
@@ -256,11 +258,11 @@ async fn invalid_form_is_refused() {
         r#"{"message":"m","requestedSchema":{"type":"object","properties":{"a":{"type":"object"}}}}"#,
         r#"{"message":"m"}"#,
     ] {
-        let script = format!(
+        let text = format!(
             r#"handshake; read_line; send_line '{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{form}}}'; read_line; answer 2 yes; drain"#
         );
         let command =
-            Client::spawn(sh(&script)).revision(HANDSHAKE).on_elicit_form(async |_| FormResponse::Decline);
+            Client::spawn(script(&text)).revision(HANDSHAKE).on_elicit_form(async |_| FormResponse::Decline);
         let client = within(command).await.unwrap();
         assert_eq!(call(&client, "t").await.unwrap(), "yes");
         assert_eq!(answers(&client)[0].1["error"]["code"], -32602, "{form}");

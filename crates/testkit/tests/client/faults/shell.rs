@@ -1,11 +1,6 @@
-//! Servers written as shell scripts.
+//! Servers written as shell scripts, for what only Unix has: process groups, signals, and pipes closed by their number.
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use tsugite::client::{Client, ClientBuilder, Command};
-
-use super::{HANDSHAKE, until};
+use tsugite::client::Command;
 
 /// Functions for the scripts. `read_line` reads a line into `$line` and copies it to standard error; `send_line` writes
 /// one. The first call after `handshake` has the id 2.
@@ -24,41 +19,4 @@ drain() { while read_line; do :; done; }
 /// A command that runs a script.
 pub(crate) fn sh(script: &str) -> Command {
     Command::new("/bin/sh").args(["-c", &format!("{WORDS}\n{script}")])
-}
-
-/// A client of a script with a handshake.
-pub(crate) fn spawn(script: &str) -> ClientBuilder {
-    Client::spawn(sh(script)).revision(HANDSHAKE)
-}
-
-/// A client of a script without a handshake.
-pub(crate) fn spawn_modern(script: &str) -> ClientBuilder {
-    Client::spawn(sh(script)).revision(tsugite::prelude::Revision::NEWEST)
-}
-
-/// Waits until the standard error of the script contains `text`.
-pub(crate) async fn noted(client: &Client, text: &str) {
-    until(|| client.stderr().contains(text)).await;
-}
-
-/// A temporary file path, removed on drop.
-pub(crate) struct Path(pub(crate) PathBuf);
-
-impl Path {
-    pub(crate) fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("tsugite-client-faults-{}-{count}", std::process::id());
-        Self(std::env::temp_dir().join(name))
-    }
-
-    pub(crate) fn text(&self) -> String {
-        std::fs::read_to_string(&self.0).unwrap_or_default()
-    }
-}
-
-impl Drop for Path {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
-    }
 }
