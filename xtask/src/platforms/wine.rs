@@ -37,10 +37,7 @@ const UNIX_ONLY: [(&str, &str); 9] = [
         "testkit client: faults::{closed_pipes, process_tree}, streams::calls_work_over_unix_sockets",
         "process groups and signals of Unix, pipes that safe code cannot close, Unix sockets",
     ),
-    (
-        "testkit bridge: faults::{cancellation, isolation, request_state, subscriptions}, tasks::foreign_servers",
-        "servers written as shell scripts",
-    ),
+    ("testkit bridge: tasks::foreign_servers", "servers with a state, written as shell scripts"),
     ("testkit stdio: unix", "signals and sockets in place of pipes"),
     (
         "testkit http: unix_sockets, attacks::shares::process_with_few_file_descriptors_serves_other_callers, \

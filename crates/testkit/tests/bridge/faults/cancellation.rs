@@ -4,23 +4,24 @@ use serde_json::{Value, json};
 use tsugite::bridge::Bridge;
 use tsugite_testkit::http::{Request, TestServer};
 use tsugite_testkit::raw_client::RawClient;
+use tsugite_testkit::script::ScriptFile;
 
-use super::shell::{Pipe, spawn};
+use super::script::{Reports, spawn};
 use super::{HANDSHAKE, STATELESS, can_be_asked, names, text, within};
 
 #[tokio::test]
 async fn reason_of_a_cancellation_is_forwarded() {
     for near in [HANDSHAKE, STATELESS] {
-        let heard = Pipe::new();
+        let heard = Reports::listen().await;
         let far = spawn(&format!(
-            r#"handshake; read_line; echo yes > {heard}; read_line; printf '%s\n' "$line" > {heard}; drain"#
+            "handshake; read_line; report {heard} yes; read_line; report {heard} $line; drain"
         ));
         let bridge = Bridge::to(far);
         let mut peer = RawClient::connect(&bridge.server(), near, can_be_asked()).await;
         let call = peer.send_request("tools/call", json!({"name": "slow"}));
-        heard.read().await;
+        heard.next().await;
         peer.notify("notifications/cancelled", json!({"requestId": call, "reason": "the user left"}));
-        let told: Value = serde_json::from_str(&heard.read().await).unwrap();
+        let told: Value = serde_json::from_str(&heard.next().await).unwrap();
         assert_eq!(told["method"], "notifications/cancelled", "{near}: {told}");
         assert_eq!(told["params"]["reason"], "the user left", "{near}: {told}");
         bridge.close().await;
@@ -29,9 +30,9 @@ async fn reason_of_a_cancellation_is_forwarded() {
 
 #[tokio::test]
 async fn reason_of_a_withdrawn_question_is_forwarded() {
-    let go = Pipe::new();
+    let go = Reports::listen().await;
     let far = spawn(&format!(
-        r#"handshake; read_line; ask 9; read -r line < {go}
+        r#"handshake; read_line; ask 9; wait_for {go}
         send_line '{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":9,"reason":"too late"}}}}'
         drain"#
     ));
@@ -40,7 +41,7 @@ async fn reason_of_a_withdrawn_question_is_forwarded() {
     peer.send_request("tools/call", json!({"name": "asks"}));
     let question = within(peer.next()).await;
     assert_eq!(question["method"], "elicitation/create", "{question}");
-    go.write_line("go").await;
+    go.allow().await;
     let told = within(peer.next()).await;
     assert_eq!(told["method"], "notifications/cancelled", "{told}");
     assert_eq!(told["params"], json!({"requestId": question["id"], "reason": "too late"}));
@@ -50,7 +51,7 @@ async fn reason_of_a_withdrawn_question_is_forwarded() {
 /// A second process of the server lists another tool.
 #[tokio::test]
 async fn abandoned_call_does_not_end_the_server() {
-    let (first, heard) = (Pipe::new(), Pipe::new());
+    let (first, heard) = (ScriptFile::new(), Reports::listen().await);
     let list = |id: u32, name: &str| {
         format!(
             r#"send_line '{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[{{"name":"{name}","inputSchema":{{"type":"object"}}}}]}}}}'"#
@@ -58,11 +59,10 @@ async fn abandoned_call_does_not_end_the_server() {
     };
     let (old, new) = (list(3, "old"), list(2, "new"));
     let far = spawn(&format!(
-        r#"if rm {first} 2>/dev/null; then
-            handshake; read_line; echo yes > {heard}; read_line; printf '%s\n' "$line" > {heard}; read_line; {old}; drain
-        else
-            handshake; read_line; {new}; drain
-        fi"#
+        "once {first} {{
+            handshake; read_line; report {heard} yes; read_line; report {heard} $line; read_line; {old}; drain
+        }}
+        handshake; read_line; {new}; drain"
     ));
     let bridge = Bridge::to(far);
     let near = TestServer::start(&bridge.server()).await;
@@ -75,10 +75,10 @@ async fn abandoned_call_does_not_end_the_server() {
         let mut connection = near.connect().await;
         async move { connection.send(call).await }
     });
-    heard.read().await;
+    heard.next().await;
     // Dropping the connection gives up the call.
     sending.abort();
-    assert!(heard.read().await.contains("notifications/cancelled"));
+    assert!(heard.next().await.contains("notifications/cancelled"));
     let list = within(near.send(request("tools/list", json!({})))).await.json();
     assert_eq!(names(&list), ["old"]);
     bridge.close().await;
@@ -87,13 +87,11 @@ async fn abandoned_call_does_not_end_the_server() {
 /// The calls after an abandoned one share the second process, and with it its state.
 #[tokio::test]
 async fn process_in_place_of_one_set_aside_stays() {
-    let (first, heard) = (Pipe::new(), Pipe::new());
+    let (first, heard) = (ScriptFile::new(), Reports::listen().await);
     let far = spawn(&format!(
-        r#"handshake
-        if rm {first} 2>/dev/null; then
-            read_line; echo yes > {heard}; read_line; printf '%s\n' "$line" > {heard}; drain
-        fi
-        while read_line; do id=${{line#*\"id\":}}; answer ${{id%%,*}} $$; done"#
+        "handshake
+        once {first} {{ read_line; report {heard} yes; read_line; report {heard} $line; drain }}
+        repeat forever {{ read_line; answer $id $process }}"
     ));
     let bridge = Bridge::to(far);
     let near = TestServer::start(&bridge.server()).await;
@@ -106,9 +104,9 @@ async fn process_in_place_of_one_set_aside_stays() {
         let (mut connection, call) = (near.connect().await, call());
         async move { connection.send(call).await }
     });
-    heard.read().await;
+    heard.next().await;
     sending.abort();
-    assert!(heard.read().await.contains("notifications/cancelled"));
+    assert!(heard.next().await.contains("notifications/cancelled"));
     let mut processes = Vec::new();
     for _ in 0..3 {
         let answer = within(near.send(call())).await.json();

@@ -6,7 +6,7 @@ use tsugite::prelude::*;
 use tsugite::transport::memory;
 use tsugite_testkit::raw_client::RawClient;
 
-use super::shell::{Pipe, spawn};
+use super::script::{Reports, spawn};
 use super::{HANDSHAKE, STATELESS, can_be_asked, overheard, text, within};
 
 #[tokio::test(start_paused = true)]
@@ -32,21 +32,19 @@ async fn unnamed_client_does_not_get_the_name_of_another() {
 /// The script sends a request about the cancelled first call when it reads the second.
 #[tokio::test]
 async fn server_request_of_a_cancelled_call_is_not_forwarded() {
-    let heard = Pipe::new();
+    let heard = Reports::listen().await;
     let far = spawn(&format!(
-        r#"handshake; read_line
-        case "$line" in
-        *first*) echo yes > {heard}; read_line; echo "$line" > {heard}; read_line; ask 9 ;;
-        *) answer 2 fine ;;
-        esac; drain"#
+        "handshake; read_line
+        if_line first {{ report {heard} yes; read_line; report {heard} $line; read_line; ask 9; drain }}
+        answer 2 fine; drain"
     ));
     let bridge = Bridge::to(far);
     let server = bridge.server();
     let mut first = RawClient::connect(&server, STATELESS, can_be_asked()).await;
     let call = first.send_request("tools/call", json!({"name": "first"}));
-    heard.read().await;
+    heard.next().await;
     first.notify("notifications/cancelled", json!({"requestId": call}));
-    assert!(heard.read().await.contains("notifications/cancelled"));
+    assert!(heard.next().await.contains("notifications/cancelled"));
     let mut second = RawClient::connect(&server, STATELESS, can_be_asked()).await;
     let answer = within(second.request_once("tools/call", json!({"name": "second"}))).await;
     assert_eq!(text(&answer), "fine");
@@ -56,10 +54,12 @@ async fn server_request_of_a_cancelled_call_is_not_forwarded() {
 /// The script sends a request when it reads `tools/list` while a call runs.
 #[tokio::test]
 async fn server_request_goes_to_the_call_not_to_a_list() {
-    let heard = Pipe::new();
+    let heard = Reports::listen().await;
+    // Of two responses to a call, the first one counts.
     let far = spawn(&format!(
-        r#"handshake; read_line; echo yes > {heard}; read_line; ask 9; read_line
-        case "$line" in *accept*) answer 2 asked ;; *) answer 2 "not asked" ;; esac
+        r#"handshake; read_line; report {heard} yes; read_line; ask 9; read_line
+        if_line accept {{ answer 2 asked }}
+        answer 2 'not asked'
         send_line '{{"jsonrpc":"2.0","id":3,"result":{{"tools":[]}}}}'
         drain"#
     ));
@@ -68,7 +68,7 @@ async fn server_request_goes_to_the_call_not_to_a_list() {
     let peer = RawClient::connect(&server, STATELESS, can_be_asked()).await;
     let mut peer = peer.on_request(|_, _| json!({"action": "accept", "content": {}}));
     let call = peer.send_request("tools/call", json!({"name": "first"}));
-    heard.read().await;
+    heard.next().await;
     let list = peer.send_request("tools/list", json!({}));
     let asked = within(peer.wait_for_response(call)).await;
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
@@ -83,15 +83,15 @@ async fn server_request_goes_to_the_call_not_to_a_list() {
 /// One server sends a request and a notification right after its handshake; the other connects after that.
 #[tokio::test]
 async fn initialize_response_comes_first() {
-    let told = Pipe::new();
+    let (told, go) = (Reports::listen().await, Reports::listen().await);
     let eager = spawn(&format!(
         r#"handshake
         send_line '{{"jsonrpc":"2.0","id":7,"method":"roots/list"}}'
         send_line '{{"jsonrpc":"2.0","method":"notifications/message","params":{{"level":"info","data":"up"}}}}'
         send_line '{{"jsonrpc":"2.0","id":8,"method":"ping"}}'
-        read_line; echo yes > {told}; drain"#
+        read_line; report {told} yes; drain"#
     ));
-    let late = spawn(&format!("read_line; read -r line < {told}; welcome; read_line; drain"));
+    let late = spawn(&format!("read_line; wait_for {go}; welcome; read_line; drain"));
     let bridge = Bridge::to_many().target("eager", eager).target("late", late);
     let mut wire = memory::connect(&bridge.server()).unwrap();
     let initialize = json!({
@@ -101,6 +101,8 @@ async fn initialize_response_comes_first() {
         },
     });
     wire.send(initialize.to_string());
+    told.next().await;
+    go.allow().await;
     let first: Value = serde_json::from_str(&within(wire.next()).await).unwrap();
     assert_eq!(first["id"], 1, "{first}");
     assert_eq!(first["result"]["protocolVersion"], HANDSHAKE.as_str(), "{first}");

@@ -2,24 +2,19 @@
 //!
 //! No test sleeps: where time matters the clock is paused.
 
-#[cfg(unix)]
 mod cancellation;
 mod connection_limits;
 mod credentials;
 mod disconnects;
 mod first_use;
 mod hanging_servers;
-#[cfg(unix)]
 mod isolation;
 mod keys;
 mod odd_clients;
 mod pauses;
 mod prefixes;
-#[cfg(unix)]
 mod request_state;
-#[cfg(unix)]
-pub(crate) mod shell;
-#[cfg(unix)]
+mod script;
 mod subscriptions;
 
 use std::future::{Future, IntoFuture};

@@ -10,7 +10,7 @@ use tsugite::protocol::form::FormSchema;
 use tsugite::server::{FormField, Principal};
 use tsugite_testkit::raw_client::RawClient;
 
-use super::shell::spawn;
+use super::script::spawn;
 use super::{HANDSHAKE, STATELESS, can_be_asked, text, within};
 
 /// A server whose tool asks for a name, and the number of its calls.
@@ -106,15 +106,14 @@ async fn request_state_is_bound_to_one_call_and_used_once() {
 async fn large_request_state_is_not_sent_back() {
     // M-09
     let state = "x".repeat(2_000);
+    let discovered = r#"{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}},"resultType":"complete","ttlMs":0,"cacheScope":"private"}"#;
     let script = format!(
-        r#"while read_line; do
-            id=${{line#*\"id\":}}; id=${{id%%,*}}
-            case "$line" in
-                *server/discover*) send_line '{{"jsonrpc":"2.0","id":'$id',"result":{{"supportedVersions":["2026-07-28"],"capabilities":{{"tools":{{}}}},"resultType":"complete","ttlMs":0,"cacheScope":"private"}}}}';;
-                *requestState*) answer $id again;;
-                *tools/call*) send_line '{{"jsonrpc":"2.0","id":'$id',"result":{{"resultType":"input_required","requestState":"{state}"}}}}';;
-            esac
-        done"#
+        r#"repeat forever {{
+            read_line
+            if_line server/discover {{ send_line '{{"jsonrpc":"2.0","id":$id,"result":{discovered}}}'; read_line }}
+            send_line '{{"jsonrpc":"2.0","id":$id,"result":{{"resultType":"input_required","requestState":"{state}"}}}}'
+            read_line; answer $id again
+        }}"#
     );
     for (limit, sent_back) in [(1_999, false), (2_000, true)] {
         let far = spawn(&script).revision(STATELESS).max_request_state_bytes(limit);

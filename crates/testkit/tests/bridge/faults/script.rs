@@ -1,79 +1,38 @@
-//! Servers written as shell scripts.
+//! Servers written as scripts of `tsugite_testkit::script`, and what they report.
 
 use std::fmt;
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tsugite::client::{Client, ClientBuilder, Command};
+use tsugite::client::{Client, ClientBuilder};
+use tsugite_testkit::script;
 
 use super::{HANDSHAKE, within};
 
-/// Functions for the scripts. `read_line` reads a line into `$line`, `send_line` writes one. The first call after
-/// `handshake` has the id 2.
-const WORDS: &str = r#"
-send_line() { printf '%s\n' "$1"; }
-read_line() { IFS= read -r line; }
-answer() { send_line '{"jsonrpc":"2.0","id":'"$1"',"result":{"content":[{"type":"text","text":"'"$2"'"}]}}'; }
-ask() { send_line '{"jsonrpc":"2.0","id":'"$1"',"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}'; }
-welcome() { send_line '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"s","version":"1"}}}'; }
-handshake() { read_line; welcome; read_line; }
-# Reads lines until the end of the input.
-drain() { while read_line; do :; done; }
-"#;
-
 /// A server that is a script with a handshake.
-pub(crate) fn spawn(script: &str) -> ClientBuilder {
-    let command = Command::new("/bin/sh").args(["-c", &format!("{WORDS}\n{script}")]);
-    Client::spawn(command).revision(HANDSHAKE)
+pub(crate) fn spawn(text: &str) -> ClientBuilder {
+    Client::spawn(script::command(env!("CARGO_BIN_EXE_helper"), text)).revision(HANDSHAKE)
 }
 
-/// A named pipe through which a script reports its progress.
-pub(crate) struct Pipe(PathBuf);
+/// Reports of a script, which fail the test instead of hanging.
+pub(crate) struct Reports(script::Reports);
 
-impl Pipe {
-    pub(crate) fn new() -> Self {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("tsugite-bridge-faults-{}-{count}", std::process::id()));
-        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
-        assert!(made.success());
-        Self(path)
+impl Reports {
+    pub(crate) async fn listen() -> Self {
+        Self(script::Reports::listen().await.unwrap())
     }
 
-    /// Waits for a script to write to it.
-    pub(crate) async fn read(&self) -> String {
-        let path = self.0.clone();
-        let reading = tokio::task::spawn_blocking(move || std::fs::read_to_string(path).unwrap());
-        // Without a writer, a blocking read of the pipe could not be stopped.
-        let unblocked = Unblock(&self.0);
-        let heard = within(reading).await.unwrap();
-        std::mem::forget(unblocked);
-        heard
+    /// Waits for `report`.
+    pub(crate) async fn next(&self) -> String {
+        within(self.0.next()).await.unwrap()
     }
 
-    /// Writes a line for a script that reads from it.
-    pub(crate) async fn write_line(&self, line: &str) {
-        let (path, line) = (self.0.clone(), format!("{line}\n"));
-        within(tokio::task::spawn_blocking(move || std::fs::write(path, line).unwrap())).await.unwrap();
+    /// Lets a script continue after `wait_for`.
+    pub(crate) async fn allow(&self) {
+        within(self.0.allow()).await.unwrap();
     }
 }
 
-struct Unblock<'a>(&'a std::path::Path);
-
-impl Drop for Unblock<'_> {
-    fn drop(&mut self) {
-        let _ = std::fs::OpenOptions::new().write(true).open(self.0);
-    }
-}
-
-impl fmt::Display for Pipe {
+impl fmt::Display for Reports {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}'", self.0.display())
-    }
-}
-
-impl Drop for Pipe {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.0);
+        write!(f, "{}", self.0)
     }
 }

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 use tsugite::bridge::Bridge;
 use tsugite::prelude::*;
 use tsugite_testkit::raw_client::RawClient;
+use tsugite_testkit::script::ScriptFile;
 
-use super::shell::{Pipe, spawn};
+use super::script::{Reports, spawn};
 use super::{EndListen, HANDSHAKE, STATELESS, can_be_asked, within};
 
 fn growing() -> Server {
@@ -60,48 +61,46 @@ async fn subscriptions_are_limited() {
 
 #[tokio::test]
 async fn restarted_server_gets_its_subscriptions_again() {
-    let (first, told) = (Pipe::new(), Pipe::new());
+    let (first, told) = (ScriptFile::new(), Reports::listen().await);
     let far = spawn(&format!(
-        r#"if rm {first} 2>/dev/null; then
+        r#"once {first} {{
             handshake
             read_line; send_line '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'
             read_line; send_line '{{"jsonrpc":"2.0","id":3,"result":{{}}}}'
-        else
-            handshake
-            read_line; level=$line; send_line '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'
-            read_line; printf '%s\n%s\n' "$level" "$line" > {told}
-            drain
-        fi"#
+            exit 0
+        }}
+        handshake
+        read_line; report {told} $line; send_line '{{"jsonrpc":"2.0","id":2,"result":{{}}}}'
+        read_line; report {told} $line; drain"#
     ));
     let bridge = Bridge::to(far);
     let mut peer = RawClient::connect(&bridge.server(), HANDSHAKE, can_be_asked()).await;
     within(peer.request("resources/subscribe", json!({"uri": "file:///x"}))).await;
     within(peer.request("logging/setLevel", json!({"level": "error"}))).await;
-    let told = told.read().await;
-    let told: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(told[0]["method"], "logging/setLevel");
-    assert_eq!(told[0]["params"]["level"], "error");
-    assert_eq!(told[1]["method"], "resources/subscribe");
-    assert_eq!(told[1]["params"]["uri"], "file:///x");
+    let level: Value = serde_json::from_str(&told.next().await).unwrap();
+    assert_eq!(level["method"], "logging/setLevel");
+    assert_eq!(level["params"]["level"], "error");
+    let subscription: Value = serde_json::from_str(&told.next().await).unwrap();
+    assert_eq!(subscription["method"], "resources/subscribe");
+    assert_eq!(subscription["params"]["uri"], "file:///x");
     bridge.close().await;
 }
 
 #[tokio::test]
 async fn unread_change_notifications_are_limited() {
-    let done = Pipe::new();
+    let done = Reports::listen().await;
     let far = spawn(&format!(
-        r#"handshake; read_line; i=0
-        while [ $i -lt {FLOOD} ]; do
-            send_line '{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"uri":"file:///a/rather/long/name/so/that/there/is/something/to/keep/'$i'"}}}}'
-            i=$((i + 1))
-        done
-        send_line '{{"jsonrpc":"2.0","id":8,"method":"ping"}}'; read_line; echo yes > {done}; drain"#
+        r#"handshake; read_line
+        repeat {FLOOD} {{
+            send_line '{{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{{"uri":"file:///a/rather/long/name/so/that/there/is/something/to/keep/$n"}}}}'
+        }}
+        send_line '{{"jsonrpc":"2.0","id":8,"method":"ping"}}'; read_line; report {done} yes; drain"#
     ));
     let bridge = Bridge::to(far);
     let server = bridge.server();
     let mut peer = RawClient::connect(&server, HANDSHAKE, json!({})).await;
     peer.notify("notifications/roots/list_changed", json!({}));
-    done.read().await;
+    done.next().await;
     // The waiting messages come in two parts: those that fitted, and those kept for later.
     for _ in 0..2 {
         within(peer.request("ping", json!({}))).await;
@@ -136,8 +135,8 @@ async fn resource_without_a_scheme_is_found_among_several_servers() {
 #[tokio::test]
 async fn subscribers_are_notified_of_a_late_server() {
     for near in [HANDSHAKE, STATELESS] {
-        let first = Pipe::new();
-        let late = spawn(&format!("if rm {first} 2>/dev/null; then exit 1; fi; handshake; drain"));
+        let first = ScriptFile::new();
+        let late = spawn(&format!("once {first} {{ exit 1 }}; handshake; drain"));
         let bridge = Bridge::to_many()
             .target("here", Client::in_process(&growing()).revision(HANDSHAKE))
             .target("late", late);
@@ -156,12 +155,12 @@ async fn subscribers_are_notified_of_a_late_server() {
 #[tokio::test]
 async fn late_server_is_subscribed_to() {
     for near in [HANDSHAKE, STATELESS] {
-        let (first, asked) = (Pipe::new(), Pipe::new());
+        let (first, asked) = (ScriptFile::new(), Reports::listen().await);
         let late = spawn(&format!(
-            r#"if rm {first} 2>/dev/null; then exit 1; fi
+            r#"once {first} {{ exit 1 }}
             read_line
             send_line '{{"jsonrpc":"2.0","id":1,"result":{{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{{"tools":{{"listChanged":true}}}},"ttlMs":0,"cacheScope":"private"}}}}'
-            read_line; printf '%s\n' "$line" > {asked}; drain"#
+            read_line; report {asked} $line; drain"#
         ));
         let late = late.revisions(Revisions::ALL);
         let bridge = Bridge::to_many()
@@ -171,7 +170,7 @@ async fn late_server_is_subscribed_to() {
         if near == STATELESS {
             peer.send_request("subscriptions/listen", json!({"notifications": {"toolsListChanged": true}}));
         }
-        let asked: Value = serde_json::from_str(&asked.read().await).unwrap();
+        let asked: Value = serde_json::from_str(&asked.next().await).unwrap();
         assert_eq!(asked["method"], "subscriptions/listen", "{near}: {asked}");
         assert_eq!(asked["params"]["notifications"]["toolsListChanged"], true, "{near}: {asked}");
         bridge.close().await;

@@ -1,21 +1,30 @@
 //! Servers whose tasks behave otherwise than those of this library, as the specification allows.
+//!
+//! They keep a state and answer what arrives, which a script of `tsugite_testkit::script` cannot: they are shell scripts.
 
 use std::sync::Mutex;
 
 use serde_json::{Value, json};
 use tsugite::bridge::Bridge;
+use tsugite::client::{Client, ClientBuilder, Command};
 use tsugite_testkit::raw_client::RawClient;
 
 use super::super::faults::overheard;
-use super::super::faults::shell::spawn;
 use super::{CORE, EXTENSION, MAX_POLLS, answer, declared, poll_until, request_task, start, within};
 
 /// Functions for the scripts. `id` sets `$id` to the id of the request in `$line`.
 const TASK_WORDS: &str = r#"
+send_line() { printf '%s\n' "$1"; }
+read_line() { IFS= read -r line; }
 id() { id=${line#*'"id":'}; id=${id%%[,\}]*}; }
 result() { send_line '{"jsonrpc":"2.0","id":'$id',"result":'"$1"'}'; }
 fields() { echo '"taskId":"1","status":"'$1'","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z"'; }
 "#;
+
+/// A server that is a script, of 2025-11-25 unless it is set otherwise.
+fn spawn(script: &str) -> ClientBuilder {
+    Client::spawn(Command::new("/bin/sh").args(["-c", script])).revision(CORE)
+}
 
 /// A server of 2025-11-25 that sends the question of a task at once, does not wait for `tasks/result`, and does not say that
 /// the task needs input.
