@@ -50,9 +50,9 @@ const UNIX_ONLY: [(&str, &str); 9] = [
         "modes of files, a browser written as a shell script",
     ),
     (
-        "cli: access, bridging, config, dev, installing, issuers, killed, logins, many, secrets, shell, snapshots, state, \
-         terminal, trust, users, edit::save::tests, shell::history::tests, and single tests of listening, questions, \
-         serving, targets, tasks",
+        "cli: access, config, dev, installing, issuers, killed, logins, snapshots, state, terminal, trust, users, \
+         edit::save::tests, shell::history::tests, and single tests of bridging, listening, many, secrets, serving, \
+         shell, targets, tasks",
         "shell scripts, modes of files, tmux, signals (Ctrl-C cannot be sent in safe code), Unix sockets",
     ),
     (

@@ -5,6 +5,7 @@ use std::time::Instant;
 use crate::serving::post;
 use crate::support::{LONG, Place, Running, TSUGITE};
 
+#[cfg(unix)]
 #[test]
 fn bridge_converts_between_stdio_and_http() {
     let place = Place::new();
@@ -29,6 +30,7 @@ fn unreachable_server_is_reported_to_client_and_log() {
     assert!(err.contains("it could not be started") && err.contains("/no/such/program"), "{err}");
 }
 
+#[cfg(unix)]
 #[test]
 fn bridge_ends_with_its_input_and_leaves_no_child() {
     let place = Place::new();
@@ -46,6 +48,7 @@ fn bridge_ends_with_its_input_and_leaves_no_child() {
     assert!(!std::path::Path::new(&format!("/proc/{}", pid.trim())).exists(), "a child is left");
 }
 
+#[cfg(unix)]
 #[test]
 fn handshakes_without_a_request_start_one_child() {
     // L-11
@@ -76,6 +79,7 @@ fn handshakes_without_a_request_start_one_child() {
     assert_eq!(started(), 2);
 }
 
+#[cfg(unix)]
 #[test]
 fn ctrl_c_ends_a_bridge_with_a_stubborn_server() {
     let place = Place::new();

@@ -1,6 +1,6 @@
 //! Tests of the binary: its output and exit codes.
 
-#![cfg_attr(windows, allow(dead_code, reason = "some tests need Unix"))]
+#![cfg_attr(windows, allow(dead_code, unused_imports, reason = "some tests need Unix"))]
 #![allow(
     clippy::expect_used,
     clippy::indexing_slicing,
@@ -11,7 +11,6 @@
 
 #[cfg(unix)]
 mod access;
-#[cfg(unix)]
 mod bridging;
 #[cfg(unix)]
 mod config;
@@ -27,14 +26,11 @@ mod killed;
 mod listening;
 #[cfg(unix)]
 mod logins;
-#[cfg(unix)]
 mod many;
 mod platforms;
 mod questions;
-#[cfg(unix)]
 mod secrets;
 mod serving;
-#[cfg(unix)]
 mod shell;
 #[cfg(unix)]
 mod snapshots;

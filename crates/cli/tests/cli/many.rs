@@ -1,7 +1,6 @@
 //! `tsugite serve` with targets: several servers at one address.
 
 use std::fs;
-use std::process::Command;
 use std::time::Instant;
 
 use serde_json::json;
@@ -86,6 +85,7 @@ fn dead_server_does_not_affect_others() {
     assert!(!err.contains("/no/such"), "{err}");
 }
 
+#[cfg(unix)]
 #[test]
 fn unreachable_server_is_reported_once() {
     let place = Place::new();
@@ -117,6 +117,7 @@ fn unreachable_server_is_reported_once() {
     assert!(err.contains("not found in PATH (/a, /b, /c and 2 more)"), "{err}");
 }
 
+#[cfg(unix)]
 #[test]
 fn ended_server_is_restarted_and_others_continue() {
     let place = Place::new();
@@ -128,12 +129,13 @@ fn ended_server_is_restarted_and_others_continue() {
     let call = |tool: &str| place.run(["call", &url, tool, "a=1", "b=2"]);
     assert_eq!(call("mortal_add").fine(), "3\n");
     let first = fs::read_to_string(&pid_file).unwrap();
-    assert!(Command::new("kill").args(["-9", first.trim()]).status().unwrap().success());
+    assert!(std::process::Command::new("kill").args(["-9", first.trim()]).status().unwrap().success());
     assert_eq!(call("one_add").fine(), "3\n");
     until(|| call("mortal_add").code == 0, "the server is not restarted");
     assert_ne!(fs::read_to_string(&pid_file).unwrap(), first);
 }
 
+#[cfg(unix)]
 #[test]
 fn serve_leaves_no_child() {
     let place = Place::new();
@@ -173,6 +175,7 @@ fn targets_can_be_named_on_the_command_line() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn hanging_server_delays_neither_start_nor_shutdown() {
     for signal in ["-INT", "-TERM"] {

@@ -1,8 +1,8 @@
 //! Answers to server requests from options, the same in every revision.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::{Place, tsugite};
+use crate::support::{Place, answering, tsugite};
 
 #[test]
 fn options_answer_a_form_in_both_eras() {
@@ -34,36 +34,32 @@ fn options_answer_sampling_and_roots() {
     }
 }
 
-/// A server that offers a tool only to clients with the capability it needs.
-const PICKY: &str = r#"
-reply() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" "$2"; }
-while read -r line; do
-  case "$line" in
-  *'"initialize"'*)
-    for capability in sampling elicitation roots; do
-      case "$line" in *"\"$capability\""*)
-        tools="$tools${tools:+,}{\"name\":\"needs_$capability\",\"inputSchema\":{\"type\":\"object\"}}";;
-      esac
-    done
-    reply 1 '{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"picky","version":"1"}}';;
-  *'"tools/list"'*) reply 2 "{\"tools\":[$tools]}";;
-  *'"tools/call"'*) reply 3 '{"content":[{"type":"text","text":"called"}]}';;
-  esac
-done
-"#;
+/// A server that offers a tool only to clients with the capability it needs. Returns its URL.
+fn picky() -> String {
+    let mut tools = Value::Null;
+    answering(move |request| match request["method"].as_str() {
+        Some("initialize") => {
+            let declared = &request["params"]["capabilities"];
+            let needed =
+                ["sampling", "elicitation", "roots"].into_iter().filter(|name| !declared[*name].is_null());
+            let tool = |name| json!({"name": format!("needs_{name}"), "inputSchema": {"type": "object"}});
+            tools = needed.map(tool).collect();
+            let info = json!({"name": "picky", "version": "1"});
+            json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info})
+        }
+        Some("tools/list") => json!({"tools": tools}),
+        _ => json!({"content": [{"type": "text", "text": "called"}]}),
+    })
+}
 
-#[cfg(unix)]
 #[test]
 fn list_shows_tools_that_need_a_capability() {
-    let place = Place::new();
-    place.file("picky.sh", PICKY);
-    let run = |words: &str| {
-        let words = format!("{words} --rev 2025-11-25 -- sh picky.sh");
-        place.run(words.split(' ')).fine()
-    };
-    assert_eq!(run("list"), "tools\n  needs_sampling()\n  needs_elicitation()\n  needs_roots()\n");
-    assert_eq!(run("call needs_sampling"), "called\n");
-    let listed: Value = serde_json::from_str(&run("list --json")).unwrap();
+    let url = picky();
+    let run = |words: &str| tsugite(&format!("{words} --rev 2025-11-25")).fine();
+    let list = format!("list {url}");
+    assert_eq!(run(&list), "tools\n  needs_sampling()\n  needs_elicitation()\n  needs_roots()\n");
+    assert_eq!(run(&format!("call {url} needs_sampling")), "called\n");
+    let listed: Value = serde_json::from_str(&run(&format!("{list} --json"))).unwrap();
     assert_eq!(listed["tools"].as_array().unwrap().len(), 3, "{listed}");
 }
 

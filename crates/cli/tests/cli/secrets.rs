@@ -3,7 +3,6 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::os::unix::fs::PermissionsExt;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
@@ -43,8 +42,11 @@ fn secrets_of_a_url_are_in_no_error_or_note() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn trace_file_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt;
+
     let place = Place::new();
     let mode = |path: &str| fs::metadata(place.path.join(path)).unwrap().permissions().mode() & 0o777;
     place.run(["ping", "demo", "--trace", "new.jsonl"]).fine();
@@ -63,8 +65,8 @@ fn trace_file_is_for_its_owner_alone() {
 fn errors_as_json_are_cleaned_like_text() {
     let place = Place::new();
     let reply = "{\"jsonrpc\":\"2.0\",\"id\":1,\"error\":{\"code\":-32000,\"message\":\"a\u{9b}31mb\u{202e}c\u{7f}\"}}";
-    let script = format!("while read -r line; do echo '{reply}'; done");
-    let ran = place.run(["ping", "--rev", "2025-11-25", "--json", "--", "sh", "-c", &script]);
+    let url = format!("http://{}/mcp", always("200 OK\r\nContent-Type: application/json", reply));
+    let ran = place.run(["ping", "--rev", "2025-11-25", "--json", &url]);
     assert_eq!(ran.code, 3, "{ran:?}");
     assert!(!ran.err.contains(['\u{9b}', '\u{202e}', '\u{7f}']), "{:?}", ran.err);
     // Escapes do not change the value.

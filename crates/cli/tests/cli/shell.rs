@@ -1,6 +1,6 @@
 //! `tsugite shell` without a terminal: runs commands from standard input on one connection.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use crate::support::{Place, Ran, Running, Served, TSUGITE, tsugite};
 
@@ -131,6 +131,7 @@ fn listen_stops_after_count_changes() {
     assert_eq!(running.end().fine(), "3\n");
 }
 
+#[cfg(unix)]
 #[test]
 fn next_command_restarts_a_lost_server() {
     for revision in ["2025-11-25", "2026-07-28"] {
@@ -139,7 +140,7 @@ fn next_command_restarts_a_lost_server() {
         running.send_line("add a=1 b=2");
         assert_eq!(running.line(), "3\n");
         let first = std::fs::read_to_string(place.path.join("server.pid")).unwrap();
-        assert!(Command::new("kill").args(["-9", first.trim()]).status().unwrap().success());
+        assert!(std::process::Command::new("kill").args(["-9", first.trim()]).status().unwrap().success());
         if revision == "2025-11-25" {
             running.wait_for_stderr("note: the server exited and was started again");
         }
@@ -151,6 +152,7 @@ fn next_command_restarts_a_lost_server() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn unreachable_server_does_not_end_the_shell() {
     let Served { url, running: server, .. } = Served::start();
@@ -171,6 +173,7 @@ fn unreachable_server_does_not_end_the_shell() {
     assert_eq!(ran.code, 2, "{ran:?}");
 }
 
+#[cfg(unix)]
 #[test]
 fn signal_ends_the_shell_and_its_server() {
     for signal in ["-INT", "-TERM", "-HUP"] {
@@ -189,6 +192,7 @@ fn signal_ends_the_shell_and_its_server() {
     }
 }
 
+#[cfg(unix)]
 #[test]
 fn interrupt_does_not_wait_for_a_stubborn_server() {
     let place = Place::new();

@@ -11,6 +11,8 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 /// The binary.
 pub(crate) const TSUGITE: &str = env!("CARGO_BIN_EXE_tsugite");
 
@@ -258,6 +260,26 @@ impl Served {
 /// Starts a server that sends every request the same response: the head, without its last empty line, and a body.
 pub(crate) fn always(head: &str, body: &str) -> SocketAddr {
     let (head, body) = (head.to_owned(), body.to_owned());
+    responding(move |_| (head.clone(), body.clone()))
+}
+
+/// Starts a server over HTTP that answers requests with these results, and returns its URL.
+pub(crate) fn answering(mut result: impl FnMut(&Value) -> Value + Send + 'static) -> String {
+    let address = responding(move |body| {
+        let Ok(request) = serde_json::from_str::<Value>(body) else {
+            return ("405 Method Not Allowed".to_owned(), String::new());
+        };
+        if request["id"].is_null() {
+            return ("202 Accepted".to_owned(), String::new());
+        }
+        let response = json!({"jsonrpc": "2.0", "id": request["id"], "result": result(&request)});
+        ("200 OK\r\nContent-Type: application/json".to_owned(), response.to_string())
+    });
+    format!("http://{address}/mcp")
+}
+
+/// Starts a server that sends what a function makes of the body of a request: a head and a body.
+fn responding(mut respond: impl FnMut(&str) -> (String, String) + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -273,6 +295,8 @@ pub(crate) fn always(head: &str, body: &str) -> SocketAddr {
                     Ok(count) => read.extend_from_slice(&chunk[..count]),
                 }
             }
+            let request = String::from_utf8_lossy(&read);
+            let (head, body) = respond(request.split_once("\r\n\r\n").map_or("", |(_, body)| body));
             let length = body.len();
             let _ = write!(
                 socket,

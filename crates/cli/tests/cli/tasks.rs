@@ -4,10 +4,10 @@ use std::future::pending;
 use std::sync::mpsc;
 use std::thread;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tsugite::prelude::*;
 
-use crate::support::{Place, Ran, tsugite};
+use crate::support::{Place, Ran, answering, tsugite};
 
 /// A server over HTTP in this process, until the test ends.
 pub(crate) struct TaskServer {
@@ -157,26 +157,27 @@ fn signal_without_a_terminal_cancels_no_task() {
     }
 }
 
-/// A server that lists its tasks in two pages.
-const LISTING: &str = r#"
-reply() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$1" "$2"; }
-task() { printf '{"taskId":"%s","status":"%s","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttl":null%s}' "$1" "$2" "$3"; }
-while read -r line; do
-  case "$line" in
-  *'"initialize"'*)
-    reply 1 '{"protocolVersion":"2025-11-25","capabilities":{"tasks":{"list":{}}},"serverInfo":{"name":"listing","version":"1"}}';;
-  *'"cursor":"more"'*) reply 3 "{\"tasks\":[$(task b completed)]}";;
-  *'"tasks/list"'*) reply 2 "{\"tasks\":[$(task a working ',"statusMessage":"digging"')],\"nextCursor\":\"more\"}";;
-  esac
-done
-"#;
+/// A server that lists its tasks in two pages. Returns its URL.
+fn listing() -> String {
+    let time = "2026-01-01T00:00:00Z";
+    answering(move |request| match (&request["method"], &request["params"]["cursor"]) {
+        (method, _) if method == "initialize" => json!({
+            "protocolVersion": "2025-11-25", "capabilities": {"tasks": {"list": {}}},
+            "serverInfo": {"name": "listing", "version": "1"},
+        }),
+        (_, cursor) if cursor == "more" => json!({"tasks": [
+            {"taskId": "b", "status": "completed", "createdAt": time, "lastUpdatedAt": time, "ttl": null},
+        ]}),
+        _ => json!({"nextCursor": "more", "tasks": [
+            {"taskId": "a", "status": "working", "createdAt": time, "lastUpdatedAt": time, "ttl": null, "statusMessage": "digging"},
+        ]}),
+    })
+}
 
-#[cfg(unix)]
 #[test]
 fn tasks_are_listed_where_the_server_can() {
-    let place = Place::new();
-    place.file("listing.sh", LISTING);
-    let run = |words: &str| place.run(format!("{words} --rev 2025-11-25 -- sh listing.sh").split(' ')).fine();
+    let url = listing();
+    let run = |words: &str| tsugite(&format!("{words} {url} --rev 2025-11-25")).fine();
     assert_eq!(run("tasks list"), "a  working  digging\nb  completed\n");
     let listed: Value = serde_json::from_str(&run("tasks list --json")).unwrap();
     assert_eq!(listed["tasks"][1]["taskId"], "b", "{listed}");
