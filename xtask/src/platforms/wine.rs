@@ -34,7 +34,7 @@ const UNIX_ONLY: [(&str, &str); 9] = [
     ),
     ("testkit server: features::behaviour::directory_resource_serves_only_its_own_files", "links of Unix"),
     (
-        "testkit client: faults::{closed_pipes, process_tree}, streams::calls_work_over_unix_sockets",
+        "testkit client: faults::{closed_pipes, process_tree, replaced_child}, streams::calls_work_over_unix_sockets",
         "process groups and signals of Unix, pipes that safe code cannot close, Unix sockets",
     ),
     ("testkit bridge: tasks::foreign_servers", "servers with a state, written as shell scripts"),

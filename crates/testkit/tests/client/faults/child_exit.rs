@@ -1,6 +1,5 @@
 //! Child processes that exit unexpectedly.
 
-use serde_json::json;
 use tsugite::client::{Change, ChangeFilter, Client, ConnectStep, ErrorKind};
 use tsugite::prelude::Revision;
 use tsugite_testkit::log::Warnings;
@@ -250,37 +249,4 @@ async fn listeners_hear_that_a_child_is_gone() {
     assert!(matches!(error.kind(), ErrorKind::Connect { .. }), "{error}");
     assert!(within(changes.next()).await.is_none());
     assert_eq!(started.lines(), 6);
-}
-
-/// A server that ends after its first call, and then wants each call as a task.
-const REPLACED: &str = r#"
-id() { id=${line#*'"id":'}; id=${id%%[,\}]*}; }
-result() { send_line '{"jsonrpc":"2.0","id":'$id',"result":'"$1"'}'; }
-task() { echo '{"taskId":"1","status":"'$1'","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z","ttl":null,"pollInterval":50}'; }
-content() { result '{"content":[{"type":"text","text":"'"$1"'"}]}'; }
-support=forbidden
-[ -e "$MARK" ] && support=required
-while read_line; do
-    id
-    case "$line" in
-        *'"initialize"'*) result '{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"s","version":"1"}}';;
-        *'"ping"'*) result '{}';;
-        *tools/list*) result '{"tools":[{"name":"t","inputSchema":{"type":"object"},"execution":{"taskSupport":"'$support'"}}]}';;
-        *tools/call*'"task":'*) result '{"task":'"$(task working)"'}';;
-        *tools/call*) touch "$MARK"; content "as a call"; exit;;
-        *tasks/get*) result "$(task completed)";;
-        *tasks/result*) content "as a task";;
-    esac
-done
-"#;
-
-#[tokio::test]
-async fn tools_of_a_restarted_child_are_read_again() {
-    let mark = Path::new();
-    let script = REPLACED.replace("$MARK", &mark.0.display().to_string());
-    let client = within(spawn(&script).tasks()).await.unwrap();
-    assert_eq!(within(client.call::<String>("t", json!({}))).await.unwrap(), "as a call");
-    // It is sent to the new process, or again to it.
-    within(client.ping()).await.unwrap();
-    assert_eq!(within(client.call::<String>("t", json!({}))).await.unwrap(), "as a task");
 }

@@ -21,6 +21,8 @@ mod proxies;
 mod raw;
 mod repeat_table;
 mod repeats;
+#[cfg(unix)]
+mod replaced_child;
 mod responses;
 mod script;
 mod server_requests;
