@@ -14,8 +14,13 @@ use super::{HANDSHAKE, call, kind, until, within};
 
 const FORM: &str = r#"{"message":"sure?","requestedSchema":{"type":"object","properties":{}}}"#;
 
-/// The responses that a child has read, with the ids of its requests.
-fn answers(client: &Client) -> Vec<(Value, Value)> {
+/// The responses that a child has read, with the ids of its requests, once there are `count` of them.
+async fn answers(client: &Client, count: usize) -> Vec<(Value, Value)> {
+    until(|| known_answers(client).len() >= count).await;
+    known_answers(client)
+}
+
+fn known_answers(client: &Client) -> Vec<(Value, Value)> {
     let said = client.stderr();
     let messages = said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     messages
@@ -49,11 +54,10 @@ async fn server_request_with_an_id_in_use_is_refused() {
     let (count, go) = (Arc::default(), Arc::new(tokio::sync::Semaphore::new(0)));
     let client = within(client_with_form_handler(&script, &count, &go)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "yes");
-    assert_eq!(answers(&client)[0].1["error"]["code"], -32600);
+    assert_eq!(answers(&client, 1).await[0].1["error"]["code"], -32600);
     assert_eq!(count.load(Ordering::SeqCst), 1);
     go.add_permits(2);
-    until(|| answers(&client).len() == 2).await;
-    assert_eq!(answers(&client)[1].1["result"]["action"], "accept");
+    assert_eq!(answers(&client, 2).await[1].1["result"]["action"], "accept");
 }
 
 #[tokio::test]
@@ -78,7 +82,8 @@ async fn cancelled_server_request_gets_no_response_and_restarts_the_clock() {
     noted(&client, r#""id":"p""#).await;
     go.add_permits(1);
     noted(&client, "notifications/cancelled").await;
-    assert!(answers(&client).iter().all(|(id, _)| id == "p"), "{:?}", answers(&client));
+    let answers = known_answers(&client);
+    assert!(answers.iter().all(|(id, _)| id == "p"), "{answers:?}");
     assert_eq!(go.available_permits(), 1, "the handler was not dropped");
 }
 
@@ -118,7 +123,7 @@ async fn undeclared_server_requests_are_refused() {
     let (count, go) = (Arc::default(), Arc::new(tokio::sync::Semaphore::new(9)));
     let client = within(client_with_form_handler(script, &count, &go)).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "yes");
-    let answers = answers(&client);
+    let answers = answers(&client, 8).await;
     assert_eq!(answers.len(), 8);
     assert!(answers.iter().all(|(_, answer)| answer["error"]["code"].is_i64()), "{answers:?}");
     assert_eq!(count.load(Ordering::SeqCst), 0);
@@ -138,7 +143,7 @@ async fn server_request_before_the_handshake_does_not_disturb_it() {
         let (count, go) = (Arc::default(), Arc::new(tokio::sync::Semaphore::new(9)));
         let client = within(client_with_form_handler(&script, &count, &go)).await.unwrap();
         assert_eq!(call(&client, "t").await.unwrap(), "yes");
-        let answers = answers(&client);
+        let answers = answers(&client, 2).await;
         assert_eq!(answers.len(), 2, "{answers:?}");
     }
 }
@@ -163,7 +168,7 @@ async fn requests_of_stateless_servers_are_ignored() {
     let client = within(client).await.unwrap();
     assert_eq!(call(&client, "t").await.unwrap(), "first");
     assert_eq!(call(&client, "t").await.unwrap(), "second");
-    assert_eq!(answers(&client), []);
+    assert_eq!(known_answers(&client), []);
     assert_eq!(count.load(Ordering::SeqCst), 0);
     // The same over HTTP.
     let raw = Raw::start(|request, writer| {
@@ -265,7 +270,7 @@ async fn invalid_form_is_refused() {
             Client::spawn(script(&text)).revision(HANDSHAKE).on_elicit_form(async |_| FormResponse::Decline);
         let client = within(command).await.unwrap();
         assert_eq!(call(&client, "t").await.unwrap(), "yes");
-        assert_eq!(answers(&client)[0].1["error"]["code"], -32602, "{form}");
+        assert_eq!(answers(&client, 1).await[0].1["error"]["code"], -32602, "{form}");
     }
 }
 
