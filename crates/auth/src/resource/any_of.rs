@@ -199,7 +199,7 @@ mod tests {
         let any = AnyOf::new().jwt(Jwt::issuer("https://idp.example")).or(accepts_all);
         let part = |text: &str| tsugite::base64::encode_url(text.as_bytes());
         let claims = part(r#"{"iss":"https://idp.example"}"#);
-        // Also if nobody could verify it: the algorithm is not supported, or the header is malformed.
+        // Also a token that no verifier could verify: the algorithm is not supported, or the header is malformed.
         for header in [r#"{"alg":"HS256"}"#, r#"{"alg":"none"}"#, r#"{"alg":"ES256","crit":["x"]}"#, "{"] {
             let token = format!("{}.{claims}.c2ln", part(header));
             assert_eq!(outcome(&any, &token).await, Err(VerifyErrorKind::InvalidToken), "{header}");
