@@ -78,7 +78,8 @@ pub(super) fn run(count: &mut Count) -> Result<(), String> {
     }
     let mut command =
         toolchain.prepare(process::cargo(["test", "--locked", "--no-fail-fast", "--all-features"]));
-    command.args(["--target", TARGET, "--lib", "--bins"]);
+    // The tests of the binary start the example.
+    command.args(["--target", TARGET, "--lib", "--bins", "--example", "helper"]);
     command.args(PACKAGES.iter().flat_map(|name| ["--package", name]));
     command.args(TESTS.iter().flat_map(|name| ["--test", name]));
     // Few threads: wine has one server for all of them.

@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -15,6 +16,22 @@ use serde_json::{Value, json};
 
 /// The binary.
 pub(crate) const TSUGITE: &str = env!("CARGO_BIN_EXE_tsugite");
+
+/// The program `helper` of the test kit, as an example of this package: cargo builds it with all tests, and puts it beside the
+/// binary.
+///
+/// # Panics
+///
+/// Panics if it is not there: cargo builds no examples if a single test program is named.
+pub(crate) fn helper() -> &'static str {
+    static PATH: LazyLock<String> = LazyLock::new(|| {
+        let name = format!("helper{}", std::env::consts::EXE_SUFFIX);
+        let path = Path::new(TSUGITE).with_file_name("examples").join(name);
+        assert!(path.exists(), "{path:?} does not exist; run `cargo build -p tsugite-cli --example helper`");
+        path.into_os_string().into_string().unwrap()
+    });
+    &PATH
+}
 
 /// The result of a run.
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::SUPPORT;
-use crate::support::{Place, Running, Served, TSUGITE, always};
+use crate::support::{Place, Running, Served, TSUGITE, always, helper};
 
 /// Runs `config doctor` with a known PATH.
 fn doctor(place: &Place, words: &[&str]) -> crate::support::Ran {
@@ -215,7 +215,7 @@ fn connect_reports_revision_or_failed_step() {
 #[test]
 fn unreachable_server_is_printed() {
     let place = Place::project();
-    place.file("config/tsugite/mcp.json", &json!({"mcpServers": {"dead": {"command": "sh", "args": ["-c", "echo out of wood >&2; exit 3"]}, "demo2": {"command": TSUGITE, "args": ["serve", "--stdio"]}}}).to_string());
+    place.file("config/tsugite/mcp.json", &json!({"mcpServers": {"dead": {"command": helper(), "args": ["fails", "3", "out of wood"]}, "demo2": {"command": TSUGITE, "args": ["serve", "--stdio"]}}}).to_string());
     let ran = doctor(&place, &["--connect"]);
     assert_eq!(ran.code, 2, "{ran:?}");
     assert!(
