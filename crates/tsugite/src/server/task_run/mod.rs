@@ -139,7 +139,7 @@ async fn create(
     let stored_call = TaskCall {
         id,
         tool: offer.tool.clone(),
-        scopes: Some(offer.scopes.clone()),
+        scopes: offer.scopes.clone(),
         params: offer.params.clone(),
         revision: revision.as_str().to_owned(),
         caller: offer.caller.clone(),

@@ -22,11 +22,10 @@ use crate::shared::principal::{CallerIdentity, Principal};
 pub(crate) struct TaskCall {
     /// The id of the task.
     pub(crate) id: String,
-    /// The name that the client called. Records of older versions have the name in the server that owns the tool.
+    /// The name that the client called.
     pub(crate) tool: String,
-    /// The scopes that the tool needed. Records of older versions do not have them.
-    #[serde(default)]
-    pub(crate) scopes: Option<Vec<String>>,
+    /// The scopes that the tool needed.
+    pub(crate) scopes: Vec<String>,
     /// The params as the client sent them.
     pub(crate) params: RawJson,
     /// The revision of the request, as its name.
@@ -71,8 +70,7 @@ pub(crate) struct TaskState {
     /// Open questions, in the order in which they were asked.
     pub(crate) questions: Vec<TaskQuestion>,
     pub(crate) answers: HashMap<String, KeptAnswer>,
-    /// How many of the answers the handler had when it last asked. Records of older versions do not have it.
-    #[serde(default)]
+    /// How many of the answers the handler had when it last asked.
     pub(crate) delivered_answers: usize,
     /// The steps of `once`, by key.
     pub(crate) once: HashMap<String, OnceStep>,

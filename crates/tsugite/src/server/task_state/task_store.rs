@@ -35,7 +35,7 @@ pub(crate) struct IndexEntry {
 }
 
 impl IndexEntry {
-    /// Whether the entry of a caller's list says that its task has expired. Entries of older versions do not say it.
+    /// Whether the position in the list of a caller says that the task has expired.
     pub(crate) fn has_expired(&self) -> bool {
         let expires = self.position.splitn(3, '-').nth(2);
         let expires = expires.and_then(|millis| u64::from_str_radix(millis, 16).ok());
@@ -343,7 +343,7 @@ mod tests {
         let call = TaskCall {
             id: "id".to_owned(),
             tool: "tool".to_owned(),
-            scopes: None,
+            scopes: Vec::new(),
             params: RawJson::parse("{}").unwrap(),
             revision: Revision::NEWEST.as_str().to_owned(),
             caller: None,

@@ -128,17 +128,16 @@ impl TaskAccess {
         read.filter(|stored| self.may_see(stored)).ok_or_else(unknown_task)
     }
 
-    /// Finds a task whose result or questions the caller gets. It needs the scopes that the call needed: its token may be
-    /// another one now.
+    /// Finds a task whose result or questions the caller gets.
     async fn find_to_read(&self, id: &str) -> Result<StoredTask, RpcError> {
         let stored = self.find(id).await?;
-        let principal = self.principal.as_ref();
-        let needed = match &stored.call.scopes {
-            Some(scopes) => scopes.clone(),
-            None => self.shared.scopes_of_tool(&self.config, principal, &stored.call.tool),
-        };
-        self.config.check_scopes(principal, &needed)?;
+        self.check_scopes(&stored)?;
         Ok(stored)
+    }
+
+    /// Fails if the caller lacks a scope that the call needed: its token may be another one now.
+    fn check_scopes(&self, stored: &StoredTask) -> Result<(), RpcError> {
+        self.config.check_scopes(self.principal.as_ref(), &stored.call.scopes)
     }
 
     /// Whether the caller created the task, on the revision of the request, and may see its tool, if that still exists.

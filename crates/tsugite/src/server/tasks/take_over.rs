@@ -147,8 +147,7 @@ async fn take_over(
 /// Whether this process does not offer the tool of a task, and another one may.
 fn must_be_left(server: &Server, table: &TaskTable, call: &TaskCall) -> bool {
     let store = table.hub.store.replica.as_ref().map(|replica| replica.store.scope());
-    // Older versions stored another name.
-    if store != Some(StoreScope::Replicas) || call.scopes.is_none() {
+    if store != Some(StoreScope::Replicas) {
         return false;
     }
     let caller = call.caller.as_ref().map(|caller| caller.principal());
