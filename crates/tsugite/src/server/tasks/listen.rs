@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tsugite_core::jsonrpc::Id;
-use tsugite_core::jsonrpc::code::UNAVAILABLE;
 use tsugite_core::protocol::tasks::TaskChanged;
 use tsugite_core::protocol::{HasMeta, Meta};
 use tsugite_core::revision::{RpcError, write_notification};
@@ -111,22 +110,14 @@ impl GrantedTasks {
 async fn read(access: &TaskAccess, id: &str) -> Option<StoredTask> {
     let mut wait = RETRY;
     loop {
-        match access.find_to_read(id).await {
-            Ok(stored) => return Some(stored),
-            Err(error) if !is_unavailable(&error) => return None,
-            Err(_) => match access.table.hub.store.read(id).await {
-                // Other replicas can read it, and this one never can.
-                Err(error) if is_unreadable(&error) => return None,
-                _ => tokio::time::sleep(wait).await,
-            },
+        match access.read(id).await {
+            Ok(stored) => return stored.filter(|stored| access.check_scopes(stored).is_ok()),
+            // Other replicas can read it, and this one never can.
+            Err(error) if is_unreadable(&error) => return None,
+            Err(_) => tokio::time::sleep(wait).await,
         }
         wait = (wait * 2).min(MAX_RETRY);
     }
-}
-
-/// Whether a request may succeed later.
-fn is_unavailable(error: &RpcError) -> bool {
-    matches!(error, RpcError::Other(error) if error.code == UNAVAILABLE)
 }
 
 const RETRY: Duration = Duration::from_millis(100);

@@ -124,8 +124,12 @@ impl TaskAccess {
 
     /// Finds a task of the caller. Without a caller its id is enough, which cannot be guessed.
     async fn find(&self, id: &str) -> Result<StoredTask, RpcError> {
-        let read = self.table.hub.store.read(id).await.map_err(|error| unavailable(&error))?;
-        read.filter(|stored| self.may_see(stored)).ok_or_else(unknown_task)
+        self.read(id).await.map_err(|error| unavailable(&error))?.ok_or_else(unknown_task)
+    }
+
+    /// Reads a task; `None` if it is no task of the caller.
+    async fn read(&self, id: &str) -> Result<Option<StoredTask>, StoreError> {
+        Ok(self.table.hub.store.read(id).await?.filter(|stored| self.may_see(stored)))
     }
 
     /// Finds a task whose result or questions the caller gets.
