@@ -136,7 +136,8 @@ fn sent_commands(server: &Server) -> String {
 #[tokio::test]
 async fn largest_values_are_kept() {
     let server = Server::start();
-    let store = server.store();
+    // A busy machine writes 32 MiB slowly.
+    let store = server.store().timeout(Duration::from_secs(60));
     let value = Bytes::from(vec![b'x'; MAX_VALUE_BYTES]);
     let (key, field, precondition) = ("k", "a", Precondition::None);
     let set = Write::Set { key, field, value: value.clone(), precondition, ttl: TTL };
