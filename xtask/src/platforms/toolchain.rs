@@ -2,7 +2,6 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -42,16 +41,6 @@ impl Toolchain {
             }
         }
         Ok(Self { folder })
-    }
-
-    /// Whether the toolchain for these targets is there, for this compiler.
-    pub(super) fn is_made(targets: &[&str]) -> Result<bool, String> {
-        let toolchain = Self::folder()?.join("toolchain");
-        let said = process::output(process::program("rustc", ["--version"]), "install a Rust toolchain")?;
-        let version = fs::read_to_string(toolchain.join("version")).unwrap_or_default();
-        let libraries = toolchain.join("lib/rustlib");
-        let has_library = |target: &&str| libraries.join(target).join("lib").is_dir();
-        Ok(said.split(' ').nth(1) == Some(version.trim()) && targets.iter().all(has_library))
     }
 
     fn folder() -> Result<PathBuf, String> {
