@@ -67,13 +67,20 @@ pub struct HttpTarget {
     address: SocketAddr,
     /// Precedes every path.
     folder: String,
+    /// Sent with every request.
+    token: Option<String>,
     server: Option<TestServer>,
 }
 
 impl HttpTarget {
     /// A server at an address, whose paths begin with `folder`.
     pub fn at(address: SocketAddr, folder: &str) -> Self {
-        Self { address, folder: folder.to_owned(), server: None }
+        Self { address, folder: folder.to_owned(), token: None, server: None }
+    }
+
+    /// The same server, for requests with a token.
+    pub fn with_token(&self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..Self::at(self.address, &self.folder) }
     }
 
     /// A new connection.
@@ -81,11 +88,15 @@ impl HttpTarget {
         Connection::connect(self.address).await
     }
 
-    /// Moves a request into the folder.
+    /// Moves a request into the folder, and adds the token.
     #[must_use]
     pub fn locate(&self, request: Request) -> Request {
         let path = format!("{}{}", self.folder, request.path);
-        request.path(&path)
+        let request = request.path(&path);
+        match &self.token {
+            Some(token) => request.header("Authorization", &format!("Bearer {token}")),
+            None => request,
+        }
     }
 
     /// Sends one request on its own connection and reads the whole response.
@@ -104,7 +115,7 @@ impl HttpTarget {
 
 impl From<TestServer> for HttpTarget {
     fn from(server: TestServer) -> Self {
-        Self { address: server.address, folder: String::new(), server: Some(server) }
+        Self { address: server.address, folder: String::new(), token: None, server: Some(server) }
     }
 }
 

@@ -9,6 +9,7 @@
 //! bridge: same                     (across a bridge it holds only between equal revisions; `tasks`: to those that have
 //!                                  tasks; `no`: not at all)
 //! replicas: no                     (not with replicas: it uses items that a handler has added or removed in one of them)
+//! caller: ann                      (who sends the lines, to a server called `private_…`; over memory and HTTP)
 //! raw                              (no handshake is made beforehand and nothing is added to a line)
 //! > {"id":1,"method":"tools/call","params":{"name":"add"}}
 //! < {"id":1,"result":{"content":[]}}
@@ -16,11 +17,17 @@
 //! <[handshake http] {"id":1,"result":{"content":[]}}
 //! >[handshake] {"id":"$question","result":{"roots":[]}}
 //! >* {"id":2,"method":"tasks/get","params":{"taskId":"$task"}}
+//! >@ben {"id":3,"method":"tasks/get","params":{"taskId":"$task"}}
+//! <@ben {"id":3,"error":{"code":-32602,"message":"$_"}}
+//! >@anonymous {"id":4,"method":"tools/list"}
+//! <@anonymous[http] 401
 //! < (nothing)
 //! ```
 //!
 //! - A line marked for revisions or transports is sent or expected only there. `jsonrpc` may be left out.
 //! - A line after `>*` is sent again until the response is the next line.
+//! - A line of another caller is sent and received on a connection of its own; over HTTP its name is its token. `anonymous`
+//!   has none, and `401` or `403` is a response without a message.
 //! - A received message is compared whole. `"$name"` stands for any value the first time and for the same value from
 //!   then on, also in lines that are sent; `"$_"` stands for any value, `"$revision"` for the revision of the run.
 //!   Inside a string `$#` stands for digits and `$*` for any text.
@@ -55,6 +62,8 @@ pub struct Transcript {
     raw: bool,
     server: String,
     capabilities: Value,
+    /// Who sends the lines that do not name a caller.
+    caller: Option<String>,
     across_bridge: AcrossBridge,
     with_replicas: bool,
     steps: Vec<TranscriptStep>,
@@ -73,13 +82,22 @@ enum AcrossBridge {
     Never,
 }
 
+/// A line of the conversation.
 #[derive(Debug)]
-enum TranscriptStep {
-    Send(Condition, String),
+struct TranscriptStep {
+    /// The caller that it names.
+    caller: Option<String>,
+    condition: Condition,
+    kind: StepKind,
+}
+
+#[derive(Debug)]
+enum StepKind {
+    Send(String),
     /// Sends the line until the response is the one of the next step.
-    SendUntil(Condition, String),
-    Receive(Condition, Value),
-    ExpectNothing(Condition),
+    SendUntil(String),
+    Receive(Value),
+    ExpectNothing,
 }
 
 /// The revisions and transports that something applies to; none means all.
@@ -134,6 +152,7 @@ impl Transcript {
             raw: false,
             server: "basic".to_owned(),
             capabilities: json!({}),
+            caller: None,
             across_bridge: AcrossBridge::Always,
             with_replicas: true,
             steps: Vec::new(),
@@ -171,14 +190,14 @@ impl Transcript {
                 "no" => false,
                 other => return Err(format!("`replicas:` is `no`, not {other:?}")),
             };
+        } else if let Some(name) = line.strip_prefix("caller:") {
+            self.caller = Some(name.trim().to_owned());
         } else if let Some(sent) = line.strip_prefix(">*") {
-            let (condition, message) = parse_condition(sent)?;
-            self.steps.push(TranscriptStep::SendUntil(condition, message.to_owned()));
+            self.steps.push(parse_step(sent, |text| Ok(StepKind::SendUntil(text.to_owned())))?);
         } else if let Some(sent) = line.strip_prefix('>') {
-            let (condition, message) = parse_condition(sent)?;
-            self.steps.push(TranscriptStep::Send(condition, message.to_owned()));
+            self.steps.push(parse_step(sent, |text| Ok(StepKind::Send(text.to_owned())))?);
         } else if let Some(received) = line.strip_prefix('<') {
-            self.steps.push(parse_receive_step(received)?);
+            self.steps.push(parse_step(received, parse_received)?);
         } else {
             return Err(format!("unknown kind of line: {line:?}"));
         }
@@ -205,26 +224,33 @@ impl Transcript {
         }
     }
 
-    /// The runs of it: each of its revisions over each transport that carries them.
+    /// The runs of it: each of its revisions over each transport that carries them, and that knows its callers.
     pub fn run_configs(&self) -> Vec<RunConfig> {
+        let has_callers = self.caller.is_some() || self.steps.iter().any(|step| step.caller.is_some());
         let all = Transport::ALL
             .into_iter()
             .flat_map(|transport| Revision::ALL.map(|revision| (transport, revision)));
-        all.filter(|config| config.0.supports(config.1) && self.condition.matches(*config)).collect()
+        all.filter(|config| {
+            config.0.supports(config.1)
+                && self.condition.matches(*config)
+                && (config.0.knows_callers() || !has_callers)
+        })
+        .collect()
     }
 
     /// Runs it. An error names the step that failed.
     pub async fn run(&self, channel: ServerChannel, config: RunConfig) -> Result<(), String> {
         let mut bindings = Bindings::default();
         bindings.bind("$revision", json!(config.1.as_str()));
-        let mut run = Run { transcript: self, channel, config, bindings };
+        let channels = vec![CallerChannel { caller: None, channel, is_used: false }];
+        let mut run = Run { transcript: self, channels, config, bindings };
         let mut at = String::new();
         // A server that stays silent must fail the test, not hang it.
         match tokio::time::timeout(RUN_TIMEOUT, run.run_steps(&mut at)).await {
             Ok(result) => result.map_err(|error| format!("{at}: {error}"))?,
-            Err(_) => return Err(format!("{at}: no message{}", run.channel.unread())),
+            Err(_) => return Err(format!("{at}: no message{}", run.unread())),
         }
-        match tokio::time::timeout(RUN_TIMEOUT, run.channel.finish()).await {
+        match tokio::time::timeout(RUN_TIMEOUT, run.finish()).await {
             Ok(result) => result.map_err(|error| format!("the end: {error}")),
             Err(_) => Err("the connection does not end".to_owned()),
         }
@@ -234,32 +260,41 @@ impl Transcript {
 /// A transcript while it runs.
 struct Run<'a> {
     transcript: &'a Transcript,
-    channel: ServerChannel,
+    /// The connection of each caller. The first is that of a caller without a name, from which others are opened.
+    channels: Vec<CallerChannel>,
     config: RunConfig,
     bindings: Bindings,
+}
+
+/// The connection of a caller.
+struct CallerChannel {
+    caller: Option<String>,
+    channel: ServerChannel,
+    /// Whether the caller has sent something.
+    is_used: bool,
 }
 
 impl Run<'_> {
     async fn run_steps(&mut self, at: &mut String) -> Result<(), String> {
         at.push_str("the handshake");
-        if !self.transcript.raw && !self.config.1.is_stateless() {
-            self.handshake().await?;
-        }
+        self.channel(None).await?;
         let mut steps = self.transcript.steps.iter().enumerate().peekable();
         while let Some((number, step)) = steps.next() {
             *at = format!("step {}", number + 1);
-            let next = steps.peek().map(|(_, next)| *next);
-            match (step, next) {
-                (TranscriptStep::SendUntil(condition, text), Some(TranscriptStep::Receive(of, expected)))
-                    if condition.matches(self.config) && of.matches(self.config) =>
+            if !step.condition.matches(self.config) {
+                continue;
+            }
+            let StepKind::SendUntil(text) = &step.kind else {
+                self.run_step(step).await?;
+                continue;
+            };
+            match steps.next().map(|(_, next)| next) {
+                Some(TranscriptStep { kind: StepKind::Receive(expected), condition, .. })
+                    if condition.matches(self.config) =>
                 {
-                    self.send_until(text, expected, of.names_revision).await?;
-                    steps.next();
+                    self.send_until(step, text, expected, condition.names_revision).await?;
                 }
-                (TranscriptStep::SendUntil(condition, _), _) if condition.matches(self.config) => {
-                    return Err("no response follows `>*`".to_owned());
-                }
-                (step, _) => self.run_step(step).await?,
+                _ => return Err("no response follows `>*`".to_owned()),
             }
         }
         "after the last step".clone_into(at);
@@ -267,33 +302,63 @@ impl Run<'_> {
     }
 
     async fn run_step(&mut self, step: &TranscriptStep) -> Result<(), String> {
-        match step {
-            TranscriptStep::Send(condition, _)
-            | TranscriptStep::SendUntil(condition, _)
-            | TranscriptStep::Receive(condition, _)
-            | TranscriptStep::ExpectNothing(condition)
-                if !condition.matches(self.config) =>
-            {
-                Ok(())
-            }
-            TranscriptStep::Send(_, text) | TranscriptStep::SendUntil(_, text) => {
+        let caller = step.caller.as_deref();
+        match &step.kind {
+            StepKind::Send(text) | StepKind::SendUntil(text) => {
                 let line = self.line_to_send(text)?;
-                self.channel.send(&line).await
+                self.channel(caller).await?.send(&line).await
             }
-            TranscriptStep::Receive(condition, expected) => {
-                self.expect(expected, condition.names_revision).await
-            }
-            TranscriptStep::ExpectNothing(_) => self.expect_nothing().await,
+            StepKind::Receive(expected) => self.expect(caller, expected, step.condition.names_revision).await,
+            StepKind::ExpectNothing => self.expect_nothing().await,
         }
     }
 
+    /// The connection of a caller, or of the one that sends the lines without a name. Opens it if that is its first line.
+    async fn channel(&mut self, caller: Option<&str>) -> Result<&mut ServerChannel, String> {
+        let caller = caller.or(self.transcript.caller.as_deref()).filter(|name| *name != ANONYMOUS);
+        let known = self.channels.iter().position(|known| known.caller.as_deref() == caller);
+        let at = known.unwrap_or(self.channels.len());
+        if let (None, Some(name), Some(first)) = (known, caller, self.channels.first()) {
+            let channel = first.channel.open_as(name).await?;
+            self.channels.push(CallerChannel { caller: Some(name.to_owned()), channel, is_used: false });
+        }
+        let opened = self.channels.get_mut(at).ok_or("there is no connection")?;
+        if !std::mem::replace(&mut opened.is_used, true)
+            && !self.transcript.raw
+            && !self.config.1.is_stateless()
+        {
+            handshake(&mut opened.channel, self.config.1, &self.transcript.capabilities).await?;
+        }
+        Ok(&mut opened.channel)
+    }
+
+    /// The messages that came and were not expected, for an error.
+    fn unread(&self) -> String {
+        self.channels.iter().map(|opened| opened.channel.unread()).collect()
+    }
+
+    /// Closes the connections in good order: the first, which may have the server, at last.
+    async fn finish(self) -> Result<(), String> {
+        for opened in self.channels.into_iter().rev() {
+            opened.channel.finish().await?;
+        }
+        Ok(())
+    }
+
     /// Sends a request again until the response is the expected one.
-    async fn send_until(&mut self, text: &str, expected: &Value, names_revision: bool) -> Result<(), String> {
+    async fn send_until(
+        &mut self,
+        step: &TranscriptStep,
+        text: &str,
+        expected: &Value,
+        names_revision: bool,
+    ) -> Result<(), String> {
+        let caller = step.caller.as_deref();
         loop {
             let line = self.line_to_send(text)?;
-            self.channel.send(&line).await?;
+            self.channel(caller).await?.send(&line).await?;
             let before = self.bindings.clone();
-            if self.expect(expected, names_revision).await.is_ok() {
+            if self.expect(caller, expected, names_revision).await.is_ok() {
                 return Ok(());
             }
             self.bindings = before;
@@ -317,12 +382,17 @@ impl Run<'_> {
         }
     }
 
-    async fn expect(&mut self, expected: &Value, names_revision: bool) -> Result<(), String> {
+    async fn expect(
+        &mut self,
+        caller: Option<&str>,
+        expected: &Value,
+        names_revision: bool,
+    ) -> Result<(), String> {
         let mut expected = self.bindings.substitute_known(expected);
         if let Value::Object(members) = &mut expected {
             members.entry("jsonrpc").or_insert(json!("2.0"));
         }
-        let mut received = self.channel.receive(&expected).await?;
+        let mut received = self.channel(caller).await?.receive(&expected).await?;
         if !names_revision && !self.transcript.raw {
             strip_common_fields(&mut received);
         }
@@ -336,27 +406,35 @@ impl Run<'_> {
     async fn expect_nothing(&mut self) -> Result<(), String> {
         let method = if self.config.1.is_stateless() { "server/discover" } else { "ping" };
         let fence = json!({"id": "fence", "method": method}).to_string();
-        self.channel.send(&with_required_fields(&fence, self.config.1, &json!({}))?).await?;
-        let received = self.channel.receive(&json!({"id": "fence"})).await?;
-        match received.get("id") == Some(&json!("fence")) {
-            true => self.channel.expect_silence().await,
-            false => Err(format!("expected nothing\n   received {received}")),
+        let fence = with_required_fields(&fence, self.config.1, &json!({}))?;
+        for CallerChannel { channel, .. } in self.channels.iter_mut().filter(|opened| opened.is_used) {
+            channel.send(&fence).await?;
+            let received = channel.receive(&json!({"id": "fence"})).await?;
+            match received.get("id") == Some(&json!("fence")) || received.is_number() {
+                true => channel.expect_silence().await?,
+                false => return Err(format!("expected nothing\n   received {received}")),
+            }
         }
+        Ok(())
     }
+}
 
-    async fn handshake(&mut self) -> Result<(), String> {
-        let version = self.config.1.as_str();
-        let offer = json!({"jsonrpc": "2.0", "id": "open", "method": "initialize", "params": {
-            "protocolVersion": version, "capabilities": self.transcript.capabilities,
-            "clientInfo": {"name": "transcript", "version": "1"},
-        }});
-        self.channel.send(&offer.to_string()).await?;
-        let response = self.channel.receive(&json!({"id": "open"})).await?;
-        if response.pointer("/result/protocolVersion") != Some(&json!(version)) {
-            return Err(format!("the handshake failed: {response}"));
-        }
-        self.channel.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await
+async fn handshake(
+    channel: &mut ServerChannel,
+    revision: Revision,
+    capabilities: &Value,
+) -> Result<(), String> {
+    let version = revision.as_str();
+    let offer = json!({"jsonrpc": "2.0", "id": "open", "method": "initialize", "params": {
+        "protocolVersion": version, "capabilities": capabilities,
+        "clientInfo": {"name": "transcript", "version": "1"},
+    }});
+    channel.send(&offer.to_string()).await?;
+    let response = channel.receive(&json!({"id": "open"})).await?;
+    if response.pointer("/result/protocolVersion") != Some(&json!(version)) {
+        return Err(format!("the handshake failed: {response}"));
     }
+    channel.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await
 }
 
 /// Whether HTTP requests after the handshake have the version in a header.
@@ -377,13 +455,27 @@ fn parse_condition(text: &str) -> Result<(Condition, &str), String> {
     Ok((condition, rest.trim()))
 }
 
-fn parse_receive_step(text: &str) -> Result<TranscriptStep, String> {
+/// Parses a step: the caller that it names, its condition, and what it says.
+fn parse_step(
+    text: &str,
+    kind: impl FnOnce(&str) -> Result<StepKind, String>,
+) -> Result<TranscriptStep, String> {
+    let (caller, text) = match text.strip_prefix('@') {
+        Some(named) => {
+            let end = named.find(|next: char| !next.is_ascii_alphanumeric()).unwrap_or(named.len());
+            let (name, rest) = named.split_at(end);
+            (Some(name.to_owned()), rest)
+        }
+        None => (None, text),
+    };
     let (condition, text) = parse_condition(text)?;
+    Ok(TranscriptStep { caller, condition, kind: kind(text)? })
+}
+
+fn parse_received(text: &str) -> Result<StepKind, String> {
     match text {
-        "(nothing)" => Ok(TranscriptStep::ExpectNothing(condition)),
-        text => serde_json::from_str(text)
-            .map(|value| TranscriptStep::Receive(condition, value))
-            .map_err(|error| error.to_string()),
+        "(nothing)" => Ok(StepKind::ExpectNothing),
+        text => serde_json::from_str(text).map(StepKind::Receive).map_err(|error| error.to_string()),
     }
 }
 
@@ -422,4 +514,23 @@ fn strip_common_fields(message: &mut Value) {
     }
 }
 
+/// The caller without a name.
+const ANONYMOUS: &str = "anonymous";
 const RUN_TIMEOUT: Duration = Duration::from_secs(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_name_their_callers() {
+        let text = "on: all\n>@ben[http] {}\n<@ben {}\n> {}";
+        let transcript = Transcript::parse(text).unwrap();
+        let callers: Vec<_> = transcript.steps.iter().map(|step| step.caller.as_deref()).collect();
+        assert_eq!(callers, [Some("ben"), Some("ben"), None]);
+        assert_eq!(transcript.steps[0].condition.transports, [Transport::Http]);
+        let configs = transcript.run_configs();
+        assert!(configs.iter().all(|config| matches!(config.0, Transport::Memory | Transport::Http)));
+        assert_eq!(configs.len(), 2 * Revision::ALL.len());
+    }
+}

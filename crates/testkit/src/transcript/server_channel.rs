@@ -6,7 +6,9 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tsugite::bridge::Bridge;
+use tsugite::server::Principal;
 use tsugite::transport::http::Http;
+use tsugite::transport::memory::{self, MemoryConnection};
 use tsugite::{Client, Server};
 use tsugite_core::revision::Revision;
 
@@ -41,6 +43,11 @@ impl Transport {
         }
     }
 
+    /// Whether it carries the lines of callers that the server can tell from each other.
+    pub(super) fn knows_callers(self) -> bool {
+        matches!(self, Self::Memory | Self::Http)
+    }
+
     pub(super) fn supports(self, revision: Revision) -> bool {
         self != Self::Sse || revision == Revision::V2024_11_05
     }
@@ -48,8 +55,8 @@ impl Transport {
 
 /// A connection that carries lines to a server and back.
 pub enum ServerChannel {
-    /// In memory.
-    Memory(Box<tsugite::transport::memory::MemoryConnection>),
+    /// In memory, to this server.
+    Memory(Box<(Server, MemoryConnection)>),
     /// A child process; stopped when dropped.
     Stdio(Box<(Child, ChildStdin, Lines<BufReader<ChildStdout>>)>),
     /// Sockets.
@@ -86,12 +93,25 @@ impl ServerChannel {
         Self::connect(transport, bridge.server()).await
     }
 
+    /// Opens another connection to the server, as this caller.
+    pub(super) async fn open_as(&self, caller: &str) -> Result<Self, String> {
+        match self {
+            Self::Memory(opened) => {
+                let server = opened.0.clone();
+                let wire = memory::connect_as(&server, Principal::new(caller));
+                Ok(Self::Memory(Box::new((server, wire.map_err(|error| error.to_string())?))))
+            }
+            Self::Http(streams) => Ok(Self::Http(Box::new(streams.open_as(caller)))),
+            Self::Stdio(_) | Self::Sse(_) => Err("callers are known only in memory and over HTTP".to_owned()),
+        }
+    }
+
     async fn connect(transport: Transport, server: Server) -> Result<Self, String> {
         Ok(match transport {
             Transport::Stdio => return Err("there is no program".to_owned()),
             Transport::Memory => {
-                let wire = tsugite::transport::memory::connect(&server).map_err(|error| error.to_string())?;
-                ServerChannel::Memory(Box::new(wire))
+                let wire = memory::connect(&server).map_err(|error| error.to_string())?;
+                ServerChannel::Memory(Box::new((server, wire)))
             }
             Transport::Http => {
                 ServerChannel::Http(Box::new(HttpStreams::new(TestServer::start(&server).await.into())))
@@ -121,7 +141,7 @@ impl ServerChannel {
     pub(super) async fn send(&mut self, line: &str) -> Result<(), String> {
         match self {
             ServerChannel::Memory(wire) => {
-                wire.send(line);
+                wire.1.send(line);
                 Ok(())
             }
             ServerChannel::Stdio(child) => {
@@ -136,7 +156,7 @@ impl ServerChannel {
     /// Receives the message that stands where `expected` should be.
     pub(super) async fn receive(&mut self, expected: &Value) -> Result<Value, String> {
         let line = match self {
-            ServerChannel::Memory(wire) => wire.next().await,
+            ServerChannel::Memory(wire) => wire.1.next().await,
             ServerChannel::Stdio(child) => {
                 let line = child.2.next_line().await.map_err(|error| error.to_string())?;
                 line.ok_or("the server has ended")?

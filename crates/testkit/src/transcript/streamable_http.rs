@@ -30,6 +30,11 @@ impl HttpStreams {
         Self { server, session: None, streams: Vec::new() }
     }
 
+    /// The streams of another caller of the same server.
+    pub(super) fn open_as(&self, caller: &str) -> Self {
+        Self::new(self.server.with_token(caller))
+    }
+
     pub(super) async fn send(&mut self, line: &str) -> Result<(), String> {
         let message: Value = serde_json::from_str(line).unwrap_or_default();
         let claim = message.pointer("/params/_meta/io.modelcontextprotocol~1protocolVersion");
@@ -280,6 +285,8 @@ impl ResponseStream {
                     let body = connection.read_body().await;
                     tell(serde_json::from_str(&body).map_err(|error| format!("no message: {error}: {body}")));
                 }
+                // Without a token, or with one that is not enough.
+                (status @ (401 | 403), _) => tell(Ok(status.into())),
                 _ => tell(Err(format!("no answer: {head:?} {}", connection.read_body().await))),
             }
         });
