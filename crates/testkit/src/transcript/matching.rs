@@ -13,14 +13,15 @@ impl Bindings {
         self.0.insert(name.to_owned(), value);
     }
 
-    /// Whether both are the same: `"$_"` matches anything, and `"$name"` the value it matched the first time. Inside a
-    /// string `$#` matches digits and `$*` any text.
+    /// Whether both are the same: `"$_"` matches anything, and `"$name"` the value it matched the first time, which must be a
+    /// text of at least 32 visible characters for `"$name:32+"`. Inside a string `$#` matches digits and `$*` any text.
     pub(super) fn matches(&mut self, expected: &Value, received: &Value) -> bool {
         match (expected, received) {
             (Value::String(name), _) if name == "$_" => true,
-            (Value::String(name), _) if is_placeholder(name) => {
-                let known = self.0.entry(name.clone()).or_insert_with(|| received.clone());
-                known == received
+            (Value::String(text), _) if is_placeholder(text) => {
+                let (name, least) = placeholder(text);
+                let known = self.0.entry(name.to_owned()).or_insert_with(|| received.clone());
+                known == received && least.is_none_or(|least| has_characters(received, least))
             }
             (Value::Object(expected), Value::Object(received)) => {
                 expected.len() == received.len()
@@ -50,13 +51,26 @@ impl Bindings {
         self.replace(value, &|name| Ok(Value::String(name.to_owned()))).unwrap_or_default()
     }
 
+    /// Fails if two of these placeholders have the same value, or one has none.
+    pub(super) fn expect_different<'a>(&self, names: impl Iterator<Item = &'a str>) -> Result<(), String> {
+        let mut values: Vec<(&str, &Value)> = Vec::new();
+        for name in names {
+            let value = self.0.get(name).ok_or_else(|| format!("{name} has no value yet"))?;
+            if let Some((same, _)) = values.iter().find(|(_, known)| *known == value) {
+                return Err(format!("{same} and {name} are both {value}"));
+            }
+            values.push((name, value));
+        }
+        Ok(())
+    }
+
     fn replace(
         &self,
         value: &Value,
         unknown: &dyn Fn(&str) -> Result<Value, String>,
     ) -> Result<Value, String> {
         Ok(match value {
-            Value::String(name) if is_placeholder(name) => match self.0.get(name) {
+            Value::String(name) if is_placeholder(name) => match self.0.get(placeholder(name).0) {
                 Some(value) => value.clone(),
                 None => unknown(name)?,
             },
@@ -76,6 +90,20 @@ impl Bindings {
 fn is_placeholder(text: &str) -> bool {
     text.strip_prefix('$')
         .is_some_and(|name| name.starts_with(|first: char| first.is_ascii_lowercase() || first == '_'))
+}
+
+/// The name of a placeholder, and how many characters its value has at least.
+fn placeholder(text: &str) -> (&str, Option<usize>) {
+    let limited = text.split_once(':').and_then(|(name, least)| {
+        let least = least.strip_suffix('+')?.parse().ok()?;
+        Some((name, Some(least)))
+    });
+    limited.unwrap_or((text, None))
+}
+
+/// Whether a value is a text of at least so many visible ASCII characters and of no others.
+fn has_characters(value: &Value, least: usize) -> bool {
+    value.as_str().is_some_and(|text| text.len() >= least && text.bytes().all(|byte| byte.is_ascii_graphic()))
 }
 
 /// Whether `text` fits a pattern in which `$#` stands for digits and `$*` for any text.
@@ -118,5 +146,25 @@ mod tests {
         ] {
             assert_eq!(text_matches(pattern, text), fits, "{pattern} {text}");
         }
+    }
+
+    #[test]
+    fn placeholders_may_need_a_length_and_may_have_to_differ() {
+        let mut bindings = Bindings::default();
+        for (expected, received, fits) in [
+            ("$a:3+", Value::from("abc"), true),
+            ("$a", Value::from("abc"), true),
+            ("$a:4+", Value::from("abc"), false),
+            ("$b:3+", Value::from("a b"), false),
+            ("$c:3+", Value::from(1234), false),
+            ("$d", Value::from("abd"), true),
+            ("$e", Value::from("abc"), true),
+        ] {
+            assert_eq!(bindings.matches(&Value::from(expected), &received), fits, "{expected} {received}");
+        }
+        assert_eq!(bindings.substitute_known(&Value::from("$a:3+")), "abc");
+        assert_eq!(bindings.expect_different(["$a", "$d"].into_iter()), Ok(()));
+        assert!(bindings.expect_different(["$a", "$d", "$e"].into_iter()).is_err());
+        assert!(bindings.expect_different(["$a", "$unknown"].into_iter()).is_err());
     }
 }

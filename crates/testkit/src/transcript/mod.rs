@@ -21,6 +21,8 @@
 //! <@ben {"id":3,"error":{"code":-32602,"message":"$_"}}
 //! >@anonymous {"id":4,"method":"tools/list"}
 //! <@anonymous[http] 401
+//! <[http] Content-Type: application/json
+//! different: $task $other
 //! < (nothing)
 //! ```
 //!
@@ -30,7 +32,9 @@
 //!   has none, and `401` or `403` is a response without a message.
 //! - A received message is compared whole. `"$name"` stands for any value the first time and for the same value from
 //!   then on, also in lines that are sent; `"$_"` stands for any value, `"$revision"` for the revision of the run.
-//!   Inside a string `$#` stands for digits and `$*` for any text.
+//!   Inside a string `$#` stands for digits and `$*` for any text. `"$name:32+"` is a `"$name"` of at least 32 visible
+//!   ASCII characters. A line `different:` compares values that were received.
+//! - `< Name: value` is a header of the response with the last received message; only HTTP has them.
 //! - Unless the transcript is raw, a handshake comes first, or requests get the `_meta` keys of 2026-07-28. The members
 //!   that every result carries there (`resultType: "complete"`, the server's name, cache hints) are compared only in
 //!   lines marked with the name of a revision.
@@ -97,6 +101,8 @@ enum StepKind {
     /// Sends the line until the response is the one of the next step.
     SendUntil(String),
     Receive(Value),
+    ExpectHeader(String, String),
+    ExpectDifferent(String),
     ExpectNothing,
 }
 
@@ -192,6 +198,8 @@ impl Transcript {
             };
         } else if let Some(name) = line.strip_prefix("caller:") {
             self.caller = Some(name.trim().to_owned());
+        } else if let Some(names) = line.strip_prefix("different:") {
+            self.steps.push(parse_step(names, |text| Ok(StepKind::ExpectDifferent(text.to_owned())))?);
         } else if let Some(sent) = line.strip_prefix(">*") {
             self.steps.push(parse_step(sent, |text| Ok(StepKind::SendUntil(text.to_owned())))?);
         } else if let Some(sent) = line.strip_prefix('>') {
@@ -309,6 +317,8 @@ impl Run<'_> {
                 self.channel(caller).await?.send(&line).await
             }
             StepKind::Receive(expected) => self.expect(caller, expected, step.condition.names_revision).await,
+            StepKind::ExpectHeader(name, value) => self.channel(caller).await?.expect_header(name, value),
+            StepKind::ExpectDifferent(names) => self.bindings.expect_different(names.split_whitespace()),
             StepKind::ExpectNothing => self.expect_nothing().await,
         }
     }
@@ -475,7 +485,10 @@ fn parse_step(
 fn parse_received(text: &str) -> Result<StepKind, String> {
     match text {
         "(nothing)" => Ok(StepKind::ExpectNothing),
-        text => serde_json::from_str(text).map(StepKind::Receive).map_err(|error| error.to_string()),
+        text => match text.split_once(": ").filter(|_| !text.starts_with(['{', '['])) {
+            Some((name, value)) => Ok(StepKind::ExpectHeader(name.to_owned(), value.to_owned())),
+            None => serde_json::from_str(text).map(StepKind::Receive).map_err(|error| error.to_string()),
+        },
     }
 }
 

@@ -167,6 +167,14 @@ impl ServerChannel {
         serde_json::from_str(&line).map_err(|error| format!("not a message: {error}: {line}"))
     }
 
+    /// Checks a header of the response with the last message. Only HTTP has headers.
+    pub(super) fn expect_header(&self, name: &str, value: &str) -> Result<(), String> {
+        match self {
+            ServerChannel::Http(streams) => streams.expect_header(name, value),
+            _ => Ok(()),
+        }
+    }
+
     /// Checks that no message is left. On a transport with one stream the fence has proven it already.
     pub(super) async fn expect_silence(&mut self) -> Result<(), String> {
         match self {

@@ -6,6 +6,7 @@
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use serde_json::Value;
@@ -23,11 +24,16 @@ pub struct HttpStreams {
     /// The session and its revision, once there is one.
     session: Option<(String, Revision)>,
     streams: Vec<ResponseStream>,
+    /// The head of the response with the last received message.
+    last_head: ResponseHead,
 }
+
+/// The head of a response, as soon as it has come.
+type ResponseHead = Arc<OnceLock<Response>>;
 
 impl HttpStreams {
     pub(super) fn new(server: HttpTarget) -> Self {
-        Self { server, session: None, streams: Vec::new() }
+        Self { server, session: None, streams: Vec::new(), last_head: ResponseHead::default() }
     }
 
     /// The streams of another caller of the same server.
@@ -132,10 +138,12 @@ impl HttpStreams {
         };
         let stream = stream.ok_or("nothing was asked")?;
         let Some(heard) = stream.next().await? else { return Err(format!("nothing came for {expected}")) };
+        let head = Arc::clone(&stream.head);
         let is_answer = heard.get("method").is_none();
         if is_answer && let Some(more) = stream.next().await? {
             return Err(format!("after its answer a stream said {more}"));
         }
+        self.last_head = head;
         let agreed = heard.pointer("/result/protocolVersion").and_then(Value::as_str);
         if let (Some(agreed), Some((_, revision))) = (agreed, &mut self.session) {
             *revision = agreed.parse().map_err(|_| format!("what is {agreed}"))?;
@@ -150,6 +158,7 @@ impl HttpStreams {
             for stream in &mut self.streams {
                 match stream.poll_peek(cx) {
                     Poll::Ready(Ok(Some(heard))) if Bindings::default().matches(expected, heard) => {
+                        self.last_head = Arc::clone(&stream.head);
                         return Poll::Ready(stream.received.pop_front().unwrap_or(Ok(Value::Null)));
                     }
                     Poll::Ready(_) => {}
@@ -162,6 +171,15 @@ impl HttpStreams {
             }
         })
         .await
+    }
+
+    /// Checks a header of the response with the last message: `(none)` for one that is missing.
+    pub(super) fn expect_header(&self, name: &str, expected: &str) -> Result<(), String> {
+        let head = self.last_head.get().ok_or("no response was received")?;
+        match head.header(name).unwrap_or("(none)") {
+            value if value == expected => Ok(()),
+            value => Err(format!("expected the header {name}: {expected}\n   received {value}")),
+        }
     }
 
     /// Checks that no message is left: no stream has more, and those of cancelled requests have ended.
@@ -250,6 +268,7 @@ struct ResponseStream {
     received: VecDeque<Result<Value, String>>,
     ended: bool,
     incoming: mpsc::UnboundedReceiver<Result<Value, String>>,
+    head: ResponseHead,
     reader: JoinHandle<()>,
 }
 
@@ -268,6 +287,8 @@ impl ResponseStream {
         head: Option<Response>,
     ) -> Self {
         let (said, incoming) = mpsc::unbounded_channel();
+        let received_head = ResponseHead::default();
+        let known_head = Arc::clone(&received_head);
         let reader = tokio::spawn(async move {
             let head = match head {
                 Some(head) => Some(head),
@@ -275,6 +296,7 @@ impl ResponseStream {
             };
             let tell = |heard: Result<Value, String>| drop(said.send(heard));
             let Some(head) = head else { return tell(Err("the connection ended".to_owned())) };
+            let head = known_head.get_or_init(|| head);
             match (head.status, head.header("content-type")) {
                 (200, Some("text/event-stream")) => {
                     while let Some(message) = connection.next_message().await {
@@ -290,7 +312,8 @@ impl ResponseStream {
                 _ => tell(Err(format!("no answer: {head:?} {}", connection.read_body().await))),
             }
         });
-        Self { request, cancelled: false, received: VecDeque::new(), ended: false, incoming, reader }
+        let head = received_head;
+        Self { request, cancelled: false, received: VecDeque::new(), ended: false, incoming, head, reader }
     }
 
     /// Ends it from this side.
