@@ -53,6 +53,7 @@ mod app;
 mod matching;
 mod scripted_http;
 mod scripted_server;
+mod step;
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -69,6 +70,7 @@ use matching::{
     strip_client_meta,
 };
 use scripted_server::{ClientAction, Headers, ScriptedServer};
+use step::ClientStep;
 
 /// A transcript of a client.
 #[derive(Debug)]
@@ -78,23 +80,6 @@ pub struct ClientTranscript {
     settings: Vec<String>,
     /// The steps, with their line numbers.
     steps: Vec<(usize, Condition, ClientStep)>,
-}
-
-#[derive(Debug)]
-enum ClientStep {
-    Action(String),
-    Receive(Value),
-    ExpectNothing,
-    ExpectEof,
-    ExpectHttpMethod(String),
-    ExpectHeader(String, String),
-    Send(Option<u16>, Value),
-    Reject(u16),
-    Disconnect,
-    SendNoise(String),
-    SendPriming(String, String),
-    ExpectOutcome(Result<Value, String>),
-    ExpectEvent(String),
 }
 
 impl ClientTranscript {
@@ -134,7 +119,7 @@ impl ClientTranscript {
                 }
                 None => rest,
             };
-            self.steps.push((number, mark, parse_step(kind, rest.trim())?));
+            self.steps.push((number, mark, ClientStep::parse(kind, rest.trim())?));
         }
         Ok(())
     }
@@ -186,40 +171,6 @@ impl ClientTranscript {
             Err(_) => Err(format!("{at}: no message")),
         }
     }
-}
-
-fn parse_step(kind: &str, text: &str) -> Result<ClientStep, String> {
-    let json = |text: &str| serde_json::from_str::<Value>(text).map_err(|error| format!("{text}: {error}"));
-    let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
-    Ok(match kind {
-        "do" => ClientStep::Action(text.strip_prefix(':').ok_or("`do:` has a colon")?.trim().to_owned()),
-        "=" => ClientStep::ExpectOutcome(Ok(json(text)?)),
-        "!" => ClientStep::ExpectOutcome(Err(text.to_owned())),
-        "*" => ClientStep::ExpectEvent(text.to_owned()),
-        "<" => match text {
-            "(nothing)" => ClientStep::ExpectNothing,
-            "(end)" => ClientStep::ExpectEof,
-            "GET" | "DELETE" => ClientStep::ExpectHttpMethod(text.to_owned()),
-            _ if text.starts_with(['{', '[']) => ClientStep::Receive(json(text)?),
-            _ => {
-                let (name, value) = text.split_once(": ").ok_or_else(|| format!("what is {text:?}"))?;
-                ClientStep::ExpectHeader(name.to_owned(), value.to_owned())
-            }
-        },
-        _ => match first {
-            "(break)" => ClientStep::Disconnect,
-            "(noise)" => ClientStep::SendNoise(rest.to_owned()),
-            "(prime" => {
-                let (id, retry) = rest.trim_end_matches(')').split_once(' ').ok_or("an id and a time")?;
-                ClientStep::SendPriming(id.to_owned(), retry.to_owned())
-            }
-            _ => match first.parse() {
-                Ok(status) if rest.is_empty() => ClientStep::Reject(status),
-                Ok(status) => ClientStep::Send(Some(status), json(rest)?),
-                Err(_) => ClientStep::Send(None, json(text)?),
-            },
-        },
-    })
 }
 
 /// A transcript while it runs.
