@@ -6,6 +6,7 @@
 //! # what it shows
 //! on: 2025-06-18 2026-07-28        (or: all, handshake, stateless)
 //! over: stdio                      (only where it means something else elsewhere; default: http and sse too)
+//! paused                           (over a pipe in the process, by a test whose clock is paused)
 //! raw                              (the client is not connected beforehand, nothing is added or ignored)
 //! client: forms {"name":"Kiku"}    (a setting of the client)
 //! do: call ask {"x":1}
@@ -44,6 +45,8 @@
 //! - `> 400 {…}` sets the status of a message over HTTP, `> 404` is only a status. `> (break)` ends the child, or every
 //!   stream over HTTP; `> (noise) …` is a line that is not a message, `> (prime 7 20)` an event with an id and a
 //!   reconnection time and no message.
+//! - `after: 40000` says that the line before it was waited for exactly so many milliseconds of the paused clock, which
+//!   goes on only when the client has nothing to do but to wait.
 //!
 //! Over HTTP everything runs twice, with responses as JSON and as events. Each message of the client is validated with
 //! the official schema of the revision, and its headers by `scripted_http.rs`. At the end the client is closed; no
@@ -59,6 +62,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tsugite_core::revision::Revision;
 
 use super::matching::Bindings;
@@ -77,6 +81,8 @@ use step::ClientStep;
 pub struct ClientTranscript {
     condition: Condition,
     raw: bool,
+    /// Whether the clock of its test is paused.
+    paused: bool,
     settings: Vec<String>,
     /// The steps, with their line numbers.
     steps: Vec<(usize, Condition, ClientStep)>,
@@ -85,8 +91,13 @@ pub struct ClientTranscript {
 impl ClientTranscript {
     /// Parses a transcript. An error names the line it is about.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let mut transcript =
-            Self { condition: Condition::always(), raw: false, settings: Vec::new(), steps: Vec::new() };
+        let mut transcript = Self {
+            condition: Condition::always(),
+            raw: false,
+            paused: false,
+            settings: Vec::new(),
+            steps: Vec::new(),
+        };
         for (number, line) in text.lines().enumerate() {
             let number = number + 1;
             transcript.parse_line(number, line.trim()).map_err(|error| format!("line {number}: {error}"))?;
@@ -103,12 +114,15 @@ impl ClientTranscript {
         }
         if line == "raw" {
             self.raw = true;
+        } else if line == "paused" {
+            self.paused = true;
         } else if let Some(names) = line.strip_prefix("on:").or_else(|| line.strip_prefix("over:")) {
             self.condition.add(names)?;
         } else if let Some(setting) = line.strip_prefix("client:") {
             self.settings.push(setting.trim().to_owned());
         } else {
-            let kind = ["do", "<", ">", "=", "!", "*"].into_iter().find(|kind| line.starts_with(kind));
+            let kind =
+                ["do", "<", ">", "=", "!", "*", "after"].into_iter().find(|kind| line.starts_with(kind));
             let kind = kind.ok_or_else(|| format!("what is {line:?}"))?;
             let mut mark = Condition::always();
             let rest = line.strip_prefix(kind).unwrap_or_default();
@@ -126,15 +140,17 @@ impl ClientTranscript {
 
     /// The runs of it: each of its revisions over each transport that carries them; `true` for responses as events.
     pub fn run_configs(&self) -> Vec<(RunConfig, bool)> {
-        let transports = [
+        let sockets = [
             (Transport::Stdio, false),
             (Transport::Http, false),
             (Transport::Http, true),
             (Transport::Sse, false),
         ];
+        // A paused clock would go on while a socket or a child is waited for.
+        let transports = if self.paused { &[(Transport::Memory, false)][..] } else { &sockets };
         let all = transports
-            .into_iter()
-            .flat_map(|(transport, events)| Revision::ALL.map(|revision| ((transport, revision), events)));
+            .iter()
+            .flat_map(|(transport, events)| Revision::ALL.map(|revision| ((*transport, revision), *events)));
         all.filter(|(place, _)| place.0.supports(place.1) && self.condition.matches(*place)).collect()
     }
 
@@ -159,14 +175,19 @@ impl ClientTranscript {
                         let connecting = connecting.take().ok_or("connected already")?;
                         play.app.connect(connecting, place.1, &self.settings)?;
                     }
-                    step => play.run_step(&mut wire, mark, step).await?,
+                    step => {
+                        let begun = Instant::now();
+                        play.run_step(&mut wire, mark, step).await?;
+                        play.waited = begun.elapsed();
+                    }
                 }
             }
             "the end".clone_into(&mut at);
             play.finish(&mut wire).await
         };
         // A client that stays silent must fail the test, not hang it.
-        match tokio::time::timeout(RUN_TIMEOUT, steps).await {
+        let limit = if self.paused { PAUSED_RUN_TIMEOUT } else { RUN_TIMEOUT };
+        match tokio::time::timeout(limit, steps).await {
             Ok(result) => result.map_err(|error| format!("{at}: {error}")),
             Err(_) => Err(format!("{at}: no message")),
         }
@@ -186,6 +207,8 @@ struct ClientRun {
     ids: HashSet<String>,
     tokens: HashSet<String>,
     headers: Headers,
+    /// How long the last line was waited for.
+    waited: Duration,
     /// The negotiated revision.
     revision: Revision,
     ended: bool,
@@ -206,6 +229,7 @@ impl ClientRun {
             ids: HashSet::new(),
             tokens: HashSet::new(),
             headers: Headers::default(),
+            waited: Duration::ZERO,
             revision: config.1,
             ended: false,
             fences: 0,
@@ -259,6 +283,7 @@ impl ClientRun {
         step: &ClientStep,
     ) -> Result<(), String> {
         match step {
+            ClientStep::ExpectWait(time) => self.expect_wait(*time),
             ClientStep::Action(action) => self.app.run_action(action).await,
             ClientStep::Receive(expected) => self.receive(wire, expected).await,
             ClientStep::ExpectNothing => self.expect_nothing(wire).await,
@@ -309,6 +334,15 @@ impl ClientRun {
                 told if told == *expected => Ok(()),
                 told => Err(format!("expected the event {expected:?}\n   got {told:?}")),
             },
+        }
+    }
+
+    /// Checks how long the last line was waited for.
+    fn expect_wait(&self, time: Duration) -> Result<(), String> {
+        match (self.config.0, self.waited) {
+            (Transport::Memory, waited) if waited == time => Ok(()),
+            (Transport::Memory, waited) => Err(format!("it came after {waited:?}, not after {time:?}")),
+            _ => Err("`after:` needs a paused clock".to_owned()),
         }
     }
 
@@ -479,7 +513,7 @@ impl ClientRun {
         self.app.ensure_finished()?;
         let Ok(client) = client else { return Ok(()) };
         let in_session = match wire {
-            ScriptedServer::Pipe(_) => !self.ended,
+            ScriptedServer::Child(_) | ScriptedServer::Pipe(_) => !self.ended,
             ScriptedServer::Http(posts) => posts.has_session(),
         };
         let closing = tokio::spawn(async move { client.close().await });
@@ -509,3 +543,21 @@ impl ClientRun {
 const TASK_METHODS: [&str; 3] = ["tasks/get", "tasks/update", "tasks/cancel"];
 
 const FENCE: &str = "fence";
+/// In the time of a paused clock, which goes on at once when a client stays silent.
+const PAUSED_RUN_TIMEOUT: Duration = Duration::from_secs(100_000);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paused_transcripts_run_in_the_process() {
+        let transcript = ClientTranscript::parse("on: 2025-11-25 2026-07-28\npaused\nafter: 40000").unwrap();
+        let configs = transcript.run_configs();
+        assert!(configs.iter().all(|((transport, _), _)| *transport == Transport::Memory), "{configs:?}");
+        assert_eq!(configs.len(), 2);
+        let [(_, _, ClientStep::ExpectWait(time))] = &transcript.steps[..] else { panic!("{transcript:?}") };
+        assert_eq!(*time, Duration::from_secs(40));
+        assert!(ClientTranscript::parse("on: all\nafter: long").is_err());
+    }
+}

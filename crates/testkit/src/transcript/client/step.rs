@@ -1,5 +1,7 @@
 //! The steps of a client transcript, one for each line.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 /// A step of a transcript.
@@ -18,6 +20,8 @@ pub(super) enum ClientStep {
     SendPriming(String, String),
     ExpectOutcome(Result<Value, String>),
     ExpectEvent(String),
+    /// How long the step before it was waited for.
+    ExpectWait(Duration),
 }
 
 impl ClientStep {
@@ -31,6 +35,12 @@ impl ClientStep {
             "=" => ClientStep::ExpectOutcome(Ok(json(text)?)),
             "!" => ClientStep::ExpectOutcome(Err(text.to_owned())),
             "*" => ClientStep::ExpectEvent(text.to_owned()),
+            "after" => {
+                let time = text.strip_prefix(':').and_then(|time| time.trim().parse().ok());
+                ClientStep::ExpectWait(Duration::from_millis(
+                    time.ok_or("`after:` is followed by milliseconds")?,
+                ))
+            }
             "<" => match text {
                 "(nothing)" => ClientStep::ExpectNothing,
                 "(end)" => ClientStep::ExpectEof,
