@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The values of the placeholders in a transcript, as far as they have been received.
 #[derive(Debug, Clone, Default)]
@@ -13,8 +13,9 @@ impl Bindings {
         self.0.insert(name.to_owned(), value);
     }
 
-    /// Whether both are the same: `"$_"` matches anything, and `"$name"` the value it matched the first time, which must be a
-    /// text of at least 32 visible characters for `"$name:32+"`. Inside a string `$#` matches digits and `$*` any text.
+    /// Whether both are the same: `"$_"` matches anything, and `"$name"` the value, or the name of a member, that it matched
+    /// the first time, which must be a text of at least 32 visible characters for `"$name:32+"`. Inside a string `$#` matches
+    /// digits and `$*` any text.
     pub(super) fn matches(&mut self, expected: &Value, received: &Value) -> bool {
         match (expected, received) {
             (Value::String(name), _) if name == "$_" => true,
@@ -25,8 +26,14 @@ impl Bindings {
             }
             (Value::Object(expected), Value::Object(received)) => {
                 expected.len() == received.len()
-                    && expected.iter().all(|(key, value)| {
-                        received.get(key).is_some_and(|received| self.matches(value, received))
+                    && expected.iter().all(|(name, value)| {
+                        // Schemas have members such as `$ref`.
+                        let name = match is_placeholder(name) && !received.contains_key(name) {
+                            true => self.member_name(name, expected, received),
+                            false => Some(name.clone()),
+                        };
+                        let found = name.and_then(|name| received.get(&name));
+                        found.is_some_and(|found| self.matches(value, found))
                     })
             }
             (Value::Array(expected), Value::Array(received)) => {
@@ -39,6 +46,26 @@ impl Bindings {
             (Value::String(expected), Value::String(received)) => text_matches(expected, received),
             _ => expected == received,
         }
+    }
+
+    /// The name for which a placeholder stands: the one that it matched before, or the first that nothing else in `expected`
+    /// stands for.
+    fn member_name(
+        &mut self,
+        placeholder: &str,
+        expected: &Map<String, Value>,
+        received: &Map<String, Value>,
+    ) -> Option<String> {
+        if let Some(known) = self.0.get(placeholder) {
+            return known.as_str().map(str::to_owned);
+        }
+        let is_taken = |name: &String| {
+            expected.contains_key(name)
+                || expected.keys().any(|other| self.0.get(other).and_then(Value::as_str) == Some(name))
+        };
+        let name = received.keys().find(|name| !is_taken(name))?;
+        self.bind(placeholder, name.as_str().into());
+        Some(name.clone())
     }
 
     /// Replaces every placeholder with its value. Fails if one has none yet.
@@ -75,8 +102,13 @@ impl Bindings {
                 None => unknown(name)?,
             },
             Value::Object(members) => {
-                let filled =
-                    members.iter().map(|(key, value)| Ok((key.clone(), self.replace(value, unknown)?)));
+                let filled = members.iter().map(|(name, value)| {
+                    let name = match self.0.get(name) {
+                        Some(Value::String(known)) => known.clone(),
+                        _ => name.clone(),
+                    };
+                    Ok((name, self.replace(value, unknown)?))
+                });
                 Value::Object(filled.collect::<Result<_, String>>()?)
             }
             Value::Array(items) => Value::Array(
@@ -129,6 +161,8 @@ fn text_matches(pattern: &str, text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -166,5 +200,20 @@ mod tests {
         assert_eq!(bindings.expect_different(["$a", "$d"].into_iter()), Ok(()));
         assert!(bindings.expect_different(["$a", "$d", "$e"].into_iter()).is_err());
         assert!(bindings.expect_different(["$a", "$unknown"].into_iter()).is_err());
+    }
+
+    #[test]
+    fn names_of_members_may_be_placeholders() {
+        let mut bindings = Bindings::default();
+        let received = json!({"asked": {"a": 1, "q-7": 2}});
+        assert!(bindings.matches(&json!({"asked": {"a": 1, "$key": 2}}), &received));
+        assert!(bindings.matches(&json!({"asked": {"$key": 2, "$other": 1}}), &received));
+        assert!(
+            !bindings.matches(&json!({"asked": {"a": 1, "$key": 2}}), &json!({"asked": {"a": 1, "q-8": 2}}))
+        );
+        assert_eq!(bindings.substitute(&json!({"$key": "$other"})), Ok(json!({"q-7": "a"})));
+        let schema = json!({"$ref": "#", "$defs": {}});
+        assert!(bindings.matches(&schema, &schema));
+        assert_eq!(bindings.substitute(&schema), Ok(schema));
     }
 }

@@ -32,8 +32,8 @@
 //!   has none, and `401` or `403` is a response without a message.
 //! - A received message is compared whole. `"$name"` stands for any value the first time and for the same value from
 //!   then on, also in lines that are sent; `"$_"` stands for any value, `"$revision"` for the revision of the run.
-//!   Inside a string `$#` stands for digits and `$*` for any text. `"$name:32+"` is a `"$name"` of at least 32 visible
-//!   ASCII characters. A line `different:` compares values that were received.
+//!   Inside a string `$#` stands for digits and `$*` for any text. `"$name"` may be the name of a member, too.
+//!   `"$name:32+"` is a `"$name"` of at least 32 visible ASCII characters. A line `different:` compares received values.
 //! - `< Name: value` is a header of the response with the last received message; only HTTP has them.
 //! - Unless the transcript is raw, a handshake comes first, or requests get the `_meta` keys of 2026-07-28. The members
 //!   that every result carries there (`resultType: "complete"`, the server's name, cache hints) are compared only in
