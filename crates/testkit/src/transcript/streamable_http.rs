@@ -303,7 +303,7 @@ impl ResponseStream {
                         tell(Ok(message));
                     }
                 }
-                (200 | 400 | 404, Some("application/json")) => {
+                (200 | 400 | 404 | 503, Some("application/json")) => {
                     let body = connection.read_body().await;
                     tell(serde_json::from_str(&body).map_err(|error| format!("no message: {error}: {body}")));
                 }
