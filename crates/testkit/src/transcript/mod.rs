@@ -8,7 +8,8 @@
 //! client: {"elicitation":{}}       (the capabilities the client declares; default: none)
 //! bridge: same                     (across a bridge it holds only between equal revisions; `tasks`: to those that have
 //!                                  tasks; `no`: not at all)
-//! replicas: no                     (not with replicas: it uses items that a handler has added or removed in one of them)
+//! replicas: no                     (not with replicas: it uses items that a handler has added or removed in one of them,
+//!                                  or a limit that each of them has)
 //! caller: ann                      (who sends the lines, to a server called `private_…`; over memory and HTTP)
 //! raw                              (no handshake is made beforehand and nothing is added to a line)
 //! > {"id":1,"method":"tools/call","params":{"name":"add"}}

@@ -1,4 +1,4 @@
-//! Tasks: what a transcript cannot say, because it needs callers, a paused clock, limits or another process.
+//! Tasks: what a transcript cannot say, because it needs a paused clock, settings of its own or another process.
 
 mod faults;
 mod kills;
