@@ -263,6 +263,52 @@ async fn task_is_cancelled_by_its_id_alone() {
 }
 
 #[tokio::test]
+async fn call_may_become_a_task() {
+    // TASK-006, TASK-012, TASK-042, TASK-070
+    play(&[
+        "optional_tool_is_called_either_way",
+        "call_may_become_a_task_or_not",
+        "provisional_result_of_a_task_is_passed_on",
+    ])
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn task_is_polled_at_the_interval_of_its_server() {
+    // TASK-015, TASK-026, TASK-052
+    play(&["core_task_is_polled_at_its_interval", "task_is_polled_at_its_interval"]).await;
+}
+
+#[tokio::test]
+async fn questions_of_a_task_are_answered() {
+    // TASK-022, TASK-038, TASK-055
+    play(&[
+        "questions_of_a_core_task_are_fetched_with_its_result",
+        "question_of_a_core_task_may_come_on_any_stream",
+        "questions_of_a_task_reach_the_same_handlers",
+    ])
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn question_of_a_task_is_answered_once() {
+    // TASK-054
+    play(&["question_of_a_task_is_answered_once"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancelled_task_is_followed_only_on_demand() {
+    // TASK-060, TASK-061
+    play(&["cancelled_task_is_forgotten", "task_may_go_on_after_its_cancellation"]).await;
+}
+
+#[tokio::test]
+async fn only_a_poll_tells_how_a_task_ended() {
+    // TASK-026
+    play(&["wrong_notification_about_a_core_task_is_checked"]).await;
+}
+
+#[tokio::test]
 async fn task_is_an_invalid_result_of_other_requests() {
     // TASK-043
     play(&["only_a_call_of_a_tool_may_become_a_task"]).await;
