@@ -8,16 +8,19 @@
 //! - `welcome` sends the response to `initialize`; `handshake` is `read_line; welcome; read_line`. The first call after it
 //!   has the id 2.
 //! - `answer ID TEXT` sends the result of a tool call, `ask ID` sends an elicitation.
+//! - `result JSON` and `error JSON` send the response to the request that was read last.
 //! - `drain` reads lines until the end of the input, and ends the script. `stay` reads nothing more and does not end.
 //! - `exit CODE` ends the process, `abort` crashes it.
 //! - `stderr TEXT` writes a line to stderr, `append FILE TEXT` to the end of a file.
 //! - `report PORT TEXT` sends a line to [`Reports`], `wait_for PORT` waits for [`Reports::allow`].
 //! - `once FILE { … }` runs its commands unless FILE exists, and makes it: only the first process runs them.
 //! - `if_line TEXT { … }` runs its commands if the line that was read last contains TEXT.
+//! - `set NAME TEXT` sets a variable, `if NAME TEXT { … }` runs its commands if it was set to TEXT.
+//! - `else { … }` after `if` or `if_line` runs its commands in the other case.
 //! - `repeat COUNT { … }` and `repeat forever { … }`.
 //!
 //! Except in `print`, `$line` is the line that was read last, `$id` its `id`, `$n` the number of the current repetition,
-//! from 1, and `$process` the id of the process. There are no other variables: a server that needs more is written in Rust.
+//! from 1, and `$process` the id of the process. `$NAME` is the variable NAME, if it was set.
 
 mod parse;
 mod reports;
@@ -51,8 +54,16 @@ enum Step {
     Report { port: u16, text: String },
     WaitFor { port: u16 },
     Once { file: PathBuf, steps: Vec<Step> },
-    IfLine { text: String, steps: Vec<Step> },
+    If { condition: Condition, steps: Vec<Step>, otherwise: Vec<Step> },
+    Set { name: String, text: String },
     Repeat { count: Option<u64>, steps: Vec<Step> },
+}
+
+/// What a block depends on.
+#[derive(Debug, PartialEq)]
+enum Condition {
+    LineContains(String),
+    VariableIs { name: String, text: String },
 }
 
 /// The command that runs a script with the program `helper`, whose path is the first argument.

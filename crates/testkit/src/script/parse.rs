@@ -4,7 +4,7 @@ use std::iter::Peekable;
 use std::str::{Chars, FromStr};
 use std::vec::IntoIter;
 
-use super::{Script, Step};
+use super::{Condition, Script, Step};
 
 /// The response to `initialize`.
 const WELCOME: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"logging":{}},"serverInfo":{"name":"s","version":"1"}}}"#;
@@ -88,6 +88,12 @@ fn steps(tokens: &mut Peekable<IntoIter<Token>>, in_block: bool) -> Result<Vec<S
         }
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         match tokens.next_if_eq(&Token::Open) {
+            Some(_) if (name.as_str(), &*words) == ("else", &[]) => {
+                let Some(Step::If { otherwise, .. }) = all.last_mut() else {
+                    return Err("`else` without `if` before it".to_owned());
+                };
+                *otherwise = steps(tokens, true)?;
+            }
             Some(_) => all.push(block(&name, &words, steps(tokens, true)?)?),
             None => command(&name, &words, &mut all)?,
         }
@@ -108,9 +114,12 @@ fn command(name: &str, words: &[&str], steps: &mut Vec<Step>) -> Result<(), Stri
         ("answer", [id, text]) => Step::SendLine(format!(
             r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[{{"type":"text","text":"{text}"}}]}}}}"#
         )),
+        ("result", [json]) => Step::SendLine(format!(r#"{{"jsonrpc":"2.0","id":$id,"result":{json}}}"#)),
+        ("error", [json]) => Step::SendLine(format!(r#"{{"jsonrpc":"2.0","id":$id,"error":{json}}}"#)),
         ("ask", [id]) => Step::SendLine(format!(
             r#"{{"jsonrpc":"2.0","id":{id},"method":"elicitation/create","params":{{"message":"?","requestedSchema":{{"type":"object","properties":{{}}}}}}}}"#
         )),
+        ("set", [name, text]) => Step::Set { name: (*name).to_owned(), text: (*text).to_owned() },
         ("drain", []) => Step::Drain,
         ("stay", []) => Step::Stay,
         ("exit", [code]) => Step::Exit(number(name, code)?),
@@ -128,7 +137,14 @@ fn command(name: &str, words: &[&str], steps: &mut Vec<Step>) -> Result<(), Stri
 fn block(name: &str, words: &[&str], steps: Vec<Step>) -> Result<Step, String> {
     Ok(match (name, words) {
         ("once", [file]) => Step::Once { file: file.into(), steps },
-        ("if_line", [text]) => Step::IfLine { text: (*text).to_owned(), steps },
+        ("if_line", [text]) => {
+            let condition = Condition::LineContains((*text).to_owned());
+            Step::If { condition, steps, otherwise: Vec::new() }
+        }
+        ("if", [name, text]) => {
+            let condition = Condition::VariableIs { name: (*name).to_owned(), text: (*text).to_owned() };
+            Step::If { condition, steps, otherwise: Vec::new() }
+        }
         ("repeat", ["forever"]) => Step::Repeat { count: None, steps },
         ("repeat", [count]) => Step::Repeat { count: Some(number(name, count)?), steps },
         _ => return Err(format!("{} before a block", unknown(name, words))),
@@ -183,7 +199,8 @@ mod tests {
     #[test]
     fn blocks_are_nested() {
         let script = Script::parse("repeat 2 { if_line x { stay }; drain\n}\nabort").unwrap();
-        let inner = Step::IfLine { text: "x".to_owned(), steps: vec![Step::Stay] };
+        let condition = Condition::LineContains("x".to_owned());
+        let inner = Step::If { condition, steps: vec![Step::Stay], otherwise: Vec::new() };
         assert_eq!(script.0, [Step::Repeat { count: Some(2), steps: vec![inner, Step::Drain] }, Step::Abort]);
     }
 
@@ -209,6 +226,9 @@ mod tests {
             ("repeat 2 { drain", "not closed with `}`"),
             ("drain }", "without a block"),
             ("{ drain }", "without a command"),
+            ("drain; else { stay }", "`else` without `if`"),
+            ("if_line a { drain } else b { stay }", "no command `else`"),
+            ("set a", "no command `set`"),
             (r"print '\q'", "an invalid escape"),
             (r"print '\x1'", "an invalid escape"),
         ] {

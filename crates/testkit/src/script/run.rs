@@ -1,5 +1,6 @@
 //! Runs a script.
 
+use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
@@ -8,7 +9,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Script, Step};
+use super::{Condition, Script, Step};
 
 /// How a script ended.
 #[derive(Debug, PartialEq)]
@@ -30,7 +31,7 @@ impl Script {
     }
 
     fn run_on(&self, input: impl BufRead, output: impl Write, log: impl Write) -> io::Result<End> {
-        let mut run = Run { input, output, log, line: String::new(), turn: 0 };
+        let mut run = Run { input, output, log, line: String::new(), turn: 0, variables: HashMap::new() };
         let end = run.steps(&self.0)?;
         run.output.flush()?;
         Ok(match end {
@@ -48,6 +49,7 @@ struct Run<I, O, L> {
     line: String,
     /// The number of the current repetition.
     turn: u64,
+    variables: HashMap<String, String>,
 }
 
 impl<I: BufRead, O: Write, L: Write> Run<I, O, L> {
@@ -95,11 +97,24 @@ impl<I: BufRead, O: Write, L: Write> Run<I, O, L> {
                 connect(*port)?.read_to_end(&mut Vec::new())?;
             }
             Step::Once { file, steps } if is_first(file)? => return self.steps(steps),
-            Step::IfLine { text, steps } if self.line.contains(text) => return self.steps(steps),
-            Step::Once { .. } | Step::IfLine { .. } => {}
+            Step::Once { .. } => {}
+            Step::If { condition, steps, otherwise } => {
+                return self.steps(if self.holds(condition) { steps } else { otherwise });
+            }
+            Step::Set { name, text } => {
+                let text = self.expand(text);
+                self.variables.insert(name.clone(), text);
+            }
             Step::Repeat { count, steps } => return self.repeat(count.unwrap_or(u64::MAX), steps),
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    fn holds(&self, condition: &Condition) -> bool {
+        match condition {
+            Condition::LineContains(text) => self.line.contains(text),
+            Condition::VariableIs { name, text } => self.variables.get(name) == Some(text),
+        }
     }
 
     fn repeat(&mut self, count: u64, steps: &[Step]) -> io::Result<ControlFlow<End>> {
@@ -143,7 +158,10 @@ impl<I: BufRead, O: Write, L: Write> Run<I, O, L> {
                 "id" => all.push_str(&self.id()),
                 "n" => all.push_str(&self.turn.to_string()),
                 "process" => all.push_str(&std::process::id().to_string()),
-                _ => all.extend(["$", name]),
+                _ => match self.variables.get(name) {
+                    Some(text) => all.push_str(text),
+                    None => all.extend(["$", name]),
+                },
             }
             all.push_str(rest);
         }
@@ -219,6 +237,25 @@ mod tests {
         let script = "read_line; if_line b { send_line yes }; if_line c { send_line no }";
         assert_eq!(run(script, "abc").0, "yes\nno\n");
         assert_eq!(run(script, "ab").0, "yes\n");
+    }
+
+    #[test]
+    fn variables_are_kept_and_compared() {
+        let script = "repeat 3 { if seen yes { send_line $what } else { set seen yes; set what 'not $n' } }";
+        assert_eq!(run(script, "").0, "not 1\nnot 1\n");
+        let script = "set a b; if a c { send_line no } else { send_line '$a $b' }; if b c { send_line no }";
+        assert_eq!(run(script, "").0, "b $b\n");
+        assert_eq!(run("read_line; if_line x { send_line no } else { send_line yes }", "a").0, "yes\n");
+    }
+
+    #[test]
+    fn responses_have_the_id_of_the_request() {
+        let (output, ..) = run("read_line; result '{\"a\":{}}'; error '{\"code\":1}'", r#"{"id":7}"#);
+        let expected = [
+            r#"{"jsonrpc":"2.0","id":7,"result":{"a":{}}}"#,
+            r#"{"jsonrpc":"2.0","id":7,"error":{"code":1}}"#,
+        ];
+        assert_eq!(output.lines().collect::<Vec<_>>(), expected);
     }
 
     #[tokio::test]
