@@ -1,105 +1,126 @@
 //! Servers whose tasks behave otherwise than those of this library, as the specification allows.
 //!
-//! They keep a state and answer what arrives, which a script of `tsugite_testkit::script` cannot: they are shell scripts.
+//! They are scripts of `tsugite_testkit::script`.
 
 use std::sync::Mutex;
 
 use serde_json::{Value, json};
 use tsugite::bridge::Bridge;
-use tsugite::client::{Client, ClientBuilder, Command};
+use tsugite::client::{Client, ClientBuilder};
 use tsugite_testkit::raw_client::RawClient;
+use tsugite_testkit::script;
 
 use super::super::faults::overheard;
 use super::{CORE, EXTENSION, MAX_POLLS, answer, declared, poll_until, request_task, start, within};
 
-/// Functions for the scripts. `id` sets `$id` to the id of the request in `$line`.
-const TASK_WORDS: &str = r#"
-send_line() { printf '%s\n' "$1"; }
-read_line() { IFS= read -r line; }
-id() { id=${line#*'"id":'}; id=${id%%[,\}]*}; }
-result() { send_line '{"jsonrpc":"2.0","id":'$id',"result":'"$1"'}'; }
-fields() { echo '"taskId":"1","status":"'$1'","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z"'; }
+/// Variables for the scripts: the only tool, and the members that every task has.
+const VARIABLES: &str = r#"
+set tool '{"name":"t","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}'
+set task '"taskId":"1","createdAt":"2026-01-01T00:00:00Z","lastUpdatedAt":"2026-01-01T00:00:00Z"'
 "#;
 
 /// A server that is a script, of 2025-11-25 unless it is set otherwise.
 fn spawn(script: &str) -> ClientBuilder {
-    Client::spawn(Command::new("/bin/sh").args(["-c", script])).revision(CORE)
+    spawn_as_is(&format!("{VARIABLES}{script}"))
+}
+
+fn spawn_as_is(script: &str) -> ClientBuilder {
+    Client::spawn(script::command(env!("CARGO_BIN_EXE_helper"), script)).revision(CORE)
 }
 
 /// A server of 2025-11-25 that sends the question of a task at once, does not wait for `tasks/result`, and does not say that
 /// the task needs input.
 const EAGER: &str = r#"
-status=working
-task() { echo '{'$(fields $1)',"ttl":null,"pollInterval":50}'; }
-while read_line; do
-    id
-    case "$line" in
-        *'"initialize"'*) result '{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"s","version":"1"}}';;
-        *tools/list*) result '{"tools":[{"name":"t","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}';;
-        *tools/call*)
-            result '{"task":'"$(task working)"'}'
-            send_line '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}},"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"1"}}}}';;
-        *'"id":"q"'*) status=completed;;
-        *tasks/get*) result "$(task $status)";;
-        *tasks/result*) result '{"content":[{"type":"text","text":"answered"}]}';;
-        *tasks/cancel*) result "$(task cancelled)";;
-    esac
-done
+set status working
+repeat forever {
+    read_line
+    if_line '"initialize"' {
+        result '{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"s","version":"1"}}'
+    }
+    if_line tools/list { result '{"tools":[$tool]}' }
+    if_line tools/call {
+        result '{"task":{$task,"status":"working","ttl":null,"pollInterval":50}}'
+        send_line '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}},"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"1"}}}}'
+    }
+    if_line '"id":"q"' { set status completed }
+    if_line tasks/get { result '{$task,"status":"$status","ttl":null,"pollInterval":50}' }
+    if_line tasks/result {
+        result '{"content":[{"type":"text","text":"answered"}]}'
+    }
+    if_line tasks/cancel { result '{$task,"status":"cancelled","ttl":null,"pollInterval":50}' }
+}
 "#;
 
 /// A server of 2026-07-28 whose task asks one question. The first answer and each second poll fail.
 const FAILING: &str = r#"
-polls=0
-status=input_required
-fail() { send_line '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32603,"message":"gone","data":{"status":503,"mayHaveRun":true}}}'; }
-while read_line; do
-    id
-    case "$line" in
-        *server/discover*) result '{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private"}';;
-        *tools/call*) result '{"resultType":"task",'$(fields working)',"ttlMs":null,"pollIntervalMs":50}';;
-        *tasks/get*)
-            polls=$((polls + 1))
-            case $((polls % 2)) in
-                0) fail;;
-                *) result '{"resultType":"complete",'$(fields $status)',"ttlMs":null,"pollIntervalMs":50,"inputRequests":{"q":{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}},"result":{"resultType":"complete","content":[{"type":"text","text":"answered"}]}}';;
-            esac;;
-        *tasks/update*) if [ -n "$failed" ]; then status=completed; result '{"resultType":"complete"}'; else failed=yes; fail; fi;;
-    esac
-done
+set status input_required
+set failure '{"code":-32603,"message":"gone","data":{"status":503,"mayHaveRun":true}}'
+repeat forever {
+    read_line
+    if_line server/discover {
+        result '{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private"}'
+    }
+    if_line tools/call { result '{"resultType":"task",$task,"status":"working","ttlMs":null,"pollIntervalMs":50}' }
+    if_line tasks/get {
+        if polled yes {
+            set polled no
+            error $failure
+        } else {
+            set polled yes
+            result '{"resultType":"complete",$task,"status":"$status","ttlMs":null,"pollIntervalMs":50,"inputRequests":{"q":{"method":"elicitation/create","params":{"message":"?","requestedSchema":{"type":"object","properties":{}}}}},"result":{"resultType":"complete","content":[{"type":"text","text":"answered"}]}}'
+        }
+    }
+    if_line tasks/update {
+        if answered yes {
+            set status completed
+            result '{"resultType":"complete"}'
+        } else {
+            set answered yes
+            error $failure
+        }
+    }
+}
 "#;
 
 /// A server of 2026-07-28 that acknowledges a cancellation and completes the task nevertheless.
 const STUBBORN: &str = r#"
-status=working
-while read_line; do
-    id
-    case "$line" in
-        *server/discover*) result '{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private"}';;
-        *tools/call*) result '{"resultType":"task",'$(fields working)',"ttlMs":null,"pollIntervalMs":50}';;
-        *tasks/get*) result '{"resultType":"complete",'$(fields $status)',"ttlMs":null,"result":{"resultType":"complete","content":[]}}';;
-        *tasks/cancel*) status=completed; result '{"resultType":"complete"}';;
-    esac
-done
+set status working
+repeat forever {
+    read_line
+    if_line server/discover {
+        result '{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{},"extensions":{"io.modelcontextprotocol/tasks":{}}},"ttlMs":0,"cacheScope":"private"}'
+    }
+    if_line tools/call { result '{"resultType":"task",$task,"status":"working","ttlMs":null,"pollIntervalMs":50}' }
+    if_line tasks/get { result '{"resultType":"complete",$task,"status":"$status","ttlMs":null,"result":{"resultType":"complete","content":[]}}' }
+    if_line tasks/cancel {
+        set status completed
+        result '{"resultType":"complete"}'
+    }
+}
 "#;
 
 /// A server of 2025-11-25 whose list of tools changes with each call of a tool as a task.
 const CHANGING: &str = r#"
-while read_line; do
-    id
-    case "$line" in
-        *'"initialize"'*) result '{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"s","version":"1"}}';;
-        *tools/list*) result '{"tools":[{"name":"t","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}';;
-        *tools/call*'"task":'*)
+repeat forever {
+    read_line
+    if_line '"initialize"' {
+        result '{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true},"tasks":{"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"s","version":"1"}}'
+    }
+    if_line tools/list { result '{"tools":[$tool]}' }
+    if_line tools/call {
+        if_line '"task":' {
             send_line '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
-            result '{"task":{'$(fields working)',"ttl":null,"pollInterval":50}}';;
-        *tools/call*) result '{"content":[]}';;
-    esac
-done
+            result '{"task":{$task,"status":"working","ttl":null,"pollInterval":50}}'
+        } else {
+            result '{"content":[]}'
+        }
+    }
+}
 "#;
 
 #[tokio::test]
 async fn changed_list_keeps_calls_tasks() {
-    let bridge = Bridge::to(spawn(&format!("{TASK_WORDS}{CHANGING}")));
+    let bridge = Bridge::to(spawn(CHANGING));
     let mut client = RawClient::connect(&bridge.server(), EXTENSION, declared()).await;
     let ids = [start(&mut client, "t").await, start(&mut client, "t").await];
     assert_ne!(ids[0], ids[1]);
@@ -108,7 +129,7 @@ async fn changed_list_keeps_calls_tasks() {
 
 #[tokio::test]
 async fn early_question_of_a_core_task_is_kept() {
-    let bridge = Bridge::to(spawn(&format!("{TASK_WORDS}{EAGER}")));
+    let bridge = Bridge::to(spawn(EAGER));
     let mut client = RawClient::connect(&bridge.server(), EXTENSION, declared()).await;
     let id = start(&mut client, "t").await;
     let asked = poll_until(&mut client, &id, "input_required").await;
@@ -123,21 +144,20 @@ async fn early_question_of_a_core_task_is_kept() {
 
 /// A server of 2025-11-25 that creates a task when the client reads the list of resources.
 const LATE: &str = r#"
-task() { echo '{'$(fields $1)',"ttl":null,"pollInterval":50}'; }
-while read_line; do
-    id
-    case "$line" in
-        *'"initialize"'*) result '{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{},"resources":{},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"s","version":"1"}}';;
-        *tools/list*) result '{"tools":[{"name":"t","inputSchema":{"type":"object"},"execution":{"taskSupport":"optional"}}]}';;
-        *tools/call*) call=$id;;
-        *prompts/list*) result '{"prompts":[]}';;
-        *resources/list*)
-            result '{"resources":[]}'
-            id=$call
-            result '{"task":'"$(task working)"'}';;
-        *tasks/cancel*) result "$(task cancelled)";;
-    esac
-done
+repeat forever {
+    read_line
+    if_line '"initialize"' {
+        result '{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"prompts":{},"resources":{},"tasks":{"cancel":{},"requests":{"tools":{"call":{}}}}},"serverInfo":{"name":"s","version":"1"}}'
+    }
+    if_line tools/list { result '{"tools":[$tool]}' }
+    if_line tools/call { set call $id }
+    if_line prompts/list { result '{"prompts":[]}' }
+    if_line resources/list {
+        result '{"resources":[]}'
+        send_line '{"jsonrpc":"2.0","id":$call,"result":{"task":{$task,"status":"working","ttl":null,"pollInterval":50}}}'
+    }
+    if_line tasks/cancel { result '{$task,"status":"cancelled","ttl":null,"pollInterval":50}' }
+}
 "#;
 
 /// Sends requests until the bridge has sent this one to the server.
@@ -155,7 +175,7 @@ async fn until_heard(client: &mut RawClient, heard: &Mutex<Vec<Value>>, method: 
 async fn task_of_a_cancelled_call_is_cancelled_by_its_id() {
     // CANC-006
     for near in [CORE, EXTENSION] {
-        let (server, heard) = overheard(spawn(&format!("{TASK_WORDS}{LATE}")));
+        let (server, heard) = overheard(spawn(LATE));
         let bridge = Bridge::to(server);
         let mut client = RawClient::connect(&bridge.server(), near, declared()).await;
         let call = client.send_request("tools/call", json!({"name": "t", "task": {}}));
@@ -175,10 +195,10 @@ async fn task_of_a_cancelled_call_is_cancelled_by_its_id() {
 async fn task_with_an_oversized_id_is_refused() {
     let id = "x".repeat(1025);
     let name_task = |script: &str| {
-        format!("{TASK_WORDS}{script}").replace(r#""taskId":"1""#, &format!(r#""taskId":"{id}""#))
+        format!("{VARIABLES}{script}").replace(r#""taskId":"1""#, &format!(r#""taskId":"{id}""#))
     };
     for (script, behind, near) in [(EAGER, CORE, EXTENSION), (STUBBORN, EXTENSION, CORE)] {
-        let (server, heard) = overheard(spawn(&name_task(script)).revision(behind));
+        let (server, heard) = overheard(spawn_as_is(&name_task(script)).revision(behind));
         let bridge = Bridge::to(server);
         let mut client = RawClient::connect(&bridge.server(), near, declared()).await;
         let refused = within(client.request_once("tools/call", json!({"name": "t", "task": {}}))).await;
@@ -192,7 +212,7 @@ async fn task_with_an_oversized_id_is_refused() {
 
 #[tokio::test]
 async fn equal_ids_of_two_core_servers_do_not_mix() {
-    let bridge = Bridge::to(spawn(&format!("{TASK_WORDS}{EAGER}")));
+    let bridge = Bridge::to(spawn(EAGER));
     let other = json!({"elicitation": {}, "roots": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
     let mut clients = [
         RawClient::connect(&bridge.server(), EXTENSION, declared()).await,
@@ -215,7 +235,7 @@ async fn equal_ids_of_two_core_servers_do_not_mix() {
 
 #[tokio::test]
 async fn equal_ids_of_two_extension_servers_do_not_mix() {
-    let bridge = Bridge::to(spawn(&format!("{TASK_WORDS}{STUBBORN}")).revision(EXTENSION));
+    let bridge = Bridge::to(spawn(STUBBORN).revision(EXTENSION));
     let mut one = RawClient::connect(&bridge.server(), CORE, json!({})).await;
     let mut other = RawClient::connect(&bridge.server(), CORE, json!({})).await;
     let ids = [start(&mut one, "t").await, start(&mut other, "t").await];
@@ -227,13 +247,11 @@ async fn equal_ids_of_two_extension_servers_do_not_mix() {
 
 #[tokio::test]
 async fn failed_request_does_not_fail_a_completed_task() {
-    let once = r#"*tasks/result*) case "$asked" in
-            yes) result '{"content":[{"type":"text","text":"answered"}]}';;
-            *) asked=yes; send_line '{"jsonrpc":"2.0","id":'$id',"error":{"code":-32603,"message":"busy"}}';;
-        esac;;
-        *tasks/never*)"#;
-    let script = EAGER.replace("status=working", "status=completed").replace("*tasks/result*)", once);
-    let bridge = Bridge::to(spawn(&format!("{TASK_WORDS}{script}")));
+    let answers = r#"result '{"content":[{"type":"text","text":"answered"}]}'"#;
+    let fails = r#"set asked yes; error '{"code":-32603,"message":"busy"}'"#;
+    let fails_once = format!("if asked yes {{ {answers} }} else {{ {fails} }}");
+    let script = EAGER.replace("set status working", "set status completed").replace(answers, &fails_once);
+    let bridge = Bridge::to(spawn(&script));
     let mut client = RawClient::connect(&bridge.server(), EXTENSION, declared()).await;
     let id = start(&mut client, "t").await;
     assert_eq!(request_task(&mut client, "tasks/get", &id).await["error"]["message"], "busy");
@@ -245,7 +263,7 @@ async fn failed_request_does_not_fail_a_completed_task() {
 #[tokio::test]
 async fn answer_that_fails_on_its_way_is_sent_again() {
     // TASK-056, TASK-058
-    let (server, heard) = overheard(spawn(&format!("{TASK_WORDS}{FAILING}")).revision(EXTENSION));
+    let (server, heard) = overheard(spawn(FAILING).revision(EXTENSION));
     let bridge = Bridge::to(server);
     let mut client = RawClient::connect(&bridge.server(), CORE, json!({"elicitation": {}})).await;
     client = client.on_request(|_, _| answer("Ada"));
@@ -262,7 +280,7 @@ async fn answer_that_fails_on_its_way_is_sent_again() {
 
 #[tokio::test]
 async fn cancelled_task_stays_cancelled_for_its_client() {
-    let bridge = Bridge::to(spawn(&format!("{TASK_WORDS}{STUBBORN}")).revision(EXTENSION));
+    let bridge = Bridge::to(spawn(STUBBORN).revision(EXTENSION));
     let mut client = RawClient::connect(&bridge.server(), CORE, json!({})).await;
     let id = start(&mut client, "t").await;
     let cancelled = request_task(&mut client, "tasks/cancel", &id).await;

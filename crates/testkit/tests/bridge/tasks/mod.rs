@@ -2,7 +2,6 @@
 //!
 //! What holds with and without a bridge is in the transcripts of the server.
 
-#[cfg(unix)]
 mod foreign_servers;
 mod over_http;
 mod to_core;

@@ -21,7 +21,6 @@ mod proxies;
 mod raw;
 mod repeat_table;
 mod repeats;
-#[cfg(unix)]
 mod replaced_child;
 mod responses;
 mod script;
