@@ -6,6 +6,7 @@
 //! - `helper starts` serves the fixture with a tool that starts `helper replies` with the stdin of the server.
 //! - `helper family PORT` starts `helper holds PORT`, serves the fixture, and does not end when its stdin does.
 //! - `helper holds PORT` connects to PORT on loopback and waits until it is killed.
+//! - `helper URL` is a browser: it opens the page, and those to which it is redirected.
 //! - `helper script TEXT` runs a script in the language of `src/script/mod.rs`.
 
 use std::io::{self, BufRead, Read};
@@ -13,6 +14,7 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
 use tsugite::Server;
+use tsugite::client::{FetchRequest, Fetcher};
 use tsugite::server::Tool;
 use tsugite_testkit::fixture;
 use tsugite_testkit::script::{End, Script};
@@ -50,6 +52,7 @@ fn main() -> Result {
             let _connection = TcpStream::connect(("127.0.0.1", port.parse()?))?;
             hold()
         }
+        [url] if url.starts_with("http://") => block_on(browse(url))?,
         other => Err(format!("unknown arguments {other:?}").into()),
     }
 }
@@ -65,9 +68,25 @@ fn reply(lines: &[&str]) -> Result {
 }
 
 fn serve(server: Server) -> Result {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    Ok(runtime.block_on(server.serve_stdio())?)
+    Ok(block_on(server.serve_stdio())??)
 }
+
+fn block_on<F: Future>(work: F) -> io::Result<F::Output> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok(runtime.block_on(work))
+}
+
+async fn browse(url: &str) -> Result {
+    let mut next = Some(url.to_owned());
+    for _ in 0..MAX_PAGES {
+        let Some(url) = next.take() else { return Ok(()) };
+        let page = Fetcher::new().fetch(FetchRequest::get(&url)).await?;
+        next = page.header("location").map(str::to_owned);
+    }
+    Err("too many redirects".into())
+}
+
+const MAX_PAGES: usize = 5;
 
 fn starts() -> Tool {
     Tool::new("starts").description("Starts a program that reads stdin, and reads stdin itself.").handler(

@@ -3,7 +3,6 @@
 //! `world` is a protected server and an authorization server on loopback, whose answers each test can change.
 //! `authorization_server` is about our own authorization server.
 
-#![cfg_attr(windows, allow(dead_code, reason = "some tests need Unix"))]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,17 +15,16 @@ mod answers;
 mod authorization_server;
 mod discovery;
 mod fetching;
-#[cfg(unix)]
 mod logins;
 mod logouts;
 mod machines;
-mod redirects;
 #[cfg(unix)]
+mod private_files;
+mod redirects;
 mod refresh;
 mod registration;
 mod secrets;
 mod step_up;
-#[cfg(unix)]
 mod stores;
 mod verifiers;
 mod world;

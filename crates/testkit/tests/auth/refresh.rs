@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 
 use serde_json::json;
-use tsugite_auth::MemoryStore;
+use tsugite_auth::{FileStore, MemoryStore, Store};
 
 use super::world::{Changes, Clicks, World};
 use super::{call, within};
@@ -103,8 +103,9 @@ async fn processes_share_one_refresh() {
             "access_token": "expired", "refresh_token": "refresh-of-the-file", "expires_at": 1, "login_id": "x",
         }],
     });
-    std::fs::write(&file, vault.to_string()).unwrap();
-    std::fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let mut store = FileStore::new(&file).lock().await.unwrap();
+    store.write(&serde_json::from_value(vault).unwrap()).await.unwrap();
+    drop(store);
     let start = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_protected-call"));
         command.arg(&world.mcp).arg(&file).stdout(Stdio::piped()).spawn().unwrap()

@@ -320,15 +320,3 @@ async fn settings_that_make_no_sense_are_refused() {
     let local = AuthorizationServer::builder("http://127.0.0.1:1").resource("http://localhost:1/mcp");
     assert!(local.users(TwoUsers).build().is_ok());
 }
-
-#[cfg(unix)]
-#[tokio::test]
-async fn only_its_owner_can_read_a_file_of_users() {
-    use std::os::unix::fs::PermissionsExt;
-    let folder = std::env::temp_dir().join(format!("tsugite-private-users-{}", std::process::id()));
-    let _ = std::fs::remove_dir_all(&folder);
-    let path = folder.join("auth.json");
-    assert!(UserFile::new(&path).set_password("ann", "annann-long".into()).await.unwrap());
-    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-    std::fs::remove_dir_all(&folder).unwrap();
-}
