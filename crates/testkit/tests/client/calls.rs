@@ -119,25 +119,6 @@ async fn error_names_revisions_if_none_is_common() {
     assert!(error.to_string().contains("2026-07-28"), "{error}");
 }
 
-#[cfg(target_os = "linux")]
-#[tokio::test]
-async fn dropped_client_ends_its_child_despite_subscriptions() {
-    for revision in [Revision::NEWEST, Revision::NEWEST_HANDSHAKE] {
-        let client = Client::spawn(fixture_command()).revision(revision).on_change(|_| {}).await.unwrap();
-        tour(&client, revision).await.unwrap();
-        let process = format!("/proc/{}", client.process_id().unwrap());
-        assert!(std::path::Path::new(&process).exists());
-        drop(client);
-        let mut looks = 0;
-        while std::path::Path::new(&process).exists() {
-            looks += 1;
-            assert!(looks < 10_000, "the child still runs");
-            tokio::task::yield_now().await;
-            std::thread::yield_now();
-        }
-    }
-}
-
 #[tokio::test]
 async fn closed_client_does_not_answer_from_its_cache() {
     let server = fixture::server().cache(std::time::Duration::from_secs(60), CacheScope::Private);

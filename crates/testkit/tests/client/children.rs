@@ -6,16 +6,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
-use tsugite::client::{Client, Command};
+use tsugite::client::{Client, ClientBuilder, Command, Stderr};
+use tsugite::prelude::Revision;
+use tsugite_testkit::replicas::TempDir;
 
 const HELPER: &str = env!("CARGO_BIN_EXE_helper");
 
 /// Starts a server with a process of its own, which holds a connection to us as long as it lives.
-async fn family() -> (Client, std::net::TcpStream) {
+async fn family(adapt: impl FnOnce(ClientBuilder) -> ClientBuilder) -> (Client, std::net::TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
     let command = Command::from([HELPER, "family", &port]).shutdown_grace(Duration::from_millis(200));
-    let client = Client::spawn(command).await.unwrap();
+    let client = adapt(Client::spawn(command)).await.unwrap();
     let (held, _) = tokio::task::spawn_blocking(move || listener.accept()).await.unwrap().unwrap();
     (client, held)
 }
@@ -34,7 +36,7 @@ async fn ends(mut held: std::net::TcpStream) {
 
 #[tokio::test]
 async fn close_kills_a_grandchild() {
-    let (client, held) = family().await;
+    let (client, held) = family(|client| client).await;
     assert_eq!(client.call::<i64>("add", json!({"a": 1, "b": 2})).await.unwrap(), 3);
     client.close().await;
     ends(held).await;
@@ -42,34 +44,81 @@ async fn close_kills_a_grandchild() {
 
 #[tokio::test]
 async fn drop_kills_a_grandchild() {
-    let (client, held) = family().await;
+    let (client, held) = family(|client| client).await;
     drop(client);
     ends(held).await;
 }
 
 #[tokio::test]
+async fn dropped_client_ends_its_child_despite_subscriptions() {
+    for revision in [Revision::NEWEST, Revision::NEWEST_HANDSHAKE] {
+        let (client, held) = family(|client| client.revision(revision).on_change(|_| {})).await;
+        assert_eq!(client.call::<i64>("add", json!({"a": 1, "b": 2})).await.unwrap(), 3);
+        drop(client);
+        ends(held).await;
+    }
+}
+
+#[tokio::test]
 async fn exit_code_and_last_words_are_in_the_error() {
-    let error =
-        Client::spawn(Command::from([HELPER, "fails", "3", "out of wood"])).await.unwrap_err().to_string();
+    let command = Command::from([HELPER, "fails", "3", "out of wood"]);
+    let error = Client::spawn(command.clone()).await.unwrap_err().to_string();
     assert!(error.contains("ended with code 3") && error.contains("out of wood"), "{error}");
+    // STDIO-007
+    let error = Client::spawn(command.stderr(Stderr::Discard)).await.unwrap_err().to_string();
+    assert!(error.contains("ended with code 3") && !error.contains("out of wood"), "{error}");
+}
+
+#[tokio::test]
+async fn arguments_reach_the_server_as_they_are() {
+    // L-02
+    for text in ["a b", "$HOME $(id) `id`", "; exit 7", "| more > x", "%PATH% ^&", "a\\\"b\\", "*", "'"] {
+        let error = Client::spawn(Command::from([HELPER, "fails", "3", text])).await.unwrap_err().to_string();
+        assert!(error.contains("ended with code 3") && error.contains(text), "{text}: {error}");
+    }
+}
+
+/// The variables of a server, with their names in upper case.
+async fn variables(adapt: impl FnOnce(Command) -> Command) -> Vec<(String, String)> {
+    let folder = TempDir::create("environment").unwrap();
+    let helper = std::path::absolute(HELPER).unwrap();
+    // The server writes them to a file in its working directory.
+    let command = Command::new(helper).args(["environment", "variables"]).current_dir(folder.path());
+    Client::spawn(adapt(command)).await.unwrap().close().await;
+    let text = std::fs::read_to_string(folder.path().join("variables")).unwrap();
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    pairs.map(|(name, value)| (name.to_ascii_uppercase(), value.to_owned())).collect()
 }
 
 #[tokio::test]
 async fn server_inherits_what_it_needs_and_no_secret() {
-    let file = std::env::temp_dir().join(format!("tsugite-environment-{}", std::process::id()));
-    let command = Command::new(HELPER).arg("environment").arg(&file).env("GIVEN", "1").env("given_too", "2");
+    // L-04
     // Cargo sets it for tests; a server must not see it.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
-    let client = Client::spawn(command).await.unwrap();
-    client.close().await;
-    let text = std::fs::read_to_string(&file).unwrap();
-    std::fs::remove_file(&file).unwrap();
-    let names: Vec<String> =
-        text.lines().filter_map(|line| Some(line.split_once('=')?.0.to_ascii_uppercase())).collect();
+    let all = variables(|command| command.env("GIVEN", "1").env("given_too", "2")).await;
     for name in ["PATH", "GIVEN", "GIVEN_TOO"] {
-        assert!(names.iter().any(|known| known == name), "{name} in {names:?}");
+        assert!(all.iter().any(|(known, _)| known == name), "{name} in {all:?}");
     }
-    assert!(!names.iter().any(|name| name.starts_with("CARGO_")), "{names:?}");
+    assert!(!all.iter().any(|(name, _)| name.starts_with("CARGO_")), "{all:?}");
+}
+
+#[tokio::test]
+async fn server_gets_variables_that_are_passed_on() {
+    // L-04
+    const NAME: &str = "CARGO_PKG_NAME";
+    let ours = std::env::var(NAME).unwrap();
+    let cases: [(fn(Command) -> Command, Option<&str>); 4] = [
+        (|command| command.pass_env(NAME), Some(&ours)),
+        (|command| command.inherit_env(), Some(&ours)),
+        (|command| command.inherit_env().env(NAME, "other"), Some("other")),
+        (|command| command.inherit_env().env_remove(NAME), None),
+    ];
+    for (adapt, expected) in cases {
+        let all = variables(adapt).await;
+        let values: Vec<&str> =
+            all.iter().filter(|(name, _)| name == NAME).map(|(_, value)| value.as_str()).collect();
+        assert_eq!(values, Vec::from_iter(expected));
+    }
 }
 
 #[tokio::test]

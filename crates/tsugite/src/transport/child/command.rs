@@ -3,6 +3,9 @@
 //! A server is third-party code. It gets only the environment variables that every program needs, so that a token in our
 //! environment does not leak to it unless the caller passes it on.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
