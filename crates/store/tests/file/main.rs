@@ -9,9 +9,7 @@
 )]
 
 mod growth;
-#[cfg(unix)]
 mod kill;
-#[cfg(unix)]
 mod opening;
 mod restart;
 
