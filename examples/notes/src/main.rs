@@ -27,8 +27,8 @@ async fn http(address: &str, file: &str) -> anyhow::Result<()> {
     let tokens = std::env::var("NOTES_TOKENS").context("NOTES_TOKENS is not set; write name=token")?;
     let server = notes::server(open(file)?);
     let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))?;
-    println!("http://{}/mcp", listener.local_addr()?);
     let stop = stop_signal::stop_signal()?;
+    println!("http://{}/mcp", listener.local_addr()?);
     serve(&server, Tokens::parse(&tokens)?, listener, stop).await
 }
 
