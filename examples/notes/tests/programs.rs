@@ -1,18 +1,15 @@
 //! The server over HTTP with and without a token, and the two programs.
 
-#![cfg(unix)]
-
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context;
 use notes::db::{Db, Note};
 use notes::http::{Tokens, serve};
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -115,17 +112,19 @@ async fn agent_starts_the_server() -> Result {
 }
 
 #[tokio::test]
-async fn agent_connects_over_http_and_sigterm_stops_the_server() -> Result {
-    let mut command = Command::new(NOTES);
-    command.args(["http", "127.0.0.1:0", ":memory:"]).env("NOTES_TOKENS", TOKENS);
-    let mut server = command.stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
-    let mut url = String::new();
-    BufReader::new(server.stdout.take().unwrap()).read_line(&mut url).await?;
-
+async fn agent_connects_over_http() -> Result {
+    let (_server, url) = start_over_http().await?;
     let text = run_agent(&[url.trim()], "n\n").await?;
     assert!(text.contains("added note 1 by ann"), "{text}");
     assert!(text.contains("note 1: kept"), "{text}");
+    Ok(())
+}
 
+#[cfg(unix)]
+#[tokio::test]
+async fn sigterm_stops_the_server() -> Result {
+    use rustix::process::{Pid, Signal, kill_process};
+    let (mut server, _) = start_over_http().await?;
     let id = i32::try_from(server.id().unwrap())?;
     kill_process(Pid::from_raw(id).unwrap(), Signal::TERM)?;
     assert!(server.wait().await?.success());
@@ -142,6 +141,16 @@ async fn server_without_tokens_does_not_start() -> Result {
         assert!(String::from_utf8_lossy(&output.stderr).contains("token"), "{tokens}");
     }
     Ok(())
+}
+
+/// Starts the server over HTTP, and returns its URL once it listens.
+async fn start_over_http() -> Result<(Child, String)> {
+    let mut command = Command::new(NOTES);
+    command.args(["http", "127.0.0.1:0", ":memory:"]).env("NOTES_TOKENS", TOKENS);
+    let mut server = command.stdout(Stdio::piped()).kill_on_drop(true).spawn()?;
+    let mut url = String::new();
+    BufReader::new(server.stdout.take().context("no stdout")?).read_line(&mut url).await?;
+    Ok((server, url))
 }
 
 /// Runs the agent with `answer` on its input, and returns its output.
