@@ -1,6 +1,6 @@
 //! [`KeyringStore`]: credentials in the keychain of the operating system.
 
-#[cfg(test)]
+#[cfg(all(test, target_os = "linux"))]
 mod tests;
 
 use std::fs::File;
