@@ -8,14 +8,14 @@ mod broken_connections;
 mod caching;
 mod cancellation;
 mod child_exit;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod closed_pipes;
 mod endpoints;
 mod keyed_calls;
 mod limits;
 mod listeners;
 mod pipes;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod process_tree;
 mod proxies;
 mod raw;
@@ -26,7 +26,7 @@ mod responses;
 mod script;
 mod server_requests;
 mod sessions;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod shell;
 mod stray_lines;
 mod task_results;

@@ -1,4 +1,5 @@
-//! Servers written as shell scripts, for what only Unix has: process groups, signals, and pipes closed by their number.
+//! Servers written as shell scripts, for what only Unix has: process groups, signals, and pipes closed by their number. Their
+//! tests look into `/proc`, which only Linux has.
 
 use tsugite::client::Command;
 

@@ -316,6 +316,7 @@ async fn call_without_progress_ends_after_the_timeout() {
 }
 
 /// The resident memory of this process in bytes.
+#[cfg(target_os = "linux")]
 fn resident_bytes() -> usize {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -323,6 +324,7 @@ fn resident_bytes() -> usize {
 }
 
 /// The bound that SECURITY.md documents: twice the budget, and 64 KiB for each connection.
+#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn memory_of_a_thousand_slow_and_dead_peers_is_bounded() {
     const BUDGET: usize = 32 << 20;
