@@ -1,7 +1,8 @@
 //! Child processes on every system, with `helper` in place of a shell.
 
+use std::future::IntoFuture;
 use std::io::Read;
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,20 +13,33 @@ use tsugite_testkit::replicas::TempDir;
 
 const HELPER: &str = env!("CARGO_BIN_EXE_helper");
 
-/// Starts a server with a process of its own, which holds a connection to us as long as it lives.
-async fn family(adapt: impl FnOnce(ClientBuilder) -> ClientBuilder) -> (Client, std::net::TcpStream) {
+/// Listens, and returns the port.
+fn listen() -> (TcpListener, String) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port().to_string();
+    (listener, port)
+}
+
+async fn accept(listener: TcpListener) -> TcpStream {
+    tokio::task::spawn_blocking(move || listener.accept()).await.unwrap().unwrap().0
+}
+
+/// Starts a server with a process of its own, which holds a connection to us as long as it lives.
+async fn family(adapt: impl FnOnce(ClientBuilder) -> ClientBuilder) -> (Client, TcpStream) {
+    let (listener, port) = listen();
     let command = Command::from([HELPER, "family", &port]).shutdown_grace(Duration::from_millis(200));
     let client = adapt(Client::spawn(command)).await.unwrap();
-    let (held, _) = tokio::task::spawn_blocking(move || listener.accept()).await.unwrap().unwrap();
-    (client, held)
+    (client, accept(listener).await)
 }
 
 /// Waits until the process at the other end is gone.
-async fn ends(mut held: std::net::TcpStream) {
+async fn ends(held: TcpStream) {
+    tokio::task::spawn_blocking(move || wait_for_end(held)).await.unwrap();
+}
+
+fn wait_for_end(mut held: TcpStream) {
     held.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    let read = tokio::task::spawn_blocking(move || held.read(&mut [0])).await.unwrap();
+    let read = held.read(&mut [0]);
     // A killed process resets its connections on some systems.
     let gone = match &read {
         Ok(length) => *length == 0,
@@ -57,6 +71,26 @@ async fn dropped_client_ends_its_child_despite_subscriptions() {
         drop(client);
         ends(held).await;
     }
+}
+
+#[tokio::test]
+async fn dropped_handshake_kills_its_child() {
+    let (listener, port) = listen();
+    // It never responds.
+    let command = Command::from([HELPER, "holds", &port]);
+    let connecting = tokio::spawn(Client::spawn(command).into_future());
+    let held = accept(listener).await;
+    connecting.abort();
+    ends(held).await;
+}
+
+#[test]
+fn runtime_shutdown_kills_a_grandchild() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (client, held) = runtime.block_on(family(|client| client));
+    drop(runtime);
+    drop(client);
+    wait_for_end(held);
 }
 
 #[tokio::test]
