@@ -67,7 +67,7 @@ impl Command {
         let stderr = job.stderr().take().map(|pipe| StderrCapture::start(pipe, id));
         let job = Arc::new(Mutex::new(job));
         let (sender, state) = watch::channel(None);
-        tokio::spawn(report_exit(job.clone(), stderr.clone(), sender));
+        tokio::spawn(report_exit(KillOnShutdown(job.clone()), stderr.clone(), sender));
         let inner = ChildInner { id, job, state, stderr, shutdown_grace: self.shutdown_grace };
         Ok(SpawnedChild { child: Child(Arc::new(inner)), stdin, stdout })
     }
@@ -77,9 +77,11 @@ impl Command {
 #[derive(Clone)]
 pub(crate) struct Child(Arc<ChildInner>);
 
+type SharedJob = Arc<Mutex<Box<dyn ChildWrapper>>>;
+
 struct ChildInner {
     id: u32,
-    job: Arc<Mutex<Box<dyn ChildWrapper>>>,
+    job: SharedJob,
     /// The status of the child once it has ended.
     state: watch::Receiver<Option<ChildExitStatus>>,
     stderr: Option<StderrCapture>,
@@ -138,18 +140,31 @@ impl Drop for ChildInner {
 
 /// Waits for the child itself and reports its status. The last words on stderr are read first.
 async fn report_exit(
-    job: Arc<Mutex<Box<dyn ChildWrapper>>>,
+    job: KillOnShutdown,
     stderr: Option<StderrCapture>,
     state: watch::Sender<Option<ChildExitStatus>>,
 ) {
     // The lock is held for one poll only, so that the job can be killed meanwhile. The child keeps what it has registered.
-    let exited: io::Result<ExitStatus> = poll_fn(|cx| lock(&job).inner_mut().wait().as_mut().poll(cx)).await;
+    let exited: io::Result<ExitStatus> =
+        poll_fn(|cx| lock(&job.0).inner_mut().wait().as_mut().poll(cx)).await;
     if let Some(stderr) = stderr {
         // A process that the child left behind may hold the pipe open.
         let _ = timeout(STDERR_TIMEOUT, stderr.ended()).await;
     }
     let code = exited.ok().and_then(|status| status.code());
     state.send_replace(Some(ChildExitStatus::new(code, None)));
+    state.closed().await;
+}
+
+/// A job in a task that ends after all handles of the child, or with its runtime. Then the job is killed: tokio reads pipes in
+/// threads, and a runtime that shuts down waits for them, which would not end before the child does.
+struct KillOnShutdown(SharedJob);
+
+impl Drop for KillOnShutdown {
+    fn drop(&mut self) {
+        // Fails if no process is left.
+        let _ = lock(&self.0).start_kill();
+    }
 }
 
 /// Starts the child without a console window. The flags replace those of [`JobObject`], so they repeat its suspended start.
