@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
 use tokio::sync::Semaphore;
 use tsugite::prelude::*;
 use tsugite::transport::http::Http;
@@ -327,6 +326,8 @@ fn resident_bytes() -> usize {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn memory_of_a_thousand_slow_and_dead_peers_is_bounded() {
+    use tokio::io::AsyncWriteExt;
+
     const BUDGET: usize = 32 << 20;
     const PEERS: usize = 1_000;
     let (server, _gate) = server(Http::new().max_held_bytes(BUDGET));
