@@ -1,6 +1,7 @@
 //! [`KeyringStore`]: credentials in the keychain of the operating system.
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;
 
 use std::fs::File;
