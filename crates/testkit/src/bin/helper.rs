@@ -7,7 +7,7 @@
 //! - `helper family PORT` starts `helper holds PORT`, serves the fixture, and does not end when its stdin does.
 //! - `helper holds PORT` connects to PORT on loopback and waits until it is killed.
 //! - `helper URL` is a browser: it opens the page, and those to which it is redirected.
-//! - `helper script TEXT` runs a script in the language of `src/script/mod.rs`.
+//! - `helper script TEXT` runs a script in the language of `src/script/mod.rs`, `helper file PATH` the script in a file.
 
 use std::io::{self, BufRead, Read};
 use std::net::TcpStream;
@@ -29,10 +29,8 @@ fn main() -> Result {
             eprintln!("{text}");
             std::process::exit(code.parse()?)
         }
-        ["script", text] => match Script::parse(text)?.run()? {
-            End::Exit(code) => std::process::exit(code),
-            End::Abort => std::process::abort(),
-        },
+        ["script", text] => run(text),
+        ["file", path] => run(&std::fs::read_to_string(path)?),
         ["environment", file] => {
             let all =
                 std::env::vars_os().map(|(name, value)| format!("{}={}\n", name.display(), value.display()));
@@ -54,6 +52,14 @@ fn main() -> Result {
         }
         [url] if url.starts_with("http://") => block_on(browse(url))?,
         other => Err(format!("unknown arguments {other:?}").into()),
+    }
+}
+
+fn run(script: &str) -> Result {
+    match Script::parse(script)?.run()? {
+        End::Exit(code) => std::process::exit(code),
+        End::Abort => std::process::abort(),
+        End::Serve => serve(fixture::server()),
     }
 }
 

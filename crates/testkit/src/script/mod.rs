@@ -1,7 +1,8 @@
 //! A small language for the broken servers of tests: which lines a server reads and sends, and when it ends.
 //!
-//! `helper script TEXT` runs a script on every system. Commands stand on lines of their own or between `;`. A word with
-//! blanks, `;` or braces in it is quoted with `'`, and nothing is special inside the quotes. The commands are:
+//! `helper script TEXT` runs a script on every system, `helper file PATH` one that stands in a file. Commands stand on lines
+//! of their own or between `;`. A word with blanks, `;` or braces in it is quoted with `'`, and nothing is special inside the
+//! quotes. The commands are:
 //!
 //! - `read_line` reads a line and copies it to stderr. At the end of the input the script ends with code 0.
 //! - `send_line TEXT` writes a line. `print TEXT` writes bytes: `\n`, `\r`, `\\` and `\xNN` stand for one each.
@@ -13,10 +14,16 @@
 //! - `exit CODE` ends the process, `abort` crashes it.
 //! - `stderr TEXT` writes a line to stderr, `append FILE TEXT` to the end of a file.
 //! - `report PORT TEXT` sends a line to [`Reports`], `wait_for PORT` waits for [`Reports::allow`].
+//! - `call PROGRAM WORD…` runs a program on the pipes of the script, and goes on when it has ended.
+//! - `serve` serves the fixture until the end of the input, and ends the script. The script must not have read a line.
+//! - `hold PORT` connects to a test, which sees the connection end with the process. If the test closes it, the process ends
+//!   at once, with code 1.
+//! - `ignore_signals` keeps SIGHUP, SIGINT and SIGTERM from ending the process. Windows has no such signals.
 //! - `once FILE { … }` runs its commands unless FILE exists, and makes it: only the first process runs them.
 //! - `if_line TEXT { … }` runs its commands if the line that was read last contains TEXT.
 //! - `set NAME TEXT` sets a variable, `if NAME TEXT { … }` runs its commands if it was set to TEXT.
-//! - `else { … }` after `if` or `if_line` runs its commands in the other case.
+//! - `if_environment NAME VALUE { … }` runs its commands if the environment variable has this value.
+//! - `else { … }` after one of these runs its commands in the other case.
 //! - `repeat COUNT { … }` and `repeat forever { … }`.
 //!
 //! Except in `print`, `$line` is the line that was read last, `$id` its `id`, `$n` the number of the current repetition,
@@ -25,6 +32,7 @@
 mod parse;
 mod reports;
 mod run;
+mod signals;
 
 use std::fmt;
 use std::path::PathBuf;
@@ -53,6 +61,10 @@ enum Step {
     Append { file: PathBuf, text: String },
     Report { port: u16, text: String },
     WaitFor { port: u16 },
+    Call { program: String, words: Vec<String> },
+    Serve,
+    Hold { port: u16 },
+    IgnoreSignals,
     Once { file: PathBuf, steps: Vec<Step> },
     If { condition: Condition, steps: Vec<Step>, otherwise: Vec<Step> },
     Set { name: String, text: String },
@@ -64,6 +76,7 @@ enum Step {
 enum Condition {
     LineContains(String),
     VariableIs { name: String, text: String },
+    EnvironmentIs { name: String, text: String },
 }
 
 /// The command that runs a script with the program `helper`, whose path is the first argument.

@@ -128,6 +128,13 @@ fn command(name: &str, words: &[&str], steps: &mut Vec<Step>) -> Result<(), Stri
         ("append", [file, text]) => Step::Append { file: file.into(), text: (*text).to_owned() },
         ("report", [port, text]) => Step::Report { port: number(name, port)?, text: (*text).to_owned() },
         ("wait_for", [port]) => Step::WaitFor { port: number(name, port)? },
+        ("call", [program, words @ ..]) => {
+            let words = words.iter().map(|word| (*word).to_owned()).collect();
+            Step::Call { program: (*program).to_owned(), words }
+        }
+        ("serve", []) => Step::Serve,
+        ("hold", [port]) => Step::Hold { port: number(name, port)? },
+        ("ignore_signals", []) => Step::IgnoreSignals,
         _ => return Err(unknown(name, words)),
     };
     steps.push(step);
@@ -143,6 +150,10 @@ fn block(name: &str, words: &[&str], steps: Vec<Step>) -> Result<Step, String> {
         }
         ("if", [name, text]) => {
             let condition = Condition::VariableIs { name: (*name).to_owned(), text: (*text).to_owned() };
+            Step::If { condition, steps, otherwise: Vec::new() }
+        }
+        ("if_environment", [name, text]) => {
+            let condition = Condition::EnvironmentIs { name: (*name).to_owned(), text: (*text).to_owned() };
             Step::If { condition, steps, otherwise: Vec::new() }
         }
         ("repeat", ["forever"]) => Step::Repeat { count: None, steps },
@@ -217,6 +228,8 @@ mod tests {
             ("send_line two words", "no command `send_line` with 2 words"),
             ("stay { drain }", "no command `stay`"),
             ("once a", "no command `once`"),
+            ("call", "no command `call` with 0 words"),
+            ("if_environment A { drain }", "no command `if_environment`"),
             ("exit now", "`exit` needs a number"),
             ("repeat -1 { drain }", "`repeat` needs a number"),
             ("send_line 'a", "is not closed"),

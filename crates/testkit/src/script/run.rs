@@ -6,10 +6,12 @@ use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Condition, Script, Step};
+use super::{Condition, Script, Step, signals};
 
 /// How a script ended.
 #[derive(Debug, PartialEq)]
@@ -18,6 +20,8 @@ pub enum End {
     Exit(i32),
     /// With a crash.
     Abort,
+    /// The fixture is to be served.
+    Serve,
 }
 
 impl Script {
@@ -27,11 +31,19 @@ impl Script {
             BufReader::new(io::stdin()),
             BufWriter::with_capacity(1 << 16, io::stdout()),
             io::stderr(),
+            Arc::new(|| std::process::exit(1)),
         )
     }
 
-    fn run_on(&self, input: impl BufRead, output: impl Write, log: impl Write) -> io::Result<End> {
-        let mut run = Run { input, output, log, line: String::new(), turn: 0, variables: HashMap::new() };
+    fn run_on(
+        &self,
+        input: impl BufRead,
+        output: impl Write,
+        log: impl Write,
+        released: Released,
+    ) -> io::Result<End> {
+        let mut run =
+            Run { input, output, log, released, line: String::new(), turn: 0, variables: HashMap::new() };
         let end = run.steps(&self.0)?;
         run.output.flush()?;
         Ok(match end {
@@ -41,10 +53,14 @@ impl Script {
     }
 }
 
+/// Is called when a test closes the connection of `hold`.
+type Released = Arc<dyn Fn() + Send + Sync>;
+
 struct Run<I, O, L> {
     input: I,
     output: O,
     log: L,
+    released: Released,
     /// The line that was read last.
     line: String,
     /// The number of the current repetition.
@@ -96,6 +112,16 @@ impl<I: BufRead, O: Write, L: Write> Run<I, O, L> {
             Step::WaitFor { port } => {
                 connect(*port)?.read_to_end(&mut Vec::new())?;
             }
+            Step::Call { program, words } => drop(Command::new(program).args(words).status()?),
+            Step::Serve => return Ok(ControlFlow::Break(End::Serve)),
+            Step::Hold { port } => {
+                let (mut held, released) = (connect(*port)?, Arc::clone(&self.released));
+                std::thread::spawn(move || {
+                    let _ = held.read(&mut [0]);
+                    released();
+                });
+            }
+            Step::IgnoreSignals => signals::ignore()?,
             Step::Once { file, steps } if is_first(file)? => return self.steps(steps),
             Step::Once { .. } => {}
             Step::If { condition, steps, otherwise } => {
@@ -114,6 +140,7 @@ impl<I: BufRead, O: Write, L: Write> Run<I, O, L> {
         match condition {
             Condition::LineContains(text) => self.line.contains(text),
             Condition::VariableIs { name, text } => self.variables.get(name) == Some(text),
+            Condition::EnvironmentIs { name, text } => std::env::var(name).is_ok_and(|value| value == *text),
         }
     }
 
@@ -190,13 +217,18 @@ fn is_first(file: &Path) -> io::Result<bool> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpListener;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
     use super::super::{Reports, ScriptFile};
     use super::*;
 
     /// Runs a script. Returns its output, its log and its end.
     fn run(script: &str, input: &str) -> (String, String, End) {
         let (mut output, mut log) = (Vec::new(), Vec::new());
-        let end = Script::parse(script).unwrap().run_on(input.as_bytes(), &mut output, &mut log).unwrap();
+        let script = Script::parse(script).unwrap();
+        let end = script.run_on(input.as_bytes(), &mut output, &mut log, Arc::new(|| ())).unwrap();
         (String::from_utf8(output).unwrap(), String::from_utf8(log).unwrap(), end)
     }
 
@@ -267,5 +299,33 @@ mod tests {
         reports.allow().await.unwrap();
         assert_eq!(reports.next().await.unwrap(), "two");
         assert_eq!(running.await.unwrap().2, End::Exit(4));
+    }
+
+    #[test]
+    fn programs_run_and_variables_are_compared() {
+        let program = std::env::current_exe().unwrap();
+        // The list of the tests of this program goes to the output of the process, and not to that of the script.
+        let script = format!("call '{}' --list --format terse; send_line after; serve", program.display());
+        let (output, _, end) = run(&script, "");
+        assert_eq!((&*output, end), ("after\n", End::Serve));
+        let path = env!("CARGO_MANIFEST_DIR");
+        let script = format!("if_environment CARGO_MANIFEST_DIR '{path}' {{ send_line yes }}");
+        assert_eq!(run(&script, "").0, "yes\n");
+        assert_eq!(run("if_environment CARGO_MANIFEST_DIR x { send_line yes }", "").0, "");
+        let missing = Script::parse("call /no/such/program").unwrap();
+        assert!(missing.run_on(io::empty(), io::sink(), io::sink(), Arc::new(|| ())).is_err());
+    }
+
+    #[test]
+    fn closed_connection_of_hold_ends_the_process() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let script = Script::parse(&format!("hold {}", listener.local_addr().unwrap().port())).unwrap();
+        let (released, news) = mpsc::channel();
+        let released: Released = Arc::new(move || released.send(()).unwrap());
+        script.run_on(io::empty(), io::sink(), io::sink(), released).unwrap();
+        let (held, _) = listener.accept().unwrap();
+        news.try_recv().unwrap_err();
+        drop(held);
+        news.recv_timeout(Duration::from_secs(60)).unwrap();
     }
 }
