@@ -1,11 +1,9 @@
 //! `tsugite bridge` as a process. The features that a bridge forwards are tested in `tests/bridge`.
 
-use std::time::Instant;
-
+use crate::held::Holds;
 use crate::serving::post;
-use crate::support::{LONG, Place, Running, TSUGITE};
+use crate::support::{Place, Running, TSUGITE, helper};
 
-#[cfg(unix)]
 #[test]
 fn bridge_converts_between_stdio_and_http() {
     let place = Place::new();
@@ -15,8 +13,6 @@ fn bridge_converts_between_stdio_and_http() {
     running.wait_for_stderr("a bridge to");
     let over_two = ["call", "add", "a=1", "b=2", "--", TSUGITE, "bridge", &url];
     assert_eq!(place.run(over_two).fine(), "3\n");
-    running.signal("-INT");
-    assert_eq!(running.end().code, 0);
 }
 
 #[test]
@@ -30,32 +26,28 @@ fn unreachable_server_is_reported_to_client_and_log() {
     assert!(err.contains("it could not be started") && err.contains("/no/such/program"), "{err}");
 }
 
-#[cfg(unix)]
 #[test]
 fn bridge_ends_with_its_input_and_leaves_no_child() {
-    let place = Place::new();
+    let (place, holds) = (Place::new(), Holds::new());
     place.file("in", "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"2025-11-25\",\"capabilities\":{},\"clientInfo\":{\"name\":\"n\",\"version\":\"1\"}}}\n");
-    let pid = place.path.join("pid");
-    let script = format!("echo $$ > \"$0\"; exec {TSUGITE} serve --stdio");
-    let mut command = place.command(["bridge", "--", "sh", "-c", &script, pid.to_str().unwrap()]);
+    let script = format!("hold {holds}; call '{TSUGITE}' serve --stdio");
+    let mut command = place.command(["bridge", "--", helper(), "script", &script]);
     command.stdin(std::fs::File::open(place.path.join("in")).unwrap());
     let output = Running::start(command).end().fine();
     assert!(
         output.contains("\"tsugite-demo\"") && output.contains("\"protocolVersion\":\"2025-11-25\""),
         "{output}"
     );
-    let pid = std::fs::read_to_string(pid).unwrap();
-    assert!(!std::path::Path::new(&format!("/proc/{}", pid.trim())).exists(), "a child is left");
+    holds.next().ends();
 }
 
-#[cfg(unix)]
 #[test]
 fn handshakes_without_a_request_start_one_child() {
     // L-11
     let place = Place::new();
     let pids = place.path.join("pids");
-    let script = format!("echo $$ >> \"$0\"; exec {TSUGITE} serve --stdio --rev 2025-11-25");
-    let words = ["bridge", "--listen", "127.0.0.1:0", "--", "sh", "-c", &script, pids.to_str().unwrap()];
+    let script = format!("append pids $process; call '{TSUGITE}' serve --stdio --rev 2025-11-25");
+    let words = ["bridge", "--listen", "127.0.0.1:0", "--", helper(), "script", &script];
     let running = Running::start(place.command(words));
     let url = running.line().trim().to_owned();
     let address = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix("/mcp")).unwrap();
@@ -82,13 +74,11 @@ fn handshakes_without_a_request_start_one_child() {
 #[cfg(unix)]
 #[test]
 fn ctrl_c_ends_a_bridge_with_a_stubborn_server() {
-    let place = Place::new();
-    let pid = place.path.join("pid");
+    let (place, holds) = (Place::new(), Holds::new());
     // Ignores all signals, and has a call in flight.
-    let script = format!(
-        "trap '' TERM INT; echo $$ > \"$0\"; {TSUGITE} serve --stdio --rev 2025-11-25; while :; do sleep 1; done"
-    );
-    let words = ["bridge", "--listen", "127.0.0.1:0", "--", "sh", "-c", &script, pid.to_str().unwrap()];
+    let script =
+        format!("ignore_signals; hold {holds}; call '{TSUGITE}' serve --stdio --rev 2025-11-25; stay");
+    let words = ["bridge", "--listen", "127.0.0.1:0", "--", helper(), "script", &script];
     let running = Running::start(place.command(words));
     let url = running.line().trim().to_owned();
     let waiting = Running::start(place.command(["call", "--rev", "2025-11-25", &url, "wait"]));
@@ -97,10 +87,5 @@ fn ctrl_c_ends_a_bridge_with_a_stubborn_server() {
     running.signal("-INT");
     assert_eq!(running.end().code, 0);
     assert_eq!(waiting.end().code, 2);
-    let pid = std::fs::read_to_string(pid).unwrap();
-    // It was killed; its new parent reaps it.
-    let started = Instant::now();
-    while std::path::Path::new(&format!("/proc/{}", pid.trim())).exists() {
-        assert!(started.elapsed() < LONG, "a child is left");
-    }
+    holds.next().ends();
 }

@@ -1,49 +1,32 @@
-//! Servers do not survive the binary that started them, even if it is killed.
+//! Servers do not survive the binary that started them, even if it is killed. macOS has no way to do that.
 
-use std::fs;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use crate::support::{Place, Running, TSUGITE};
+use crate::held::Holds;
+use crate::support::{Place, Running, TSUGITE, helper};
 
-/// A server that ignores the end of its input and SIGTERM. It shares the standard error of the binary.
-fn stubborn_server(place: &Place) -> [String; 6] {
+/// A server that ignores the end of its input and signals. It shares the standard error of the binary.
+fn stubborn_server(holds: &Holds) -> [String; 5] {
     let script = format!(
-        "trap '' TERM INT HUP; echo $$ >> \"$0\"; {TSUGITE} serve --stdio --rev 2025-11-25; while :; do sleep 1; done"
+        "ignore_signals; hold {holds}; call '{TSUGITE}' serve --stdio --rev 2025-11-25; stderr survives; stay"
     );
-    let pid = place.path.join("pid").display().to_string();
-    ["-v".into(), "--".into(), "sh".into(), "-c".into(), script, pid]
+    ["-v".into(), "--".into(), helper().into(), "script".into(), script]
 }
 
-/// Kills every server that was started if the test fails.
-struct KillOnDrop<'a>(&'a Place);
-
-impl Drop for KillOnDrop<'_> {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            return;
-        }
-        for pid in fs::read_to_string(self.0.path.join("pid")).unwrap_or_default().lines() {
-            let group = format!("-{pid}");
-            let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
-        }
-    }
-}
-
-/// Kills the binary, and waits until the server has closed the standard error that they share.
-fn kill_and_wait(place: &Place, running: Running) {
-    place.holds("pid", "\n");
-    let _cleanup = KillOnDrop(place);
-    running.signal("-KILL");
-    assert_eq!(running.ends().code, -1);
+/// Kills the binary, and waits until the server has ended and closed the standard error that they share.
+fn kill_and_wait(holds: &Holds, running: Running) {
+    let held = holds.next();
+    running.kill();
+    held.ends();
 }
 
 fn serving_ends_with(verb: &str, tool: &str) {
-    let place = Place::new();
+    let (place, holds) = (Place::new(), Holds::new());
     let words = [verb, "--listen", "127.0.0.1:0"].map(str::to_owned);
-    let running = Running::start(place.command(words.into_iter().chain(stubborn_server(&place))));
+    let running = Running::start(place.command(words.into_iter().chain(stubborn_server(&holds))));
     let url = running.line().trim().to_owned();
     assert_eq!(place.run(["call", &url, tool, "a=1", "b=2"]).fine(), "3\n");
-    kill_and_wait(&place, running);
+    kill_and_wait(&holds, running);
 }
 
 #[test]
@@ -54,16 +37,16 @@ fn server_behind_a_killed_bridge_ends() {
 
 #[test]
 fn server_behind_a_killed_serve_ends() {
-    serving_ends_with("serve", "sh_add");
+    serving_ends_with("serve", "helper_add");
 }
 
 #[test]
 fn server_of_a_killed_shell_ends() {
-    let place = Place::new();
-    let mut command = place.command(["shell".to_owned()].into_iter().chain(stubborn_server(&place)));
+    let (place, holds) = (Place::new(), Holds::new());
+    let mut command = place.command(["shell".to_owned()].into_iter().chain(stubborn_server(&holds)));
     command.stdin(Stdio::piped());
     let mut running = Running::start(command);
     running.send_line("add a=1 b=2");
     assert_eq!(running.line(), "3\n");
-    kill_and_wait(&place, running);
+    kill_and_wait(&holds, running);
 }

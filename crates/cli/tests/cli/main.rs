@@ -16,12 +16,13 @@ mod bridging;
 mod config;
 #[cfg(unix)]
 mod dev;
+mod held;
 mod help;
 #[cfg(unix)]
 mod installing;
 #[cfg(unix)]
 mod issuers;
-#[cfg(unix)]
+#[cfg(any(target_os = "linux", windows))]
 mod killed;
 mod listening;
 #[cfg(unix)]

@@ -204,6 +204,13 @@ impl Running {
         assert!(Command::new("kill").args([signal, &id]).status().unwrap().success());
     }
 
+    /// Kills the process, and collects its output.
+    #[track_caller]
+    pub(crate) fn kill(mut self) -> Ran {
+        self.child.kill().unwrap();
+        self.ends()
+    }
+
     /// Closes standard input, and waits for the process and all that share its standard output or error.
     #[track_caller]
     pub(crate) fn end(mut self) -> Ran {
@@ -342,3 +349,22 @@ pub(crate) const TRIES: u32 = 1_200;
 pub(crate) const PAUSE: Duration = Duration::from_millis(50);
 /// The time limit of every wait.
 pub(crate) const LONG: Duration = Duration::from_secs(60);
+
+#[cfg(unix)]
+pub(crate) mod unix {
+    //! Modes of files.
+
+    use std::fs::{metadata, set_permissions};
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+
+    #[track_caller]
+    pub(crate) fn assert_mode(path: impl AsRef<Path>, mode: u32) {
+        let found = metadata(path.as_ref()).unwrap().permissions().mode() & 0o777;
+        assert_eq!(found, mode, "{:?}: {found:o} is not {mode:o}", path.as_ref());
+    }
+
+    pub(crate) fn set_mode(path: impl AsRef<Path>, mode: u32) {
+        set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    }
+}
