@@ -14,7 +14,6 @@ mod access;
 mod bridging;
 #[cfg(unix)]
 mod config;
-#[cfg(unix)]
 mod dev;
 mod held;
 mod help;

@@ -222,7 +222,9 @@ fn long_lines_wrap_on_narrow_terminals() {
 #[test]
 fn prompt_survives_a_restart_of_the_server() {
     let script = "\"$TSUGITE\" dev --rev 2025-11-25 --watch config.sh -- sh server.sh";
-    let terminal = Terminal::within(crate::dev::place("TOOL=one"), script);
+    let place = Place::new();
+    place.file("server.sh", SERVER).file("config.sh", "TOOL=one");
+    let terminal = Terminal::within(place, script);
     terminal.shows("bench 1, revision 2025-11-25: 1 tool");
     terminal.ends_with("sh>");
     terminal.types("o").presses("Tab").presses("Enter").shows("called one");
@@ -234,3 +236,17 @@ fn prompt_survives_a_restart_of_the_server() {
     terminal.types("other").presses("Enter").shows("called other");
     terminal.presses("C-d").ends_with("(ended with 0)");
 }
+
+/// A server with one tool, whose name is in a file. It writes nothing to the terminal.
+const SERVER: &str = r#"
+. ./config.sh
+reply() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/^{"jsonrpc":"2.0","id":\([0-9]*\).*/\1/p')
+  case "$line" in
+  *'"initialize"'*) reply '{"protocolVersion":"2025-11-25","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"bench","version":"1"}}';;
+  *'"tools/list"'*) reply '{"tools":[{"name":"'$TOOL'","inputSchema":{"type":"object"}}]}';;
+  *'"tools/call"'*) reply '{"content":[{"type":"text","text":"called '$TOOL'"}]}';;
+  esac
+done
+"#;
