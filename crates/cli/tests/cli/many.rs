@@ -1,11 +1,11 @@
 //! `tsugite serve` with targets: several servers at one address.
 
-use std::fs;
 use std::time::Instant;
 
 use serde_json::json;
 
-use crate::support::{LONG, Place, Running, TSUGITE};
+use crate::held::Holds;
+use crate::support::{LONG, Place, Running, TSUGITE, helper};
 
 /// Serves the servers of a file until it is dropped.
 fn serve(place: &Place, more: &[&str]) -> (Running, String) {
@@ -85,10 +85,12 @@ fn dead_server_does_not_affect_others() {
     assert!(!err.contains("/no/such"), "{err}");
 }
 
-#[cfg(unix)]
 #[test]
 fn unreachable_server_is_reported_once() {
     let place = Place::new();
+    // Relative paths are skipped, and on Windows a path is relative without a drive.
+    let drive = if cfg!(windows) { "c:" } else { "" };
+    let folders = ["/a", "/b", "/c", "/d", "/e"].map(|folder| format!("{drive}{folder}"));
     listed(
         &place,
         json!({ "one": demo(&[]), "dead": { "command": "no-such-program" }, "nowhere": { "url": "http://127.0.0.1:1/mcp" } }),
@@ -102,52 +104,51 @@ fn unreachable_server_is_reported_once() {
         "--config",
         "many.json",
     ]);
-    command.env("PATH", "/a:/b:/c:/d:/e");
+    command.env("PATH", std::env::join_paths(&folders).unwrap());
     let running = Running::start(command);
     let url = running.line().trim().to_owned();
     for rev in ["2025-11-25", "2026-07-28", "2025-11-25", "2024-11-05"] {
         place.run(["list", &url, "--rev", rev]).fine();
         place.run(["call", &url, "one_add", "a=1", "b=2", "--rev", rev]).fine();
     }
-    running.signal("-TERM");
-    let err = running.end().err;
+    let err = running.kill().err;
     for server in ["dead", "nowhere"] {
         assert_eq!(err.matches(&format!("the server `{server}`")).count(), 1, "{err}");
     }
-    assert!(err.contains("not found in PATH (/a, /b, /c and 2 more)"), "{err}");
+    let tried = folders[..3].join(", ");
+    assert!(err.contains(&format!("not found in PATH ({tried} and 2 more)")), "{err}");
 }
 
-#[cfg(unix)]
+/// A server with the tool `add`, which ends if the test says so.
+fn mortal(holds: &Holds) -> serde_json::Value {
+    json!({ "command": helper(), "args": ["script", format!("hold {holds}; serve")] })
+}
+
 #[test]
 fn ended_server_is_restarted_and_others_continue() {
-    let place = Place::new();
-    let script = format!("echo $$ > \"$0\"; exec {TSUGITE} serve --stdio");
-    let pid_file = place.path.join("pid");
-    let mortal = json!({ "command": "sh", "args": ["-c", script, pid_file] });
+    let (place, holds) = (Place::new(), Holds::new());
+    let mortal = mortal(&holds);
     listed(&place, json!({ "one": demo(&[]), "mortal": mortal }));
     let (_running, url) = serve(&place, &[]);
     let call = |tool: &str| place.run(["call", &url, tool, "a=1", "b=2"]);
     assert_eq!(call("mortal_add").fine(), "3\n");
-    let first = fs::read_to_string(&pid_file).unwrap();
-    assert!(std::process::Command::new("kill").args(["-9", first.trim()]).status().unwrap().success());
+    holds.next().kill();
     assert_eq!(call("one_add").fine(), "3\n");
     until(|| call("mortal_add").code == 0, "the server is not restarted");
-    assert_ne!(fs::read_to_string(&pid_file).unwrap(), first);
+    // It was started again.
+    holds.next();
 }
 
 #[cfg(unix)]
 #[test]
 fn serve_leaves_no_child() {
-    let place = Place::new();
-    let script = format!("echo $$ > \"$0\"; exec {TSUGITE} serve --stdio");
-    let pid_file = place.path.join("pid");
-    listed(&place, json!({ "one": { "command": "sh", "args": ["-c", script, pid_file] } }));
+    let (place, holds) = (Place::new(), Holds::new());
+    listed(&place, json!({ "one": mortal(&holds) }));
     let (running, url) = serve(&place, &[]);
     place.run(["call", &url, "one_add", "a=1", "b=2", "--rev", "2025-11-25"]).fine();
     running.signal("-TERM");
     assert_eq!(running.end().code, 0);
-    let pid = fs::read_to_string(&pid_file).unwrap();
-    until(|| !std::path::Path::new(&format!("/proc/{}", pid.trim())).exists(), "a child is left");
+    holds.next().ends();
 }
 
 #[test]
@@ -179,16 +180,16 @@ fn targets_can_be_named_on_the_command_line() {
 #[test]
 fn hanging_server_delays_neither_start_nor_shutdown() {
     for signal in ["-INT", "-TERM"] {
-        let place = Place::new();
-        let hangs = json!({ "command": "sh", "args": ["-c", "echo $$ > pid; exec sleep 600"] });
+        let (place, holds) = (Place::new(), Holds::new());
+        let hangs = json!({ "command": helper(), "args": ["script", format!("hold {holds}; stay")] });
         listed(&place, json!({ "hangs": hangs, "works": demo(&[]) }));
         let words =
             ["serve", "--listen", "127.0.0.1:0", "--no-auth", "--trust-folder", "--config", "many.json"];
         let running = Running::start(place.command(words));
         // The server has started and does not respond.
-        let pid = place.holds("pid", "\n");
+        let held = holds.next();
         running.signal(signal);
         assert_eq!(running.ends().code, 0, "{signal}");
-        until(|| !std::path::Path::new(&format!("/proc/{}", pid.trim())).exists(), "a child is left");
+        held.ends();
     }
 }

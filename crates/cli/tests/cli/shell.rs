@@ -2,7 +2,8 @@
 
 use std::process::Stdio;
 
-use crate::support::{Place, Ran, Running, Served, TSUGITE, tsugite};
+use crate::held::Holds;
+use crate::support::{Place, Ran, Running, Served, TSUGITE, helper, tsugite};
 
 /// Starts a shell that waits for lines.
 fn shell(place: &Place, words: &[&str]) -> Running {
@@ -18,9 +19,6 @@ fn script(lines: &str) -> Ran {
     lines.lines().for_each(|line| running.send_line(line));
     running.end()
 }
-
-/// A script that starts a server and writes its process id to a file.
-const SERVER: &str = "echo $$ > server.pid; exec \"$0\" serve --stdio";
 
 #[test]
 fn commands_run_on_one_connection() {
@@ -131,28 +129,26 @@ fn listen_stops_after_count_changes() {
     assert_eq!(running.end().fine(), "3\n");
 }
 
-#[cfg(unix)]
 #[test]
 fn next_command_restarts_a_lost_server() {
     for revision in ["2025-11-25", "2026-07-28"] {
-        let place = Place::new();
-        let mut running = shell(&place, &["--rev", revision, "--", "sh", "-c", SERVER, TSUGITE]);
+        let (place, holds) = (Place::new(), Holds::new());
+        let script = format!("hold {holds}; serve");
+        let mut running = shell(&place, &["--rev", revision, "--", helper(), "script", &script]);
         running.send_line("add a=1 b=2");
         assert_eq!(running.line(), "3\n");
-        let first = std::fs::read_to_string(place.path.join("server.pid")).unwrap();
-        assert!(std::process::Command::new("kill").args(["-9", first.trim()]).status().unwrap().success());
+        holds.next().kill();
         if revision == "2025-11-25" {
             running.wait_for_stderr("note: the server exited and was started again");
         }
         running.send_line("add a=2 b=2");
         assert_eq!(running.line(), "4\n", "{revision}");
-        let second = std::fs::read_to_string(place.path.join("server.pid")).unwrap();
-        assert_ne!(first, second);
+        let second = holds.next();
         assert_eq!(running.end().code, 0);
+        second.ends();
     }
 }
 
-#[cfg(unix)]
 #[test]
 fn unreachable_server_does_not_end_the_shell() {
     let Served { url, running: server, .. } = Served::start();
@@ -160,8 +156,7 @@ fn unreachable_server_does_not_end_the_shell() {
     let mut running = shell(&place, &[&url]);
     running.send_line("add a=1 b=2");
     assert_eq!(running.line(), "3\n");
-    server.signal("-INT");
-    server.end();
+    drop(server);
     running.send_line("touch");
     running.wait_for_stderr("error: ");
     running.wait_for_stderr("the next command reconnects");
@@ -196,8 +191,8 @@ fn signal_ends_the_shell_and_its_server() {
 #[test]
 fn interrupt_does_not_wait_for_a_stubborn_server() {
     let place = Place::new();
-    let script = format!("trap '' TERM; '{TSUGITE}' serve --stdio; echo now > closing; sleep 600");
-    let running = Running::start(place.command(["shell", "--", "sh", "-c", &script]));
+    let script = format!("ignore_signals; call '{TSUGITE}' serve --stdio; append closing now; stay");
+    let running = Running::start(place.command(["shell", "--", helper(), "script", &script]));
     place.holds("closing", "now");
     running.signal("-INT");
     assert_eq!(running.ends().code, 130);

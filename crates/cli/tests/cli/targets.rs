@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Place, Served, TSUGITE};
+use crate::support::{Place, Served, TSUGITE, helper};
 
 /// Returns a server list with one working server.
 fn listing(list: &str, name: &str) -> String {
@@ -93,13 +93,12 @@ fn variables_apply_to_files_and_servers() {
     );
 }
 
-#[cfg(unix)]
 #[test]
 fn variables_are_passed_to_servers() {
     let place = Place::new();
-    let script = format!("test \"$WOOD\" = oak && exec '{TSUGITE}' serve --stdio");
     let run = |env: &str| {
-        let mut command = place.command(["ping", "-e", env, "--", "sh", "-c", &script]);
+        let mut command =
+            place.command(["ping", "-e", env, "--", helper(), "script", "if_environment WOOD oak { serve }"]);
         command.env("WOOD", "oak");
         crate::support::Running::start(command).end().code
     };
