@@ -14,9 +14,7 @@ pub(super) struct TerminalAgent {
 impl TerminalAgent {
     /// Uses the program in `BROWSER`, or the browser of the system.
     pub(super) fn new(no_browser: bool) -> Self {
-        let program = std::env::var("BROWSER").ok();
-        // Some write a list of programs, or a pattern.
-        let program = program.filter(|program| !program.is_empty() && !program.contains([':', '%']));
+        let program = std::env::var("BROWSER").ok().filter(|value| is_program(value));
         let browser = program.map_or_else(Browser::system, Browser::program);
         Self { browser: (!no_browser).then_some(browser), prompt: Prompt::terminal() }
     }
@@ -48,5 +46,25 @@ impl UserAgent for TerminalAgent {
 
     fn client_id(&self, question: ClientQuestion) -> UserAgentFuture<'_> {
         self.prompt.client_id(question)
+    }
+}
+
+/// Whether `BROWSER` names one program: some write a list of them, separated as in `PATH`, or a pattern.
+fn is_program(value: &str) -> bool {
+    !value.is_empty() && !value.contains('%') && std::env::split_paths(value).count() == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn browser_is_one_program() {
+        let program = std::env::current_exe().unwrap();
+        assert!(is_program(program.to_str().unwrap()) && is_program("firefox"));
+        let list = std::env::join_paths(["firefox", "chromium"]).unwrap();
+        for other in ["", "firefox %s", list.to_str().unwrap()] {
+            assert!(!is_program(other), "{other}");
+        }
     }
 }
