@@ -2,10 +2,11 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
+
+use serde_json::json;
 
 use crate::serving::post;
-use crate::support::{LONG, Place, Running, TSUGITE};
+use crate::support::{LONG, Place, Running, TSUGITE, helper};
 
 /// A configuration of the user with one server, the demo.
 fn place() -> Place {
@@ -45,7 +46,8 @@ fn configured_servers_need_a_token_that_stays() {
         let refused = place.run(["call", &url, tool, "a=1", "b=2"]);
         assert_eq!(refused.code, 5, "{refused:?}");
         let token = std::fs::read_to_string(&file).unwrap();
-        assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        #[cfg(unix)]
+        crate::support::unix::assert_mode(&file, 0o600);
         let call = |token: &str| {
             let mut command =
                 place.command(["call", &url, tool, "a=1", "b=2", "--bearer-env", "SERVED_TOKEN"]);
@@ -84,8 +86,7 @@ fn token_is_not_printed_without_a_terminal() {
     let place = place();
     let (running, _, file) = serve(&place, "serve");
     let token = std::fs::read_to_string(file).unwrap();
-    running.signal("-INT");
-    let ran = running.ends();
+    let ran = running.kill();
     assert!(!ran.err.contains(token.trim()) && !ran.out.contains(token.trim()), "{ran:?}");
 }
 
@@ -152,11 +153,16 @@ fn web_page_with_the_token_cannot_name_a_command() {
     let token = std::fs::read_to_string(file).unwrap();
     let token = format!("Authorization: Bearer {}\r\n", token.trim());
     let started = place.path.join("started");
-    let query = format!("transportType=stdio&command=touch&args={}", started.display());
-    let params = format!(
-        r#"{{"protocolVersion":"2025-11-25","capabilities":{{}},"clientInfo":{{"name":"c","version":"1"}},"transportType":"stdio","command":"touch","args":[{started:?}],"server":{{"command":"touch"}}}}"#
-    );
-    let hello = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"initialize","params":{params}}}"#);
+    let (program, script) = (helper(), format!("append '{}' x", started.display()));
+    let encoded = |text: &str| text.bytes().map(|byte| format!("%{byte:02x}")).collect::<String>();
+    let args = format!("script {}", encoded(&script));
+    let query = format!("transportType=stdio&command={}&args={}", encoded(program), args.replace(' ', "+"));
+    let info = json!({"name": "c", "version": "1"});
+    let params = json!({
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info, "transportType": "stdio",
+        "command": program, "args": ["script", script], "server": {"command": program},
+    });
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string();
     // A page of another site, with the stolen token.
     let foreign = format!("{token}Origin: https://evil.example\r\n");
     assert!(post(address, &format!("/mcp?{query}"), &foreign, &hello).starts_with("HTTP/1.1 403"));

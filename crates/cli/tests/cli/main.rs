@@ -9,7 +9,6 @@
     reason = "a test fails by panicking, and so do its own helpers"
 )]
 
-#[cfg(unix)]
 mod access;
 mod bridging;
 #[cfg(unix)]
@@ -19,7 +18,6 @@ mod held;
 mod help;
 #[cfg(unix)]
 mod installing;
-#[cfg(unix)]
 mod issuers;
 #[cfg(any(target_os = "linux", windows))]
 mod killed;
@@ -34,7 +32,6 @@ mod serving;
 mod shell;
 #[cfg(unix)]
 mod snapshots;
-#[cfg(unix)]
 mod state;
 mod support;
 mod targets;
@@ -43,6 +40,5 @@ mod tasks;
 mod terminal;
 #[cfg(unix)]
 mod trust;
-#[cfg(unix)]
 mod users;
 mod verbs;

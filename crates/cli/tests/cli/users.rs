@@ -2,10 +2,18 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::Stdio;
 
 use crate::support::{LONG, Place, Ran, Running};
+
+/// Writes the file of the users, for its owner alone.
+fn write_auth(place: &Place, text: &str) -> PathBuf {
+    let file = place.file("auth.json", text).path.join("auth.json");
+    #[cfg(unix)]
+    crate::support::unix::set_mode(&file, 0o600);
+    file
+}
 
 /// Runs `users add` with a password on standard input.
 fn add(place: &Place, name: &str, password: &str) -> Ran {
@@ -29,8 +37,7 @@ fn get(url: &str, path: &str) -> String {
 #[test]
 fn users_are_added_listed_and_removed() {
     let place = Place::new();
-    let file = place.file("auth.json", r#"{"name": "Example"}"#).path.join("auth.json");
-    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    let file = write_auth(&place, r#"{"name": "Example"}"#);
     assert_eq!(add(&place, "ann", "correct horse").fine().trim(), "added the user ann");
     assert_eq!(add(&place, "ann", "battery staple").fine().trim(), "changed the password of ann");
     assert_eq!(place.run(["users", "list", "auth.json", "--json"]).fine().trim(), r#"{"users":["ann"]}"#);
@@ -84,8 +91,7 @@ fn register(url: &str, client: &str) -> String {
 #[test]
 fn limits_count_for_each_client_of_a_trusted_proxy() {
     let place = Place::new();
-    let file = place.file("auth.json", r#"{"issuer": "https://example.com"}"#).path.join("auth.json");
-    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o600)).unwrap();
+    write_auth(&place, r#"{"issuer": "https://example.com"}"#);
     let serve = ["serve", "--listen", "127.0.0.1:0", "--auth", "auth.json"];
     let warning = "--trust-proxy NETWORK names the proxy";
     let running = Running::start(place.command(serve));
@@ -101,8 +107,7 @@ fn limits_count_for_each_client_of_a_trusted_proxy() {
     let running = Running::start(place.command(trusting));
     let url = running.line().trim().to_owned();
     assert_eq!(statuses(&url), (true, refused, created));
-    running.signal("-INT");
-    assert!(!running.ends().err.contains(warning));
+    assert!(!running.kill().err.contains(warning));
 }
 
 #[test]
@@ -116,9 +121,16 @@ fn address_of_other_machines_needs_a_secure_issuer() {
     assert!(serve(&["0.0.0.0:0"]).failed(1).contains("\"issuer\""));
     assert!(serve(&["unix:socket"]).failed(1).contains("browser"));
     assert!(serve(&["127.0.0.1:0", "--no-auth"]).failed(1).contains("--auth"));
-    let file = place.file("auth.json", "{}").path.join("auth.json");
-    std::fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
-    assert!(serve(&["127.0.0.1:0"]).failed(1).contains("others can read it"));
     let missing = place.run(["serve", "--auth", "missing.json"]).failed(1);
     assert!(missing.contains("tsugite users add missing.json NAME"), "{missing}");
+}
+
+#[cfg(unix)]
+#[test]
+fn readable_file_of_users_is_refused() {
+    let place = Place::new();
+    let file = write_auth(&place, "{}");
+    crate::support::unix::set_mode(file, 0o644);
+    let refused = place.run(["serve", "--auth", "auth.json", "--listen", "127.0.0.1:0"]).failed(1);
+    assert!(refused.contains("others can read it"), "{refused}");
 }

@@ -1,12 +1,10 @@
 //! `tsugite serve --state`: sessions that survive a restart, sessions that replicas share, and the keys of both.
 
-use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
-
-use tsugite_testkit::replicas::RedisServer;
+#[cfg(unix)]
+mod unix;
 
 use crate::serving::post;
-use crate::support::{Place, Running, TSUGITE, tsugite};
+use crate::support::{Place, Running, tsugite};
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}"#;
 const PING: &str = r#"{"jsonrpc":"2.0","id":2,"method":"ping"}"#;
@@ -45,14 +43,13 @@ fn session_in_a_file_survives_a_kill() {
     let place = Place::new();
     let (running, address) = serve(&place, "state.redb", None);
     let session = open_session(&address);
-    running.signal("-KILL");
-    running.end();
+    running.kill();
     let key_file = place.path.join("state.redb.key");
     let made = std::fs::read_to_string(&key_file).unwrap();
     assert_eq!(made.trim().len(), 64);
+    #[cfg(unix)]
     for name in ["state.redb", "state.redb.key"] {
-        let mode = std::fs::metadata(place.path.join(name)).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600, "{name}");
+        crate::support::unix::assert_mode(place.path.join(name), 0o600);
     }
     let (_running, address) = serve(&place, "state.redb", None);
     assert_eq!(ping(&address, &session), "HTTP/1.1 200 OK");
@@ -84,42 +81,6 @@ fn state_file_of_another_process_is_refused_by_name() {
     let second = place.run(["serve", "--listen", "127.0.0.1:0", "--state", "state.redb"]);
     let err = second.failed(1);
     assert!(err.contains("step  state") && err.contains("state.redb"), "{err}");
-}
-
-#[test]
-fn readable_key_file_is_refused() {
-    let place = Place::new();
-    place.file("state.redb.key", &key(1));
-    std::fs::set_permissions(place.path.join("state.redb.key"), PermissionsExt::from_mode(0o640)).unwrap();
-    let err = place.run(["serve", "--listen", "127.0.0.1:0", "--state", "state.redb"]).failed(1);
-    assert!(err.contains("other users") && err.contains("chmod 600"), "{err}");
-    assert!(!err.contains(&key(1)), "{err}");
-}
-
-#[test]
-fn readable_state_file_is_warned_about() {
-    let place = Place::new();
-    drop(serve(&place, "state.redb", None));
-    for name in ["state.redb", "state.redb.key"] {
-        std::fs::set_permissions(place.path.join(name), PermissionsExt::from_mode(0o640)).unwrap();
-    }
-    // The key file ends the program.
-    let err = place.run(["serve", "--listen", "127.0.0.1:0", "--state", "state.redb"]).failed(1);
-    assert!(err.contains("warning: other users of this machine can read or change state.redb"), "{err}");
-}
-
-#[test]
-fn replicas_share_sessions_in_redis() {
-    let place = Place::new();
-    let redis = RedisServer::start().unwrap();
-    place.file("address.txt", &format!("{}\n", redis.url()));
-    let (_one, first) = serve(&place, &redis.url(), Some(&key(1)));
-    let (_other, second) = serve(&place, "@address.txt", Some(&key(1)));
-    let session = open_session(&first);
-    assert_eq!(ping(&second, &session), "HTTP/1.1 200 OK");
-    // A database of its own is a state of its own.
-    let (_apart, third) = serve(&place, &format!("{}/1", redis.url()), Some(&key(1)));
-    assert_eq!(ping(&third, &session), "HTTP/1.1 404 Not Found");
 }
 
 #[test]
@@ -172,34 +133,4 @@ fn unencrypted_connections_and_visible_passwords_are_accepted_with_warning() {
     running.wait_for_stderr("--state @FILE");
     running.wait_for_stderr("sharing state");
     assert!(running.line().starts_with("http://127.0.0.1:"));
-}
-
-#[test]
-fn example_of_replicas_starts_and_stops() {
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/replicas/run.sh");
-    let place = Place::new();
-    // Below the ports that the system gives to connections and to port 0. Another process may have one of the five.
-    let first = 10_000 + u16::try_from(std::process::id() % 2_000).unwrap() * 10;
-    let is_free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
-    let free = (first..32_000).step_by(5).filter(|port| (*port..port + 5).all(is_free));
-    let ran = free.take(5).find_map(|port| {
-        let mut command = place.dressed(script);
-        command.args([
-            TSUGITE,
-            "call",
-            &format!("http://127.0.0.1:{port}/mcp"),
-            "order",
-            "--rev",
-            "2025-11-25",
-        ]);
-        command.args(["--answer", "name=Ann", "--answer", "planks=3", "--answer", "size=small"]);
-        command.args(["--answer", "sure=true"]).env("TSUGITE", TSUGITE).env("PORT", port.to_string());
-        let ran = Running::start(command).end();
-        (!ran.err.contains("nothing listens on port")).then_some((port, ran))
-    });
-    let (port, ran) = ran.expect("five free ports");
-    assert!(ran.fine().contains("Ann"));
-    for port in port..port + 5 {
-        assert!(TcpStream::connect(("127.0.0.1", port)).is_err(), "{port} still listens");
-    }
 }
