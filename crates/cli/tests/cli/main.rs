@@ -22,7 +22,6 @@ mod issuers;
 #[cfg(any(target_os = "linux", windows))]
 mod killed;
 mod listening;
-#[cfg(unix)]
 mod logins;
 mod many;
 mod platforms;

@@ -4,10 +4,9 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use super::protected::{Protected, log_in, write_browser};
+use super::protected::Protected;
 use super::run_login;
 use crate::support::{Place, Running};
-use crate::terminal::Terminal;
 
 /// Calls the tool through a bridge, with its token if there is one.
 fn call(place: &Place, url: &str, token_file: Option<&str>) -> i32 {
@@ -70,15 +69,4 @@ fn open_bridge_never_uses_a_later_login() {
     bridge.wait_for_stderr(&format!("run `tsugite login {}`", server.url));
     run_login(&place, &[&server.url]).fine();
     assert_ne!(call(&place, &url, None), 0);
-}
-
-#[test]
-fn bridge_on_a_terminal_logs_in_before_it_serves() {
-    let (place, server) = (Place::new(), Protected::start());
-    let browser = write_browser(&place);
-    let script = format!("BROWSER='{browser}' \"$TSUGITE\" bridge {} --listen 127.0.0.1:0", server.url);
-    let terminal = Terminal::within(place, &script);
-    log_in(&terminal.place);
-    terminal.shows("clients need the token in");
-    terminal.presses("C-c").shows("(ended with");
 }

@@ -2,22 +2,20 @@
 
 mod bridges;
 mod protected;
+#[cfg(unix)]
+mod terminal;
 
-use std::os::unix::fs::PermissionsExt;
 use std::process::Stdio;
 
-use protected::{Protected, REFRESH, TOKEN, log_in, redirect_of, write_browser};
+use protected::{Protected, REFRESH, TOKEN, browser, redirect_of};
 
 use crate::support::{Place, Ran, Running};
-use crate::terminal::Terminal;
 
-/// Runs `tsugite login` to its end, with a browser that the test plays.
+/// Runs `tsugite login` to its end.
 fn run_login(place: &Place, words: &[&str]) -> Ran {
     let mut command = place.command(["login"].iter().chain(words));
-    command.env("BROWSER", write_browser(place));
-    let running = Running::start(command);
-    log_in(place);
-    running.end()
+    command.env("BROWSER", browser());
+    Running::start(command).end()
 }
 
 #[test]
@@ -29,7 +27,9 @@ fn login_is_kept_for_later_commands() {
     let said = run_login(&place, &[url]).fine();
     assert!(said.starts_with(&format!("logged in to {url} at http://")), "{said}");
     let file = place.path.join("state/tsugite/credentials.json");
-    assert_eq!(std::fs::metadata(file).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(file.exists());
+    #[cfg(unix)]
+    crate::support::unix::assert_mode(file, 0o600);
     assert_eq!(place.run(["call", url, "greet"]).fine().trim(), "hello");
     assert_eq!(place.run(["list", url, "--rev", "2025-11-25"]).code, 0);
     let listed = place.run(["auth", "list"]).fine();
@@ -77,66 +77,6 @@ fn missing_browser_falls_back_to_the_prompt() {
     let address = running.wait_for_stderr("/authorize?");
     running.send_line(&redirect_of(address.trim()));
     assert!(running.ends().fine().starts_with("logged in to "));
-}
-
-#[test]
-fn call_on_a_terminal_logs_in() {
-    let (place, server) = (Place::new(), Protected::start());
-    let browser = write_browser(&place);
-    let script =
-        format!("BROWSER='{browser}' \"$TSUGITE\" call {0} greet && \"$TSUGITE\" call {0} greet", server.url);
-    let terminal = Terminal::within(place, &script);
-    log_in(&terminal.place);
-    let screen = terminal.ends_with("(ended with 0)");
-    assert!(screen.contains("log in to http://") && screen.contains("\nhello\nhello\n"), "{screen}");
-    assert_eq!(server.logins(), 1);
-}
-
-#[test]
-fn shell_on_a_terminal_logs_in() {
-    let (place, server) = (Place::new(), Protected::start());
-    let browser = write_browser(&place);
-    let script = format!("BROWSER='{browser}' \"$TSUGITE\" shell {}", server.url);
-    let terminal = Terminal::within(place, &script);
-    log_in(&terminal.place);
-    let address = server.url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap();
-    terminal.ends_with(&format!("{address}>"));
-    terminal.types("greet").presses("Enter").shows("\nhello\n");
-}
-
-#[test]
-fn shell_takes_the_pasted_answer() {
-    let server = Protected::start();
-    let terminal = Terminal::run(&format!("shell {} --no-browser", server.url));
-    let screen = terminal.shows("paste it here:");
-    // The terminal breaks the address into lines.
-    let lines = screen.lines().skip_while(|line| !line.contains("/authorize?"));
-    let address: String = lines.take_while(|line| !line.is_empty()).collect();
-    terminal.types(&redirect_of(&address)).presses("Enter");
-    let place = server.url.strip_prefix("http://").unwrap().strip_suffix("/mcp").unwrap();
-    terminal.ends_with(&format!("{place}>"));
-    terminal.types("greet").presses("Enter").shows("\nhello\n");
-}
-
-#[test]
-fn no_login_begins_if_standard_error_is_no_terminal() {
-    let server = Protected::start();
-    let terminal = Terminal::run(&format!("list {} 2> said; cat said", server.url));
-    terminal.shows("logs in with a browser");
-    assert_eq!(server.logins(), 0);
-}
-
-#[test]
-fn doctor_on_a_terminal_logs_in() {
-    let (place, server) = (Place::new(), Protected::start());
-    let entry = format!(r#"{{"mcpServers": {{"one": {{"type": "http", "url": "{}"}}}}}}"#, server.url);
-    place.file("config/tsugite/mcp.json", &entry);
-    let browser = write_browser(&place);
-    let script = format!("BROWSER='{browser}' \"$TSUGITE\" config doctor --connect");
-    let terminal = Terminal::within(place, &script);
-    log_in(&terminal.place);
-    let screen = terminal.ends_with("(ended with 0)");
-    assert!(screen.contains("one  ok, connected in"), "{screen}");
 }
 
 #[test]

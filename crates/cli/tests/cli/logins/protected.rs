@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::support::{LONG, Place};
+use crate::support::{LONG, helper};
 
 /// A server that requires a token.
 pub(super) struct Protected {
@@ -180,21 +181,10 @@ fn decode(text: &str) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
-/// Writes a program that takes the place of the browser: it keeps the address that it is to open.
-pub(super) fn write_browser(place: &Place) -> String {
-    use std::os::unix::fs::PermissionsExt;
-    place.file("browser", "#!/bin/sh\nprintf '%s\\n' \"$1\" > \"$HOME/opened.new\" && mv \"$HOME/opened.new\" \"$HOME/opened\"\n");
-    let path = place.path.join("browser");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
-    path.to_str().unwrap().to_owned()
-}
-
-/// Opens the address that the browser was started with, and follows the redirect.
-pub(super) fn log_in(place: &Place) {
-    let address = place.holds("opened", "\n");
-    let answered = get(&redirect_of(address.trim()));
-    assert!(answered.starts_with("HTTP/1.1 200"), "{answered}");
-    std::fs::remove_file(place.path.join("opened")).unwrap();
+/// A program that takes the place of the browser, and logs in at once.
+pub(super) fn browser() -> PathBuf {
+    // On Windows with its drive, as users write it.
+    std::path::absolute(helper()).unwrap()
 }
 
 /// The address that the login page redirects to.
