@@ -104,6 +104,9 @@ fn tests(count: &mut Count) -> Result<(), String> {
         record_results(process::run_and_capture(command)?, Count::from_nextest, count)?
     } else {
         println!("no cargo-nextest; using cargo test, which is slower");
+        // With `--examples`, the next step builds them as test programs, and tests start one of them.
+        let examples = ["build", "--workspace", "--all-features", "--locked", "--examples"];
+        process::run_or_fail(process::cargo(examples), "fix the errors above")?;
         let kinds = ["--lib", "--bins", "--tests", "--examples"];
         let command = process::cargo(["test"].into_iter().chain(everything).chain(kinds));
         let found = record_results(process::run_and_capture(command)?, Count::from_libtest, count)?;

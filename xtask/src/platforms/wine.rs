@@ -90,11 +90,13 @@ pub(super) fn run(count: &mut Count) -> Result<(), String> {
     for (name, reason) in UNIX_ONLY.iter().chain(&NOT_RUN).chain(&SKIPPED) {
         println!("   left out: {name}: {reason}");
     }
-    let mut command =
-        toolchain.prepare(process::cargo(["test", "--locked", "--no-fail-fast", "--all-features"]));
-    // The tests of the binary start the example.
-    command.args(["--target", TARGET, "--lib", "--bins", "--example", "helper"]);
-    command.args(PACKAGES.iter().flat_map(|name| ["--package", name]));
+    // The tests of the binary start this example. `cargo test --example` would build it as a test program.
+    let packages = PACKAGES.iter().flat_map(|name| ["--package", name]);
+    let options = ["--all-features", "--locked", "--target", TARGET].into_iter().chain(packages);
+    let build = process::cargo(["build"].into_iter().chain(options.clone()).chain(["--example", "helper"]));
+    process::run_or_fail(toolchain.prepare(build), "fix the errors above")?;
+    let kinds = ["--no-fail-fast", "--lib", "--bins"];
+    let mut command = toolchain.prepare(process::cargo(["test"].into_iter().chain(options).chain(kinds)));
     command.args(TESTS.iter().flat_map(|name| ["--test", name]));
     // Few threads: wine has one server for all of them.
     command.args(["--", "--test-threads", "2"]);
