@@ -11,7 +11,6 @@
 
 mod access;
 mod bridging;
-#[cfg(unix)]
 mod config;
 mod dev;
 mod held;
@@ -37,7 +36,6 @@ mod targets;
 mod tasks;
 #[cfg(unix)]
 mod terminal;
-#[cfg(unix)]
 mod trust;
 mod users;
 mod verbs;
