@@ -61,8 +61,12 @@ const LEFT_OUT_TARGETS: [(&str, &str); 2] =
     [("redis", "needs a Redis server"), ("replicas", "needs nginx and a Redis server")];
 
 /// Tests by a part of their path, and what they need.
-const LEFT_OUT_TESTS: [(&str, &str); 2] =
-    [("keychain_keeps_credentials", "needs the keychain of GNOME"), ("terminal::", "needs tmux")];
+const LEFT_OUT_TESTS: [(&str, &str); 4] = [
+    ("keychain_keeps_credentials", "needs the keychain of GNOME"),
+    ("terminal::", "needs tmux"),
+    ("_in_redis", "needs a Redis server"),
+    ("example_of_replicas_starts_and_stops", "needs nginx and a Redis server"),
+];
 
 #[cfg(test)]
 mod tests {

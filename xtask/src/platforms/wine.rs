@@ -60,10 +60,16 @@ const UNIX_ONLY: [(&str, &str); 8] = [
     ),
     ("testkit auth: private_files; auth: store::keyring", "modes and links of Unix, the keychain of GNOME"),
     (
-        "cli: access, config, dev, installing, issuers, killed, logins, snapshots, state, terminal, trust, users, \
-         edit::save::tests, shell::history::tests, and single tests of bridging, listening, many, secrets, serving, \
-         shell, targets, tasks",
-        "shell scripts, modes of files, tmux, signals (Ctrl-C cannot be sent in safe code), Unix sockets",
+        "cli: config, installing, snapshots, edit::save::tests, shell::history::tests, state::unix, terminal, \
+         logins::terminal, dev::unix, bridging::ctrl_c_ends_a_bridge_with_a_stubborn_server, \
+         listening::interrupt_ends_listen_and_leaves_no_child, \
+         many::{hanging_server_delays_neither_start_nor_shutdown, serve_leaves_no_child}, \
+         secrets::trace_file_is_for_its_owner_alone, \
+         serving::{signal_shuts_down_gracefully, unix_socket_is_served_and_called}, \
+         shell::{interrupt_does_not_wait_for_a_stubborn_server, signal_ends_the_shell_and_its_server}, \
+         tasks::signal_without_a_terminal_cancels_no_task, trust::link_to_a_file_elsewhere_needs_consent, \
+         users::readable_file_of_users_is_refused",
+        "shell scripts, modes of files, links, tmux, signals (Ctrl-C cannot be sent in safe code), Unix sockets, Redis",
     ),
     (
         "store: file::opening::new_file_is_private; redis; single tests of auth with Redis; \
