@@ -12,6 +12,7 @@
 //! - `result JSON` and `error JSON` send the response to the request that was read last.
 //! - `drain` reads lines until the end of the input, and ends the script. `stay` reads nothing more and does not end.
 //! - `exit CODE` ends the process, `abort` crashes it.
+//! - `run PROGRAM WORD…` runs a program with the stdin, stdout and stderr of the script, and ends with its code.
 //! - `stderr TEXT` writes a line to stderr, `append FILE TEXT` to the end of a file.
 //! - `report PORT TEXT` sends a line to [`Reports`], `wait_for PORT` waits for [`Reports::allow`].
 //! - `call PROGRAM WORD…` runs a program on the pipes of the script, and goes on when it has ended.
@@ -57,6 +58,7 @@ enum Step {
     Stay,
     Exit(i32),
     Abort,
+    Run { program: String, words: Vec<String> },
     Stderr(String),
     Append { file: PathBuf, text: String },
     Report { port: u16, text: String },

@@ -124,6 +124,10 @@ fn command(name: &str, words: &[&str], steps: &mut Vec<Step>) -> Result<(), Stri
         ("stay", []) => Step::Stay,
         ("exit", [code]) => Step::Exit(number(name, code)?),
         ("abort", []) => Step::Abort,
+        ("run", [program, words @ ..]) => Step::Run {
+            program: (*program).to_owned(),
+            words: words.iter().map(|word| (*word).to_owned()).collect(),
+        },
         ("stderr", [text]) => Step::Stderr((*text).to_owned()),
         ("append", [file, text]) => Step::Append { file: file.into(), text: (*text).to_owned() },
         ("report", [port, text]) => Step::Report { port: number(name, port)?, text: (*text).to_owned() },
@@ -230,6 +234,7 @@ mod tests {
             ("once a", "no command `once`"),
             ("call", "no command `call` with 0 words"),
             ("if_environment A { drain }", "no command `if_environment`"),
+            ("run", "no command `run` with 0 words"),
             ("exit now", "`exit` needs a number"),
             ("repeat -1 { drain }", "`repeat` needs a number"),
             ("send_line 'a", "is not closed"),

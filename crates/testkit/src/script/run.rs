@@ -100,6 +100,11 @@ impl<I: BufRead, O: Write, L: Write> Run<I, O, L> {
             },
             Step::Exit(code) => return Ok(ControlFlow::Break(End::Exit(*code))),
             Step::Abort => return Ok(ControlFlow::Break(End::Abort)),
+            Step::Run { program, words } => {
+                let words = words.iter().map(|word| self.expand(word));
+                let status = Command::new(program).args(words).status()?;
+                return Ok(ControlFlow::Break(End::Exit(status.code().unwrap_or(1))));
+            }
             Step::Stderr(text) => {
                 let line = self.expand(text);
                 self.log(&line)?;
@@ -288,6 +293,16 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":7,"error":{"code":1}}"#,
         ];
         assert_eq!(output.lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn script_ends_with_the_program_it_runs() {
+        let program = std::env::current_exe().unwrap();
+        for (option, code) in [("--help", 0), ("--no-such-option", 101)] {
+            let script = format!("send_line a; run '{}' {option}; exit 3", program.display());
+            let (output, _, end) = run(&script, "");
+            assert_eq!((&*output, end), ("a\n", End::Exit(code)), "{option}");
+        }
     }
 
     #[tokio::test]
