@@ -33,6 +33,7 @@ mod options;
 mod output;
 mod page;
 mod password_input;
+mod readable_path;
 mod schema;
 mod schema_details;
 mod serve_options;

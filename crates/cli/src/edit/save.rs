@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{CliError, Result};
 use crate::file_mode::{open_private, replace, writable_command};
+use crate::readable_path::readable;
 
 /// A file as it was read; `contents` is `None` if it does not exist.
 pub(crate) struct OriginalFile {
@@ -100,7 +101,7 @@ pub(crate) fn replace_all(changes: &[FileChange<'_>]) -> Result<Vec<Option<PathB
     }
     let mut backups = Vec::new();
     for change in changes {
-        backups.push(back_up(change.original)?);
+        backups.push(back_up(change.original)?.map(readable));
     }
     for (done, (change, temp_file)) in changes.iter().zip(temp_files).enumerate() {
         let replaced = change.original.ensure_unchanged().and_then(|()| {

@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::console::Console;
 use crate::error::{CliError, Result};
+use crate::readable_path::readable;
 use crate::server_requests::{Prompter, TerminalPrompter};
 use crate::targets::hosts::{ConfigDirs, ConfigLocation, ConfigSection};
 use crate::targets::lookup::FoundServer;
@@ -105,7 +106,7 @@ pub(crate) fn consents() -> Vec<Consent> {
 
 /// Returns the absolute path of a file that may be gone, without links.
 pub(crate) fn real_path(path: &Path) -> PathBuf {
-    fs::canonicalize(path).unwrap_or_else(|_| link_path(path))
+    readable(fs::canonicalize(path).unwrap_or_else(|_| link_path(path)))
 }
 
 /// Returns the absolute path of a file in its folder, without following the file itself.
