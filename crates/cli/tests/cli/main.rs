@@ -15,7 +15,6 @@ mod config;
 mod dev;
 mod held;
 mod help;
-#[cfg(unix)]
 mod installing;
 mod issuers;
 #[cfg(any(target_os = "linux", windows))]
@@ -23,6 +22,7 @@ mod killed;
 mod listening;
 mod logins;
 mod many;
+mod paths;
 mod platforms;
 mod questions;
 mod secrets;

@@ -1,15 +1,27 @@
 //! `config doctor`: reports problems with their position and a hint.
 
+use std::ffi::OsString;
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::net::TcpListener;
+use std::path::Path;
+
 use serde_json::{Value, json};
 
 use super::SUPPORT;
-use crate::support::{Place, Running, Served, TSUGITE, always, helper};
+use crate::paths::tsugite_path;
+use crate::support::{LONG, Place, Running, Served, TSUGITE, always, helper};
 
-/// Runs `config doctor` with a known PATH.
+/// Runs `config doctor` with a known PATH, in which only `tsugite` is found.
 fn doctor(place: &Place, words: &[&str]) -> crate::support::Ran {
     let mut command = place.command(["config", "doctor"].iter().chain(words));
-    command.current_dir(place.path.join("shop")).env("PATH", "/nowhere:/bin").env_remove("NO_SUCH_VARIABLE");
+    command.current_dir(place.path.join("shop")).env("PATH", path(place)).env_remove("NO_SUCH_VARIABLE");
     Running::start(command).end()
+}
+
+fn path(place: &Place) -> OsString {
+    let folders = [place.path.join("nowhere"), Path::new(tsugite_path()).parent().unwrap().to_owned()];
+    std::env::join_paths(folders).unwrap()
 }
 
 #[test]
@@ -17,14 +29,14 @@ fn valid_servers_have_no_findings() {
     let place = Place::project();
     place.file(
         "config/tsugite/mcp.json",
-        &json!({"mcpServers": {"demo2": {"command": TSUGITE}, "sh": {"command": "sh"}}}).to_string(),
+        &json!({"mcpServers": {"demo2": {"command": TSUGITE}, "found": {"command": "tsugite"}}}).to_string(),
     );
     place.file(".cursor/mcp.json", r#"{"mcpServers": {}}"#);
     let out = doctor(&place, &[]).fine();
     let expected = "\
 ~/config/tsugite/mcp.json (tsugite)
   demo2  ok
-  sh  ok
+  found  ok
 ~/.cursor/mcp.json (cursor)
   no servers
 2 files, 2 servers: 0 problems, 0 warnings
@@ -43,7 +55,7 @@ fn findings_have_line_field_and_hint() {
     "typo": {"comand": "x"},
     "gone": {"command": "no-such-program"},
     "path": {"command": "./no/such"},
-    "unset": {"command": "sh", "env": {"A": "${NO_SUCH_VARIABLE}", "B": "${NO_SUCH_VARIABLE:-b}"}},
+    "unset": {"command": "tsugite", "env": {"A": "${NO_SUCH_VARIABLE}", "B": "${NO_SUCH_VARIABLE:-b}"}},
     "wrong": {"type": "http", "url": "https://h/", "headers": {"K": "${env:HOME}"}},
     "untyped": {"url": "https://h/mcp"},
     "bare": {"type": "http", "url": "example.com/mcp"},
@@ -51,27 +63,30 @@ fn findings_have_line_field_and_hint() {
     "open": {"type": "http", "url": "http://example.com/mcp"},
     "near": {"type": "http", "url": "http://127.0.0.1:8808/mcp"},
     "secret": {"type": "http", "url": "https://h/?token=abcdefghij", "headers": {"Authorization": "Bearer abcdefghij"}},
-    "args": {"command": "sh", "args": ["--api-key", "abcdefghij"], "env": {"T": "ghp_abcdefghij"}},
+    "args": {"command": "tsugite", "args": ["--api-key", "abcdefghij"], "env": {"T": "ghp_abcdefghij"}},
     "off": {"command": "no-such-program", "disabled": true}
   }
 }"#,
     );
     let ran = doctor(&place, &[]);
-    let expected = r#".mcp.json (tsugite, claude-code)
+    let path = place.plain(path(&place).to_str().unwrap());
+    let missing = fs::metadata(place.path.join("shop/no/such")).unwrap_err();
+    let expected = format!(
+        r#".mcp.json (tsugite, claude-code)
   typo
     problem: line 3, mcpServers.typo: it has neither `command` nor `url`
     problem: line 3, mcpServers.typo.comand: no host supports this field
       try did you mean `command`?
   gone
-    problem: line 4, mcpServers.gone.command: `no-such-program` not found in PATH: /nowhere:/bin
+    problem: line 4, mcpServers.gone.command: `no-such-program` not found in PATH: {path}
   path
-    problem: line 5, mcpServers.path.command: cannot start `./no/such`: No such file or directory (os error 2)
+    problem: line 5, mcpServers.path.command: cannot start `./no/such`: {missing}
   unset
     problem: line 6, mcpServers.unset.env.A: the environment variable NO_SUCH_VARIABLE is not set
       try set it in the environment of the host
   wrong
-    problem: line 7, mcpServers.wrong.headers.K: claude-code does not support `${env:HOME}`
-      try write `${HOME}` for claude-code
+    problem: line 7, mcpServers.wrong.headers.K: claude-code does not support `${{env:HOME}}`
+      try write `${{HOME}}` for claude-code
   untyped
     problem: line 8, mcpServers.untyped.url: Claude Code ignores a server with a URL and no `type`
       try add "type": "http" for Streamable HTTP, or "sse" for HTTP+SSE
@@ -88,19 +103,20 @@ fn findings_have_line_field_and_hint() {
   near  ok
   secret
     warning: line 13, mcpServers.secret.url: this looks like a secret in plain text
-      try use `${NAME}` to take it from an environment variable
+      try use `${{NAME}}` to take it from an environment variable
     warning: line 13, mcpServers.secret.headers.Authorization: this looks like a secret in plain text
-      try use `${NAME}` to take it from an environment variable
+      try use `${{NAME}}` to take it from an environment variable
   args
     warning: line 14, mcpServers.args.args[1]: this looks like a secret in plain text
-      try use `${NAME}` to take it from an environment variable
+      try use `${{NAME}}` to take it from an environment variable
     warning: line 14, mcpServers.args.env.T: this looks like a secret in plain text
-      try use `${NAME}` to take it from an environment variable
+      try use `${{NAME}}` to take it from an environment variable
   off  disabled
-    warning: line 15, mcpServers.off.command: `no-such-program` not found in PATH: /nowhere:/bin
+    warning: line 15, mcpServers.off.command: `no-such-program` not found in PATH: {path}
 1 file, 13 servers: 10 problems, 6 warnings
-"#;
-    assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (1, expected, ""));
+"#
+    );
+    assert_eq!((ran.code, place.plain(&ran.out), ran.err.as_str()), (1, expected, ""));
 }
 
 #[test]
@@ -108,12 +124,12 @@ fn each_host_has_its_own_checks() {
     let place = Place::project();
     place.file(
         &format!("{SUPPORT}/Claude/claude_desktop_config.json"),
-        r#"{"mcpServers": {"u": {"url": "https://h/mcp"}, "v": {"command": "sh", "args": ["${HOME}"]}}}"#,
+        r#"{"mcpServers": {"u": {"url": "https://h/mcp"}, "v": {"command": "tsugite", "args": ["${HOME}"]}}}"#,
     );
-    place.file("shop/.vscode/mcp.json", "{\n\"inputs\": [{\"id\": \"known\"}],\n\"servers\": {\"i\": {\"command\": \"sh\", \"args\": [\"${input:known}\", \"${input:other}\"]},\n\"v\": {\"command\": \"sh\", \"args\": [\"${HOME}\"]}, \"s\": {\"type\": \"http\", \"url\": \"unix:///tmp/x\"}}}");
+    place.file("shop/.vscode/mcp.json", "{\n\"inputs\": [{\"id\": \"known\"}],\n\"servers\": {\"i\": {\"command\": \"tsugite\", \"args\": [\"${input:known}\", \"${input:other}\"]},\n\"v\": {\"command\": \"tsugite\", \"args\": [\"${HOME}\"]}, \"s\": {\"type\": \"http\", \"url\": \"unix:///tmp/x\"}}}");
     place.file("shop/.cursor/mcp.json", "{\n\"servers\": {}}");
     place.file(".cursor/mcp.json", "{\n\"mcpServer\": {}}");
-    place.file(".claude.json", "{\"mcpServers\": {\"x\": {\"command\": \"sh\"}");
+    place.file(".claude.json", "{\"mcpServers\": {\"x\": {\"command\": \"tsugite\"}");
     let ran = doctor(&place, &[]);
     let expected = format!(
         r#"~/{SUPPORT}/Claude/claude_desktop_config.json (claude-desktop)
@@ -123,7 +139,7 @@ fn each_host_has_its_own_checks() {
   v
     problem: line 1, mcpServers.v.args[0]: claude-desktop does not support `${{HOME}}`
 ~/.claude.json (claude-code)
-  problem: line 1, column 39, mcpServers: expected `,` or `}}`
+  problem: line 1, column 44, mcpServers: expected `,` or `}}`
 .cursor/mcp.json (cursor)
   problem: line 2, servers: cursor reads `mcpServers`
 ~/.cursor/mcp.json (cursor)
@@ -145,9 +161,9 @@ fn each_host_has_its_own_checks() {
 #[test]
 fn shadowed_server_names_the_one_in_use() {
     let place = Place::project();
-    let list = r#"{"mcpServers": {"a": {"command": "sh"}}}"#;
+    let list = r#"{"mcpServers": {"a": {"command": "tsugite"}}}"#;
     let here = place.path.join("shop");
-    let claude = json!({"mcpServers": {"a": {"command": "sh"}}, "projects": {here.to_str().unwrap(): {"mcpServers": {"a": {"command": "sh"}}}}});
+    let claude = json!({"mcpServers": {"a": {"command": "tsugite"}}, "projects": {here.to_str().unwrap(): {"mcpServers": {"a": {"command": "tsugite"}}}}});
     place
         .file("shop/.cursor/mcp.json", list)
         .file(".cursor/mcp.json", list)
@@ -170,15 +186,15 @@ fn connect_reports_revision_or_failed_step() {
     let served = Served::start();
     let closed = always("401 Unauthorized", "");
     let place = Place::project();
-    // It keeps our standard error open and ignores the end of its input: the run ends only if it is killed.
-    let silent = "exec 9>/proc/$PPID/fd/2; trap '' TERM; while :; do sleep 1; done";
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = held.local_addr().unwrap().port().to_string();
     let servers = json!({"mcpServers": {
-        "dead": {"command": "sh", "args": ["-c", "exit 3"]},
-        "silent": {"command": "sh", "args": ["-c", silent]},
+        "dead": {"command": helper(), "args": ["fails", "3", "out of wood"]},
+        "silent": {"command": helper(), "args": ["holds", port]},
         "closed": {"url": format!("http://{closed}/mcp")},
         "web": {"url": served.url},
         "demo2": {"command": TSUGITE, "args": ["serve", "--stdio"]},
-        "off": {"command": "sh", "args": ["-c", "exit 3"], "disabled": true},
+        "off": {"command": helper(), "args": ["fails", "3", "out of wood"], "disabled": true},
     }});
     place.file("config/tsugite/mcp.json", &servers.to_string());
     let ran = doctor(&place, &["--connect", "--timeout", "5", "--json"]);
@@ -207,6 +223,11 @@ fn connect_reports_revision_or_failed_step() {
     assert_eq!(reported, expected);
     assert_eq!(servers[2]["connect"]["step"], "authorization");
     assert_eq!(servers[4]["connect"]["revision"], "2026-07-28");
+    // A server that ignores the end of its input is killed. This resets its connection on some systems.
+    let mut connection = held.accept().unwrap().0;
+    connection.set_read_timeout(Some(LONG)).unwrap();
+    let kind = connection.read(&mut [0]).map_err(|error| error.kind());
+    assert!(matches!(kind, Ok(0) | Err(ErrorKind::ConnectionReset)), "{kind:?}");
     // A problem in a file takes precedence.
     place.file(".cursor/mcp.json", "{");
     assert_eq!(doctor(&place, &["--connect", "--timeout", "1"]).code, 1);
@@ -238,7 +259,7 @@ fn single_server_can_be_checked() {
     let place = Place::project();
     place.file(
         "shop/.mcp.json",
-        r#"{"mcpServers": {"issues": {"command": "sh"}, "other": {"command": "no-such-program"}}}"#,
+        r#"{"mcpServers": {"issues": {"command": "tsugite"}, "other": {"command": "no-such-program"}}}"#,
     );
     place.file(".cursor/mcp.json", r#"{"mcpServers": {"other": {}}}"#);
     assert_eq!(
@@ -262,7 +283,8 @@ fn single_server_can_be_checked() {
 #[test]
 fn findings_as_json_have_their_position() {
     let place = Place::project();
-    place.file("shop/.mcp.json", "{\n\"mcpServers\": {\"a\": {\"comand\": \"x\", \"command\": \"sh\"}}}");
+    place
+        .file("shop/.mcp.json", "{\n\"mcpServers\": {\"a\": {\"comand\": \"x\", \"command\": \"tsugite\"}}}");
     let out: Value = serde_json::from_str(&place.plain(&doctor(&place, &["--json"]).out)).unwrap();
     let finding = json!({"level": "problem", "line": 2, "column": null, "field": "mcpServers.a.comand", "message": "no host supports this field", "try": ["did you mean `command`?"]});
     let expected = json!({

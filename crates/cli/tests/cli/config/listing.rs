@@ -108,19 +108,6 @@ fn without_files_the_searched_paths_are_shown() {
 }
 
 #[test]
-fn same_file_is_listed_once() {
-    let place = Place::new();
-    place.file(".cursor/mcp.json", r#"{"mcpServers": {"a": {"command": "x"}}}"#);
-    std::fs::create_dir_all(place.path.join(SUPPORT).join("Claude")).unwrap();
-    let link = place.path.join(SUPPORT).join("Claude/claude_desktop_config.json");
-    std::os::unix::fs::symlink(place.path.join(".cursor/mcp.json"), link).unwrap();
-    let out = place.run(["config", "list"]).fine();
-    let expected =
-        format!("~/{SUPPORT}/Claude/claude_desktop_config.json (claude-desktop, cursor)\n  a  x\n");
-    assert_eq!(place.plain(&out), expected);
-}
-
-#[test]
 fn claude_config_dir_is_respected() {
     let place = Place::project();
     place.file(".claude.json", r#"{"mcpServers": {"wrong": {"command": "x"}}}"#);

@@ -5,7 +5,10 @@ mod copying;
 mod doctor;
 mod listing;
 mod removing;
+#[cfg(unix)]
+mod unix;
 
+use crate::paths::{tsugite_path, with_name};
 use crate::support::Place;
 
 /// The application data folder of the platform.
@@ -37,8 +40,9 @@ impl Place {
         self.path.join(path).exists()
     }
 
-    /// Returns a text with the path of this folder replaced by `~`.
+    /// Returns a text with the path of this folder replaced by `~`, and with the paths of Unix.
     pub(crate) fn plain(&self, text: &str) -> String {
-        text.replace(self.path.to_str().unwrap(), "~").replace(crate::support::TSUGITE, "TSUGITE")
+        let text = with_name(text, tsugite_path(), "TSUGITE");
+        with_name(&text, self.path.to_str().unwrap(), "~")
     }
 }
