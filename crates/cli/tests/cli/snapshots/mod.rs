@@ -11,6 +11,8 @@
 //! Everything else is output: standard output, then standard error after `[stderr]`, then `[exit …]` unless it is 0.
 //! Values that differ between runs have a name in brackets, and `~` is the home folder.
 
+#[allow(dead_code, reason = "the stage will use it")]
+mod command_line;
 mod stage;
 
 use std::fmt::Write as _;
