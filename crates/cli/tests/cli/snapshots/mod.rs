@@ -13,6 +13,8 @@
 
 #[allow(dead_code, reason = "the stage will use it")]
 mod command_line;
+#[allow(dead_code, reason = "the stage will use it")]
+mod shell;
 mod stage;
 
 use std::fmt::Write as _;
