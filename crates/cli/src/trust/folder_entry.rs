@@ -11,6 +11,7 @@ use crate::console::sanitize_name;
 use crate::edit::Node;
 use crate::environment::HOME_VARIABLES;
 use crate::error::{CliError, Result};
+use crate::readable_path::is_plain;
 use crate::targets::config_files::{self, ConfigFile};
 use crate::targets::lookup::{self, FoundServer};
 use crate::targets::references::{Reference, split_references};
@@ -282,7 +283,6 @@ fn digest(parts: &[&[u8]]) -> String {
 
 /// Quotes a word that contains spaces or quotes, and escapes what a terminal would not show.
 fn quoted(word: &str) -> String {
-    let is_plain = |letter: char| !letter.is_whitespace() && !"'\"\\".contains(letter);
     match !word.is_empty() && word.chars().all(is_plain) {
         true => sanitize_name(word),
         false => sanitize_name(&format!("{word:?}")),

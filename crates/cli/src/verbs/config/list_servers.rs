@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::console::{Console, Style};
 use crate::error::{CliError, ExitStatus, Result};
+use crate::readable_path::is_plain;
 use crate::targets::config_files::{self, ConfigFile, ConfigFileError, ListedServer, ServerList};
 use crate::targets::hosts::ConfigDirs;
 use crate::targets::secrets::{mask_args, mask_url};
@@ -175,8 +176,7 @@ impl ServerSummary {
 
 /// Quotes a word that contains spaces or quotes.
 fn quote(word: &str) -> String {
-    let plain = |letter: char| !letter.is_whitespace() && !"'\"\\".contains(letter);
-    match !word.is_empty() && word.chars().all(plain) {
+    match !word.is_empty() && word.chars().all(is_plain) {
         true => word.to_owned(),
         false => format!("{word:?}"),
     }
