@@ -22,6 +22,7 @@ mod killed;
 mod listening;
 mod logins;
 mod many;
+mod noise;
 mod paths;
 mod platforms;
 mod questions;
