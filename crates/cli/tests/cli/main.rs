@@ -29,7 +29,6 @@ mod questions;
 mod secrets;
 mod serving;
 mod shell;
-#[cfg(unix)]
 mod snapshots;
 mod state;
 mod support;

@@ -20,8 +20,11 @@ pub(crate) fn with_name(text: &str, path: &str, name: &str) -> String {
     }
     let url = format!("/{}", path.replace('\\', "/"));
     let text = text.replace(&url, name);
-    let text = with_separator(&text, &path.replace('\\', r"\\"), name, r"\\");
-    with_separator(&text, path, name, r"\")
+    // In text, in JSON, and in JSON that is a text in JSON.
+    let separators = [r"\\\\", r"\\", r"\"];
+    separators
+        .iter()
+        .fold(text, |text, separator| with_separator(&text, &path.replace('\\', separator), name, separator))
 }
 
 /// Replaces a path, and the separators in the names that follow it.
@@ -42,15 +45,16 @@ fn ends_path(letter: char) -> bool {
 #[test]
 fn path_of_windows_is_replaced_in_every_spelling() {
     for (text, expected) in [
-        (r"read C:\home\shop\.mcp.json, line 3\n", r"read ~/shop/.mcp.json, line 3\n"),
+        (r"read C:\srv\shop\.mcp.json, line 3\n", r"read ~/shop/.mcp.json, line 3\n"),
         (
-            r#"{"path":"C:\\home\\shop\\mcp.json","diff":"-a\n"}"#,
+            r#"{"path":"C:\\srv\\shop\\mcp.json","diff":"-a\n"}"#,
             r#"{"path":"~/shop/mcp.json","diff":"-a\n"}"#,
         ),
-        (r#"["file:///C:/home/shop"]"#, r#"["file://~/shop"]"#),
-        (r"C:\home", "~"),
+        (r#"{"diff":"-{\"a\": \"C:\\\\srv\\\\x\"}\n"}"#, r#"{"diff":"-{\"a\": \"~/x\"}\n"}"#),
+        (r#"["file:///C:/srv/shop"]"#, r#"["file://~/shop"]"#),
+        (r"C:\srv", "~"),
     ] {
-        assert_eq!(with_name(text, r"C:\home", "~"), expected);
+        assert_eq!(with_name(text, r"C:\srv", "~"), expected);
     }
-    assert_eq!(with_name(r"in /home/x\y", "/home", "~"), r"in ~/x\y");
+    assert_eq!(with_name(r"in /srv/x\y", "/srv", "~"), r"in ~/x\y");
 }

@@ -194,10 +194,6 @@ impl Running {
         panic!("{words:?} did not appear: {out}{err}");
     }
 
-    pub(crate) fn id(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Sends a signal.
     pub(crate) fn signal(&self, signal: &str) {
         let id = self.child.id().to_string();

@@ -3,17 +3,19 @@
 //! A file contains commands and their output. The test runs the commands again in a temporary project and compares the
 //! output with the file. A line begins with
 //!
-//! - `$ ` for a command, run by `sh`, and `> ` for more of it;
-//! - `^ once "words": ` for a command to run elsewhere as soon as the words are printed; `$PID` is the first command;
+//! - `$ ` for a command line, in the part of `sh` that `command_line.rs` knows, and `> ` for its input after `<<'END'`;
+//! - `^ once "words": ` for a command line to run elsewhere as soon as the words are printed; `$PID` is the first command.
+//!   A step that sends a signal runs only on Unix. On Windows it is shown as in the file, and not compared;
 //! - `% [NAME] ` for a server to start first: `is tsugite serve`, `never answers`, `answers STATUS | HEADER | …`;
 //! - `# ` for a comment.
 //!
 //! Everything else is output: standard output, then standard error after `[stderr]`, then `[exit …]` unless it is 0.
-//! Values that differ between runs have a name in brackets, and `~` is the home folder.
+//! Values that differ between runs have a name in brackets, and `~` is the home folder. Paths, and errors of the operating
+//! system, are written as on Linux.
+//!
+//! Servers of a session are scripts of the program `helper`, in the language of `crates/testkit/src/script/mod.rs`.
 
-#[allow(dead_code, reason = "the stage will use it")]
 mod command_line;
-#[allow(dead_code, reason = "the stage will use it")]
 mod shell;
 mod stage;
 

@@ -1,16 +1,23 @@
 //! Runs a session again: starts its servers, runs its commands, and replaces values that differ between runs by names.
 
 use std::any::Any;
+use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::net::TcpListener;
+use std::fs;
+use std::net::{TcpListener, TcpStream, ToSocketAddrs};
 use std::path::Path;
-use std::process::Command;
+use std::sync::LazyLock;
 
-use crate::support::{Place, Ran, Running, Served, TSUGITE, always};
+use super::command_line::CommandLine;
+use super::shell::Shell;
+use crate::paths::{tsugite_path, with_name};
+use crate::support::{Place, Ran, Running, Served, always};
 
 /// The environment of a session.
 pub(super) struct Stage {
     place: Place,
+    /// The folders of `tsugite` and `helper`.
+    path: OsString,
     /// The names in the file, and their values in this run.
     names: Vec<(String, String)>,
     /// The servers, which end with the session.
@@ -21,14 +28,17 @@ impl Stage {
     pub(super) fn new() -> Self {
         let place = Place::project();
         let home = place.path.to_str().unwrap().to_owned();
+        let bin = Path::new(tsugite_path()).parent().unwrap();
+        let path = std::env::join_paths([bin, &bin.join("examples")]).unwrap();
         let names = [
-            ("[TSUGITE]", TSUGITE),
-            ("[BIN]", Path::new(TSUGITE).parent().unwrap().to_str().unwrap()),
+            ("[PATH]", path.to_str().unwrap()),
+            ("[TSUGITE]", tsugite_path()),
+            ("[BIN]", bin.to_str().unwrap()),
             ("~", &home),
             ("[VERSION]", env!("CARGO_PKG_VERSION")),
         ];
         let names = names.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        Self { place, names, servers: Vec::new() }
+        Self { place, path, names, servers: Vec::new() }
     }
 
     /// Runs the session and returns it with the new output.
@@ -50,9 +60,16 @@ impl Stage {
                     None => meanwhile.push(more),
                 }
             }
-            // Skip the old output.
-            while lines.next_if(|line| !is_script(line)).is_some() {}
-            let ran = self.run(&step, &meanwhile);
+            let mut old = String::new();
+            while let Some(line) = lines.next_if(|line| !is_script(line)) {
+                let _ = writeln!(old, "{line}");
+            }
+            // Only Unix has signals.
+            if cfg!(windows) && meanwhile.iter().any(|line| line.contains("kill ")) {
+                transcript.push_str(&old);
+                continue;
+            }
+            let ran = self.run(&step, &meanwhile).unwrap_or_else(|error| panic!("$ {step}\n{error}"));
             transcript.push_str(&self.shown(&ran));
             if lines.peek().is_some() {
                 transcript.push('\n');
@@ -84,37 +101,26 @@ impl Stage {
         self.names.push((name.to_owned(), address));
     }
 
-    fn run(&self, step: &str, meanwhile: &[&str]) -> Ran {
-        // `exec`, so that signals go to the command itself.
-        let running = Running::start(self.shell(&match meanwhile.is_empty() {
-            true => step.to_owned(),
-            false => format!("exec {step}"),
-        }));
+    fn run(&self, step: &str, meanwhile: &[&str]) -> Result<Ran, String> {
+        let line = CommandLine::parse(step)?;
+        if meanwhile.is_empty() {
+            return self.shell(None).run(&line);
+        }
+        let running = self.shell(None).start(line.single().ok_or("only one command can be watched")?)?;
         let (mut out, mut err) = (String::new(), String::new());
         for line in meanwhile {
             let line = line.strip_prefix("^ once \"").and_then(|line| line.split_once("\": "));
-            let (words, elsewhere) = line.expect("^ once \"words\": command");
-            running.until(&self.spelt_out(words), &mut out, &mut err);
-            let mut command = self.shell(elsewhere);
-            command.env("PID", running.id().to_string());
-            Running::start(command).end().fine();
+            let (words, elsewhere) = line.ok_or("^ once \"words\": command")?;
+            running.until(&self.shell(None).expand(words), &mut out, &mut err);
+            self.shell(Some(&running)).run(&CommandLine::parse(elsewhere)?)?.fine();
         }
         let rest = running.end();
-        Ran { code: rest.code, out: out + &rest.out, err: err + &rest.err }
+        Ok(Ran { code: rest.code, out: out + &rest.out, err: err + &rest.err })
     }
 
-    /// Returns the command that runs a step with `sh` in the project, without the user's variables.
-    fn shell(&self, step: &str) -> Command {
-        let mut command = self.place.dressed("sh");
-        command.arg("-c").arg(self.spelt_out(step)).current_dir(self.place.path.join("shop"));
-        let bin = Path::new(TSUGITE).parent().unwrap().display();
-        command.env("PATH", format!("{bin}:/usr/bin:/bin")).env("LC_ALL", "C").env_remove("XDG_CONFIG_HOME");
-        command
-    }
-
-    fn spelt_out(&self, text: &str) -> String {
-        let named = self.names.iter().filter(|(name, _)| name.starts_with('['));
-        named.fold(text.to_owned(), |text, (name, value)| text.replace(name, value))
+    fn shell<'a>(&'a self, running: Option<&'a Running>) -> Shell<'a> {
+        let folder = self.place.path.join("shop");
+        Shell { place: &self.place, folder, path: self.path.clone(), names: &self.names, running }
     }
 
     /// Formats the output of a step as in the file.
@@ -127,7 +133,10 @@ impl Stage {
         if ran.code != 0 {
             let _ = writeln!(text, "[exit {}]", ran.code);
         }
-        let text = self.names.iter().fold(text, |text, (name, value)| text.replace(value, name));
+        let text = self.names.iter().fold(text, |text, (name, value)| with_name(&text, value, name));
+        // The folder of hosts is another on macOS, and systems have their own words for errors.
+        let text = text.replace("~/Library/Application Support", "~/.config");
+        let text = SYSTEM_ERRORS.iter().fold(text, |text, (here, linux)| text.replace(here, linux));
         let text = named(&text, "[PORT]", 5, "127.0.0.1:", "");
         let text = named(&text, "[TIME]", 1, " in ", " ms");
         let text =
@@ -139,6 +148,25 @@ impl Stage {
             .collect()
     }
 }
+
+/// Errors in the words of this system and in those of Linux.
+static SYSTEM_ERRORS: LazyLock<[(String, &str); 6]> = LazyLock::new(|| {
+    let missing = |path: &str| fs::read(path).unwrap_err().to_string();
+    let used = TcpListener::bind("127.0.0.1:0").unwrap();
+    let used = TcpListener::bind(used.local_addr().unwrap()).unwrap_err().to_string();
+    let refused = TcpStream::connect("127.0.0.1:1").unwrap_err().to_string();
+    let existing = fs::create_dir(env!("CARGO_TARGET_TMPDIR")).unwrap_err().to_string();
+    // The first part of the name is longer than 63 bytes, so no network is asked.
+    let unknown = format!("{}.example:80", "x".repeat(64)).to_socket_addrs().unwrap_err().to_string();
+    [
+        (existing, "File exists (os error 17)"),
+        (unknown, "failed to lookup address information: Name or service not known"),
+        (missing("no-such-file"), "No such file or directory (os error 2)"),
+        (missing("no/such/folder"), "No such file or directory (os error 2)"),
+        (used, "Address already in use (os error 98)"),
+        (refused, "Connection refused (os error 111)"),
+    ]
+});
 
 pub(super) fn is_script(line: &str) -> bool {
     ["$ ", "> ", "^ ", "% ", "# "].iter().any(|mark| line.starts_with(mark))
