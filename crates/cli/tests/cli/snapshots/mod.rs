@@ -51,7 +51,7 @@ fn compare(name: &str) {
     }
     panic!(
         "tests/snapshots/{name}.txt (-) differs from the output of the binary (+):\n\n{}\n\
-         If the binary is right, `SNAPSHOTS=overwrite cargo test -p tsugite-cli --test cli snapshots` rewrites \
+         If the binary is right, `SNAPSHOTS=overwrite cargo test -p tsugite-cli snapshots` rewrites \
          the file; read the diff before you commit it.",
         difference(&file, &now)
     );
