@@ -73,6 +73,8 @@ impl KeptRequest {
 pub(crate) struct KeptHistory {
     /// Answers by the key of their question.
     pub(crate) answers: HashMap<String, KeptAnswer>,
+    /// Fingerprints of the questions that were first asked under keys of the handler.
+    pub(crate) fingerprints: HashMap<String, String>,
     /// The results of `once`, by key.
     pub(crate) once_results: HashMap<String, RawJson>,
     /// Questions that the client has seen and not answered yet.

@@ -1,6 +1,7 @@
 //! Replicas that share a store: a client may reach any of them with any request, and any of them may fail.
 
 mod basics;
+mod changed_questions;
 mod costs;
 mod http_sse;
 mod keys;

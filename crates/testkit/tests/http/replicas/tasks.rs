@@ -15,7 +15,7 @@ async fn start(cluster: &Cluster) -> Replica {
     start_with(cluster, report()).await
 }
 
-async fn start_with(cluster: &Cluster, tool: Tool) -> Replica {
+pub(super) async fn start_with(cluster: &Cluster, tool: Tool) -> Replica {
     let (server, faults) = cluster.server();
     let server = server.tool(tool);
     let at = TestServer::start(&server).await;
@@ -30,7 +30,7 @@ fn report() -> Tool {
 }
 
 /// Calls a tool whose calls are tasks, and returns the id of the task.
-async fn start_task(replica: &Replica, tool: &str) -> String {
+pub(super) async fn start_task(replica: &Replica, tool: &str) -> String {
     let started = replica.send(stateless("tools/call", json!({"name": tool, "arguments": {}}))).await;
     started.json()["result"]["taskId"].as_str().unwrap_or_else(|| panic!("{started:?}")).to_owned()
 }
@@ -45,7 +45,7 @@ async fn answer_question(replica: &Replica, id: &str) {
 }
 
 /// A request of a client that declares tasks.
-fn stateless(method: &str, mut params: Value) -> Request {
+pub(super) fn stateless(method: &str, mut params: Value) -> Request {
     let extensions = json!({"io.modelcontextprotocol/tasks": {}});
     params["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
         json!({"elicitation": {}, "extensions": extensions});
@@ -58,7 +58,7 @@ fn stateless(method: &str, mut params: Value) -> Request {
 }
 
 /// Waits until a task has a status.
-async fn wait_for_status(replica: &Replica, id: &str, wanted: &str) {
+pub(super) async fn wait_for_status(replica: &Replica, id: &str, wanted: &str) {
     for _ in 0..10_000 {
         let got = replica.send(stateless("tasks/get", json!({"taskId": id}))).await;
         match got.json()["result"]["status"].as_str() {

@@ -257,9 +257,10 @@ impl<T> Ask<T> {
 
     /// Sets the key of the question in `inputRequests`, in place of one that is made of its text.
     ///
-    /// On 2026-07-28 the handler runs again when the answer arrives. If the message or the form under this key is another
-    /// one then, the answer belongs to a question that the user was not shown: it is dropped, and the new question is
-    /// asked; see [`Ask::reuse_answer`].
+    /// On 2026-07-28 the handler runs again when the answer arrives, and a task or a call that another process goes on with
+    /// runs again as well. If the message or the form under this key is another one then, the answer belongs to a question
+    /// that the user was not shown: it is not used, and the new question is asked; see [`Ask::reuse_answer`]. In a task the
+    /// new question has the key with a dash and its fingerprint behind it, because clients skip keys that they have answered.
     pub fn key(mut self, key: impl Into<String>) -> Self {
         if let Some(request) = &mut self.request {
             request.key = Some(key.into());

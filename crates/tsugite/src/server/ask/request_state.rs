@@ -45,7 +45,7 @@ struct RequestState {
     answers: HashMap<String, RawJson>,
     /// Fingerprints of the questions that were asked under keys of the handler.
     #[serde(default)]
-    questions: HashMap<String, String>,
+    fingerprints: HashMap<String, String>,
     once: HashMap<String, RawJson>,
 }
 
@@ -69,7 +69,7 @@ pub(crate) fn build_input_required(
         rounds: history.rounds + 1,
         asked: requests.iter().map(|(key, _)| key.to_owned()).collect(),
         answers: history.answers,
-        questions: history.questions,
+        fingerprints: history.fingerprints,
         once: history.once_results,
     };
     let sealed = RawJson::from_value(&state)
@@ -120,7 +120,7 @@ pub(crate) fn resume_round(
     let mut history = RoundHistory {
         rounds: state.rounds,
         answers: state.answers,
-        questions: state.questions,
+        fingerprints: state.fingerprints,
         new_answers: HashSet::new(),
         once_results: state.once,
         state_digest: Some(state_digest),

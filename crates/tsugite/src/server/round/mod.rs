@@ -37,7 +37,7 @@ pub(crate) struct RoundHistory {
     /// Answers by key.
     pub(crate) answers: HashMap<String, RawJson>,
     /// Fingerprints of the questions that the answers belong to, for keys that the handler chose.
-    pub(crate) questions: HashMap<String, String>,
+    pub(crate) fingerprints: HashMap<String, String>,
     /// The keys of answers that arrived with this request to a question of the previous round.
     pub(crate) new_answers: HashSet<String>,
     /// The results of `once`, by key.
@@ -90,10 +90,10 @@ impl Round {
 
     /// Creates a round with the answers of a call that was kept.
     pub(crate) fn with_kept_history(history: KeptHistory) -> Self {
-        let once_results = history.once_results;
+        let KeptHistory { once_results, fingerprints, .. } = history;
         let unused_answers = history.answers.keys().cloned().collect();
         Self(Mutex::new(RoundInner {
-            history: RoundHistory { once_results, ..RoundHistory::default() },
+            history: RoundHistory { once_results, fingerprints, ..RoundHistory::default() },
             kept_answers: history.answers,
             unused_answers,
             ..RoundInner::default()
@@ -121,6 +121,16 @@ impl Round {
             .collect()
     }
 
+    /// Whether the handler has asked a question for which it chose this key, or which is open under it.
+    pub(super) fn has_asked(&self, key: &str) -> bool {
+        self.lock().keys.contains(key)
+    }
+
+    /// Fingerprints of the questions that were first asked under keys of the handler.
+    pub(super) fn fingerprints(&self) -> HashMap<String, String> {
+        self.lock().history.fingerprints.clone()
+    }
+
     /// Whether questions are open and no `once` is running.
     pub(super) fn is_asking(&self) -> bool {
         let inner = self.lock();
@@ -133,6 +143,7 @@ impl Round {
         KeptHistory {
             answers: inner.kept_answers.clone(),
             once_results: inner.history.once_results.clone(),
+            fingerprints: inner.history.fingerprints.clone(),
             ..KeptHistory::default()
         }
     }
@@ -144,8 +155,9 @@ impl Round {
         let mut answers = inner.kept_answers.clone();
         let earlier = inner.history.answers.iter().filter(|(key, _)| inner.keys.contains(*key));
         answers.extend(earlier.map(|(key, answer)| (key.clone(), KeptAnswer::Result(answer.clone()))));
-        let once_results = inner.history.once_results.clone();
-        let history = KeptHistory { answers, once_results, ..KeptHistory::default() };
+        let RoundHistory { once_results, fingerprints, .. } = &inner.history;
+        let (once_results, fingerprints) = (once_results.clone(), fingerprints.clone());
+        let history = KeptHistory { answers, once_results, fingerprints, ..KeptHistory::default() };
         (history, inner.once_running.iter().cloned().collect())
     }
 
@@ -273,7 +285,7 @@ pub(super) async fn request_input(
         inner.timeouts.insert(key.clone(), timeout);
         key
     };
-    let mut open = OpenRequestGuard { round, key, keeps_key: false };
+    let mut open = OpenRequestGuard { round, key, chosen: None, keeps_key: false };
     driver.wake();
     let answer = poll_fn(|cx| {
         let mut inner = round.lock();
@@ -299,8 +311,8 @@ pub(super) async fn request_input(
     }
 }
 
-/// Returns the answer to a question of a call that can be kept. The driver of the handler sends the question. `keeps_key`
-/// says whether its key is never used again, also if the question is dropped.
+/// Returns the answer to a question of a call that can be kept, or of a task. The driver of the handler sends the question.
+/// `keeps_key` says whether its key is never used again, also if the question is dropped.
 pub(super) async fn request_answer(
     driver: &DriverHandle,
     round: &Arc<Round>,
@@ -314,14 +326,16 @@ pub(super) async fn request_answer(
         if inner.ended {
             return Err(AskError::Closed);
         }
+        let chosen = key.as_ref().map(|key| key.key.clone());
         let key = match key {
             Some(QuestionKey { key, .. }) if inner.keys.contains(&key) => {
                 drop(inner);
                 return Err(AskError::misused(format!("two questions have the key {key:?}")));
             }
-            Some(QuestionKey { key, .. }) => key,
+            Some(chosen) => inner.bound_key(chosen, fingerprint),
             None => unique_key(&inner, &request, &fingerprint)?,
         };
+        inner.keys.extend(chosen.clone());
         inner.keys.insert(key.clone());
         if let Some(answer) = inner.kept_answers.get(&key).cloned() {
             inner.unused_answers.remove(&key);
@@ -329,7 +343,7 @@ pub(super) async fn request_answer(
         }
         inner.open_requests.insert(key.clone(), request);
         inner.timeouts.insert(key.clone(), timeout);
-        OpenRequestGuard { round, key, keeps_key }
+        OpenRequestGuard { round, key, chosen, keeps_key }
     };
     driver.wake();
     poll_fn(|cx| {
@@ -363,11 +377,26 @@ impl RoundInner {
     /// one is asked.
     fn bind_question(&mut self, key: &str, fingerprint: String, reuses_answer: bool) {
         let history = &mut self.history;
-        let shown = history.questions.insert(key.to_owned(), fingerprint.clone());
+        let shown = history.fingerprints.insert(key.to_owned(), fingerprint.clone());
         if !reuses_answer && shown.is_some_and(|shown| shown != fingerprint) {
             history.answers.remove(key);
             // The handler has reached the question that was answered: it has not diverged.
             self.new_answer_used |= history.new_answers.remove(key);
+        }
+    }
+
+    /// The key of a question in a call that can be kept, or in a task. A chosen key stays bound to the question that was
+    /// first asked under it, since the client may have been shown that one: another question gets another key.
+    fn bound_key(&mut self, chosen: QuestionKey, fingerprint: String) -> String {
+        let QuestionKey { key, reuses_answer } = chosen;
+        let bound = self.history.fingerprints.entry(key.clone()).or_insert_with(|| fingerprint.clone());
+        match reuses_answer || *bound == fingerprint {
+            true => key,
+            false => {
+                // Nothing waits for an answer that is not used.
+                self.unused_answers.remove(&key);
+                format!("{key}-{fingerprint}")
+            }
         }
     }
 }
@@ -402,7 +431,9 @@ fn unique_key(inner: &RoundInner, request: &InputRequest, fingerprint: &str) -> 
 struct OpenRequestGuard<'a> {
     round: &'a Round,
     key: String,
-    /// Whether the key stays in use.
+    /// The key that the handler chose, if the question may have another one.
+    chosen: Option<String>,
+    /// Whether the keys stay in use.
     keeps_key: bool,
 }
 
@@ -413,6 +444,9 @@ impl Drop for OpenRequestGuard<'_> {
         inner.timeouts.remove(&self.key);
         if !self.keeps_key {
             inner.keys.remove(&self.key);
+            if let Some(chosen) = &self.chosen {
+                inner.keys.remove(chosen);
+            }
         }
     }
 }

@@ -142,9 +142,8 @@ impl<S> TaskDriver<'_, S> {
             && self.round.is_asking()
             && !signal.can_wake()
             && !self.call.has_handles_elsewhere(questions.len());
-        let is_open = |key: &String| questions.iter().any(|(open, ..)| open == key);
         self.unreached.retain(|question| {
-            !is_waiting && !is_open(&question.key) && !self.delivered.contains(&question.key)
+            !is_waiting && !self.round.has_asked(&question.key) && !self.delivered.contains(&question.key)
         });
         let unreached = self.unreached.iter();
         questions.extend(
@@ -168,13 +167,14 @@ impl<S> TaskDriver<'_, S> {
         }
         let open: Vec<_> =
             questions.into_iter().map(|(key, request, _)| TaskQuestion { key, request }).collect();
-        let delivered_answers = self.delivered.len();
+        let (delivered_answers, fingerprints) = (self.delivered.len(), self.round.fingerprints());
         let change = move |state: &mut TaskState| {
             // An answer may have arrived meanwhile.
             let unanswered = open.iter().filter(|question| !state.answers.contains_key(&question.key));
             state.questions = unanswered.cloned().collect();
             state.can_run_again = can_run_again;
             state.delivered_answers = delivered_answers;
+            state.fingerprints.clone_from(&fingerprints);
             state.update_status();
             true
         };

@@ -150,7 +150,8 @@ async fn create(
     };
     let mut state = TaskState::new(table.hub.store.runner(), stored_call.created_millis);
     if let Some(round) = call.current_round() {
-        state.answers = round.task_history().0.answers;
+        let history = round.task_history().0;
+        (state.answers, state.fingerprints) = (history.answers, history.fingerprints);
     }
     state.once = steps_of(call);
     let stored = table
@@ -322,6 +323,7 @@ pub(crate) fn restored_round(state: &TaskState) -> Round {
     });
     Round::with_kept_history(KeptHistory {
         answers: state.answers.clone(),
+        fingerprints: state.fingerprints.clone(),
         once_results: values.collect(),
         ..KeptHistory::default()
     })

@@ -70,6 +70,8 @@ pub(crate) struct TaskState {
     /// Open questions, in the order in which they were asked.
     pub(crate) questions: Vec<TaskQuestion>,
     pub(crate) answers: HashMap<String, KeptAnswer>,
+    /// Fingerprints of the questions that were first asked under keys of the handler.
+    pub(crate) fingerprints: HashMap<String, String>,
     /// How many of the answers the handler had when it last asked.
     pub(crate) delivered_answers: usize,
     /// The steps of `once`, by key.
@@ -117,6 +119,7 @@ impl TaskState {
             can_run_again: false,
             questions: Vec::new(),
             answers: HashMap::new(),
+            fingerprints: HashMap::new(),
             delivered_answers: 0,
             once: HashMap::new(),
             outcome: None,
@@ -141,6 +144,7 @@ impl TaskState {
         // Nothing reads them any more, and the result may need the room.
         self.questions.clear();
         self.answers.clear();
+        self.fingerprints.clear();
         self.once.clear();
     }
 
