@@ -314,10 +314,15 @@ impl Drop for OpenRequest {
             RequestId::Adopted(id) => self.requests.lock().adopted.remove(id).is_some(),
         };
         if was_open && self.sent {
-            let params = CancelledParams::default().request_id(self.wire_id());
-            self.outbox.push(|out| drop(write_notification::<Cancelled>(out, params, self.revision)));
+            cancel_request(&self.outbox, self.wire_id(), self.revision);
         }
     }
+}
+
+/// Tells the client that a request needs no answer any more. This or another process has sent it.
+pub(super) fn cancel_request(outbox: &OutboundQueue, id: Id<'static>, revision: Revision) {
+    let params = CancelledParams::default().request_id(id);
+    outbox.push(|out| drop(write_notification::<Cancelled>(out, params, revision)));
 }
 
 /// Writes a question as a request of its revision.

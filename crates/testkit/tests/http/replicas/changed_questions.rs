@@ -133,6 +133,41 @@ async fn continued_task_may_use_an_answer_to_other_words() {
 }
 
 #[tokio::test]
+async fn open_question_of_a_continued_call_is_cancelled_when_its_words_change() {
+    let (cluster, price) = (Cluster::new(), Price::new());
+    let tool = || {
+        let price = price.clone();
+        Tool::new("buy").handler(move |cx: Context| {
+            let price = price.get();
+            async move {
+                let question = cx.ask::<Name>(format!("Pay {price} euros?")).key("confirm");
+                let (buyer, other) = tokio::join!(question, cx.ask::<Name>("Who else?"));
+                Ok::<_, HandlerError>(format!("{} and {} pay {price}", buyer?.name, other?.name))
+            }
+        })
+    };
+    let [first, second] = [start_with(&cluster, tool()).await, start_with(&cluster, tool()).await];
+    let session = open_session(&first.at, "2025-11-25", json!({"elicitation": {}})).await;
+    let mut stream = first.call_stream(&session, &call(1, "buy")).await;
+    let replaced = next_event(&mut stream).await.json();
+    assert_eq!(replaced["params"]["message"], "Pay 10 euros?");
+    let event = next_event(&mut stream).await;
+    let other = event.json();
+    price.set(1_000);
+    first.faults.cut_off();
+    drop(stream);
+    let mut resumed = second.resume(&session, event.id.as_ref().unwrap()).await;
+    assert_eq!(second.post(&session, &answer(&other, "Bob")).await.status, 202);
+    let cancelled = next(&mut resumed).await.unwrap();
+    assert_eq!(cancelled["method"], "notifications/cancelled", "{cancelled}");
+    assert_eq!(cancelled["params"]["requestId"], replaced["id"]);
+    let question = next(&mut resumed).await.unwrap();
+    assert_eq!(question["params"]["message"], "Pay 1000 euros?");
+    assert_eq!(second.post(&session, &answer(&question, "Ada")).await.status, 202);
+    assert_eq!(text(&next(&mut resumed).await.unwrap()), "Ada and Bob pay 1000");
+}
+
+#[tokio::test]
 async fn answer_to_other_words_is_not_used_by_a_continued_call() {
     let (cluster, price) = (Cluster::new(), Price::new());
     let tool = || {

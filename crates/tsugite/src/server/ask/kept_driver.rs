@@ -12,12 +12,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_json::Map;
 use tokio::time::Sleep;
-use tsugite_core::jsonrpc::RawJson;
+use tsugite_core::jsonrpc::{Id, RawJson};
 use tsugite_core::protocol::mrtr::InputRequest;
 
 use crate::server::call_state::CallState;
 use crate::server::kept_call::{KeepError, KeepFuture, KeptAnswer, KeptRequest, OpenQuestion, WaitingCall};
-use crate::server::outgoing_requests::{AnswerGuard, OpenRequest};
+use crate::server::outgoing_requests::{AnswerGuard, OpenRequest, cancel_request};
 use crate::server::round::{Round, WakeSignal};
 
 /// The questions of a call that can be kept.
@@ -27,6 +27,10 @@ pub(crate) struct KeptQuestions {
     params: RawJson,
     call: Arc<CallState>,
     questions: Vec<AskedQuestion>,
+    /// The questions of an earlier run of the handler that this one has not asked yet.
+    unreached: Vec<OpenQuestion>,
+    /// The ids of those that this run asks in other words. They are cancelled when the new ones are sent.
+    replaced: Vec<String>,
     storing: Option<KeepFuture>,
     /// Whether the call is stored as waiting, or may be.
     is_waiting: bool,
@@ -63,7 +67,10 @@ impl KeptQuestions {
         method: String,
         params: RawJson,
     ) -> Self {
+        let resumed = request.resumed.as_ref();
         Self {
+            unreached: resumed.map(|history| history.questions.clone()).unwrap_or_default(),
+            replaced: Vec::new(),
             request,
             method,
             params,
@@ -137,10 +144,10 @@ impl KeptQuestions {
             if self.questions.iter().any(|asked| asked.key == key) {
                 continue;
             }
-            let resumed = self.request.resumed.as_ref();
-            let adopted = resumed.and_then(|history| history.questions.iter().find(|open| open.key == key));
+            let adopted = self.unreached.iter().position(|open| open.key == key);
+            let adopted = adopted.map(|at| self.unreached.remove(at));
             let now = now_millis();
-            let (timeout, deadline_millis) = match adopted {
+            let (timeout, deadline_millis) = match &adopted {
                 Some(open) => {
                     (Duration::from_millis(open.deadline_millis.saturating_sub(now)), open.deadline_millis)
                 }
@@ -150,13 +157,15 @@ impl KeptQuestions {
                 }
             };
             let settings = &self.call.settings;
-            let id = adopted.map(|open| open.id.clone());
+            let id = adopted.map(|open| open.id);
             let request = settings.outgoing_requests.open(&settings.outbox, settings.revision, id);
             // A closed connection takes no questions: the handler is about to be dropped.
             let Some(request) = request else { continue };
             let timeout = Box::pin(tokio::time::sleep(timeout));
             self.questions.push(AskedQuestion { key, question, request, timeout, deadline_millis });
         }
+        let replaced = self.unreached.extract_if(.., |open| round.has_asked(&open.key));
+        self.replaced.extend(replaced.map(|open| open.id));
     }
 
     fn poll_answers(&mut self, cx: &mut task::Context<'_>) {
@@ -188,8 +197,12 @@ impl KeptQuestions {
         self.answers.iter().filter_map(by_id).collect()
     }
 
-    /// Sends the questions that the client has not seen.
+    /// Sends the questions that the client has not seen, and cancels those that they replace.
     fn send(&mut self) {
+        for id in self.replaced.drain(..) {
+            let settings = &self.call.settings;
+            cancel_request(&settings.outbox, Id::from(id), settings.revision);
+        }
         for asked in &mut self.questions {
             // A question that the revision cannot express fails when it is answered by its timeout; it was checked before.
             let _ = asked.request.send(asked.question.clone());
