@@ -1,5 +1,6 @@
 //! Tasks: what a transcript cannot say, because it needs a paused clock, settings of its own or another process.
 
+mod failing_stores;
 mod faults;
 mod kills;
 

@@ -3,8 +3,11 @@
 //! Every write runs in a task of its own, so that it completes although the handler that waits for it is dropped, and so that
 //! a handler that is not polled cannot hold the lock.
 
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::{Mutex as AsyncMutex, Notify};
@@ -103,6 +106,28 @@ impl RunningTask {
 
     /// Waits until another writer may have changed the state.
     pub(crate) async fn changed(&self) {
+        let (mut announced, mut found) = (pin!(self.announced()), pin!(self.found_changed()));
+        poll_fn(|cx| match announced.as_mut().poll(cx) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => found.as_mut().poll(cx),
+        })
+        .await
+    }
+
+    /// Looks at the record now and then, and returns when it has another version. A change is not announced if it happened
+    /// after the store had failed, or if the message about it is lost.
+    async fn found_changed(&self) {
+        loop {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            let newest = self.hub.store.read(&self.id).await;
+            let known = lock(&self.snapshot).version;
+            if newest.is_ok_and(|newest| newest.is_none_or(|newest| newest.version != known)) {
+                return;
+            }
+        }
+    }
+
+    async fn announced(&self) {
         loop {
             let notified = self.changed.notified();
             if self.is_stale.swap(false, Ordering::AcqRel) {
@@ -319,6 +344,8 @@ impl RunningTask {
     }
 }
 
+/// How often the record is read again although no change was announced.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_millis(100);
 /// 100 ms times two to the power of this is the longest wait.
 const MAX_BACKOFF: u32 = 5;

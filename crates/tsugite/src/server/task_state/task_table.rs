@@ -64,7 +64,8 @@ impl TaskTable {
     ) -> Result<StoredTask, ChangeError<E>> {
         let id = task.call.id.clone();
         let changed = self.hub.store.change(task, change).await;
-        if changed.is_ok() {
+        // A store that failed may have made the change, and this process gets no message from itself.
+        if matches!(changed, Ok(_) | Err(ChangeError::Store(_))) {
             self.notify_changed(&digest(id.as_bytes()));
         }
         changed
