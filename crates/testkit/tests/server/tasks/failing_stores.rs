@@ -184,3 +184,18 @@ async fn change_made_after_its_failure_is_found() {
     tokio::time::sleep(Duration::from_secs(11)).await;
     assert!(is_dropped.load(Ordering::SeqCst));
 }
+
+#[tokio::test(start_paused = true)]
+async fn request_that_changes_nothing_wakes_no_handler() {
+    let store = FaultyStore::new();
+    let mut client = RawClient::connect(&server().store(store.clone()), EXTENSION, declared()).await;
+    let id = start(&mut client, "greets").await;
+    tokio::time::sleep(MOMENT).await;
+    let before = store.task_reads.load(Ordering::SeqCst);
+    let update = json!({"taskId": id, "inputResponses": {"other": {"action": "decline"}}});
+    let answered = client.request_once("tasks/update", update).await;
+    assert!(answered["error"].is_null(), "{answered}");
+    tokio::time::sleep(MOMENT).await;
+    // Only the request itself reads the task.
+    assert_eq!(store.task_reads.load(Ordering::SeqCst), before + 1);
+}

@@ -62,10 +62,15 @@ impl TaskTable {
         task: StoredTask,
         change: ChangeFn<'_, E>,
     ) -> Result<StoredTask, ChangeError<E>> {
-        let id = task.call.id.clone();
+        let (id, version) = (task.call.id.clone(), task.version);
         let changed = self.hub.store.change(task, change).await;
-        // A store that failed may have made the change, and this process gets no message from itself.
-        if matches!(changed, Ok(_) | Err(ChangeError::Store(_))) {
+        let may_be_changed = match &changed {
+            Ok(task) => task.version != version,
+            // It may have made the change, and this process gets no message from itself.
+            Err(ChangeError::Store(_)) => true,
+            Err(ChangeError::Refused(_) | ChangeError::Gone | ChangeError::TooLarge(_)) => false,
+        };
+        if may_be_changed {
             self.notify_changed(&digest(id.as_bytes()));
         }
         changed
