@@ -205,6 +205,18 @@ async fn task_ends_with_its_time_to_live() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn wait_for_a_result_ends_with_the_time_to_live() {
+    let (server, _) = endless();
+    let mut client = RawClient::connect(&server, CORE, json!({})).await;
+    let params = json!({"name": "waits", "arguments": {}, "task": {"ttl": 1_000}});
+    let created = client.request_once("tools/call", params).await;
+    let id = created["result"]["task"]["taskId"].clone();
+    let started = tokio::time::Instant::now();
+    assert_eq!(error_code(&mut client, "tasks/result", json!({"taskId": id})).await, -32602);
+    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn long_call_becomes_a_task_by_itself() {
     let works = Tool::new("works").task(TaskSupport::Optional).handler(|cx: Context| async move {
         tokio::time::sleep(Duration::from_secs(60)).await;

@@ -42,7 +42,9 @@ pub(crate) fn result(
                 return payload(&stored);
             }
             questions.update(&stored);
-            let answers = questions.next_answers(&watch).await;
+            // An expired task does not announce its end.
+            let look_again = stored.call.remaining_ttl().unwrap_or_default().min(LOOK_AGAIN);
+            let answers = questions.next_answers(&watch, look_again).await;
             if !answers.is_empty() {
                 access.answer(stored, answers).await?;
             }
@@ -79,10 +81,10 @@ impl Questions {
         }
     }
 
-    /// Waits for answers. Returns without any if the task has changed.
-    async fn next_answers(&mut self, watch: &TaskWatch) -> Vec<(String, KeptAnswer)> {
+    /// Waits for answers. Returns without any if the task has changed, or is to be read again after `look_again`.
+    async fn next_answers(&mut self, watch: &TaskWatch, look_again: Duration) -> Vec<(String, KeptAnswer)> {
         let mut changed = pin!(watch.changed());
-        let mut timer = pin!(tokio::time::sleep(LOOK_AGAIN));
+        let mut timer = pin!(tokio::time::sleep(look_again));
         poll_fn(|cx| {
             let mut answers = Vec::new();
             for (key, request) in &mut self.open {
