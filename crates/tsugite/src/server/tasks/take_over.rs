@@ -122,19 +122,25 @@ async fn take_over(
     }
     // Those that do not fit are taken over later.
     let Ok(_slot) = table.reserve(id) else { return Ok(false) };
-    let mut claim = |state: &mut TaskState| {
+    let claim = |state: &mut TaskState, fits: bool| {
         if state.is_final() || state.runner != runner {
             return Err(());
         }
         match state.can_run_again {
-            true => store.runner().clone_into(&mut state.runner),
+            true if fits => store.runner().clone_into(&mut state.runner),
+            true => state.fail(ErrorObject::new(INTERNAL_ERROR, STATE_TOO_LARGE)),
             // Its creation was reported as failed: no client has its id, and nothing ran.
             false if is_own => drop(task_run::cancel(state)),
             false => state.fail(ErrorObject::new(INTERNAL_ERROR, PROCESS_ENDED)),
         }
         Ok(true)
     };
-    match table.change(stored, &mut claim).await {
+    let mut claimed = table.change(stored.clone(), &mut |state| claim(state, true)).await;
+    if let Err(ChangeError::TooLarge(_)) = claimed {
+        // Without questions and answers it has room for the reason.
+        claimed = table.change(stored, &mut |state| claim(state, false)).await;
+    }
+    match claimed {
         Ok(claimed) if claimed.state.is_final() => task_run::log_end(&claimed),
         Ok(claimed) => run_again(server, table, claimed).await,
         // Another process was faster, or the task has expired.
@@ -240,7 +246,62 @@ pub(crate) async fn stop(serving: ServingGuard) {
 }
 
 const PROCESS_ENDED: &str = "The process that ran this task has ended, and the task cannot run again; it may have done a part of its work";
+const STATE_TOO_LARGE: &str = "The process that ran this task has ended, and the state of the task is too large to be stored for another one";
 const SERVER_STOPPED: &str = "The server was stopped while this task ran, and the task cannot run again; it may have done a part of its work";
 const NOT_SERVED: &str = "The process that took this task over does not offer its tool";
 /// How long the end of tasks may take.
 const STORE_GRACE: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests {
+    use tsugite_core::jsonrpc::RawJson;
+    use tsugite_core::protocol::TaskSupport;
+
+    use super::*;
+    use crate::replica::digest;
+    use crate::server::kept_call::KeptAnswer;
+    use crate::server::task_state::now_millis;
+    use crate::server::{SealKey, SealKeys, Tool};
+    use crate::store::{MAX_VALUE_BYTES, MemoryStore, Store};
+
+    /// A task of the process `gone` that can run again, with an answer of so many bytes.
+    fn task_with_answer(id: &str, bytes: usize) -> (TaskCall, TaskState) {
+        let created_millis = now_millis();
+        let call = TaskCall {
+            id: id.to_owned(),
+            tool: "tool".to_owned(),
+            scopes: Vec::new(),
+            params: RawJson::parse("{}").unwrap(),
+            revision: Revision::NEWEST.as_str().to_owned(),
+            caller: None,
+            handshake: None,
+            created_millis,
+            ttl_millis: 60_000,
+            poll_interval_millis: 1_000,
+        };
+        let mut state = TaskState::new("gone", created_millis);
+        state.can_run_again = true;
+        let answer = RawJson::parse(&format!("\"{}\"", "x".repeat(bytes))).unwrap();
+        state.answers.insert("key".to_owned(), KeptAnswer::Result(answer));
+        (call, state)
+    }
+
+    #[tokio::test]
+    async fn task_too_large_to_be_taken_over_fails() {
+        let store = Arc::new(MemoryStore::new().shared());
+        let keys = SealKeys::new(SealKey::new([7; 32]));
+        let tool = Tool::new("tool").task(TaskSupport::Required).handler(|| async { "done" });
+        let server = Server::new("s", "1").tool(tool).store(store.clone()).seal_keys(keys);
+        let table = server.shared.tasks();
+        let (call, state) = task_with_answer("small", 0);
+        table.hub.store.create(call, state, None).await.unwrap();
+        let key = format!("task/{}", digest(b"small"));
+        let small = store.read(&key, &["state"]).await.unwrap().unwrap()[0].clone().unwrap();
+        // As large as the store takes. The name of this process is longer than that of the other one.
+        let (call, state) = task_with_answer("large", MAX_VALUE_BYTES - small.value.len());
+        table.hub.store.create(call, state, None).await.unwrap();
+        assert!(take_over_from(&server, table, "gone").await.unwrap());
+        let ended = table.hub.store.read("large").await.unwrap().unwrap();
+        assert_eq!(ended.state.message.as_deref(), Some(STATE_TOO_LARGE));
+    }
+}
