@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::{Replica, ReplicaMessage};
 use crate::error::Chain;
 use crate::lock::lock;
+use crate::shared::boxed::boxed;
 use crate::shared::log;
 use crate::store::Recipient;
 
@@ -58,7 +59,7 @@ impl Replica {
     pub(crate) fn publish(self: &Arc<Self>, change: &ReplicaMessage) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if self.is_started() && lock(&self.announcements).add(change) {
-            runtime.spawn(send_announcements(Arc::downgrade(self)));
+            runtime.spawn(boxed(send_announcements(Arc::downgrade(self))));
         }
     }
 }

@@ -33,6 +33,7 @@ use suspects::Suspects;
 
 use crate::error::Chain;
 use crate::lock::lock;
+use crate::shared::boxed::boxed;
 use crate::shared::log;
 use crate::shared::seal::LazyKeyRing;
 use crate::store::{Position, Recipient, Store, StoreError, StoreScope, Write};
@@ -140,8 +141,8 @@ impl Replica {
         }
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         if !self.started.swap(true, Ordering::AcqRel) {
-            runtime.spawn(renew_lease(Arc::downgrade(self)));
-            runtime.spawn(receive_messages(Arc::downgrade(self)));
+            runtime.spawn(boxed(renew_lease(Arc::downgrade(self))));
+            runtime.spawn(boxed(receive_messages(Arc::downgrade(self))));
         }
     }
 

@@ -15,6 +15,7 @@ use tsugite_core::revision::write_notification;
 use super::call_state::CallState;
 use super::notification_limit::NotificationLimit;
 use crate::lock::lock;
+use crate::shared::boxed::boxed;
 
 impl CallState {
     /// Sends progress, or holds it until the rate allows.
@@ -32,7 +33,7 @@ impl CallState {
                     && let Ok(runtime) = Handle::try_current()
                 {
                     state.has_sender = true;
-                    runtime.spawn(send_held_progress(Arc::downgrade(self), next));
+                    runtime.spawn(boxed(send_held_progress(Arc::downgrade(self), next)));
                 }
             }
         }

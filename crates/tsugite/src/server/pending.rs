@@ -34,6 +34,7 @@ use super::round::RoundHistory;
 use super::running_handler::{IdleTimeout, RunningHandler};
 use super::subject::Subject;
 use super::task_run::{self, CreatedTask, SendOutcomeFn, StartError, TaskRun};
+use crate::shared::boxed::boxed;
 use crate::shared::panic::{CatchPanic, PanicError};
 
 /// A request that is not answered yet. The transport runs `future`, which writes the response.
@@ -118,7 +119,7 @@ impl ServerConnection {
         if let Some(resumed) = &request.caller.resumed_task {
             call.task.set_running(resumed.clone());
             let table = self.server.shared.tasks().clone();
-            tokio::spawn(task_run::run_task(table, resumed.clone(), run));
+            tokio::spawn(boxed(task_run::run_task(table, resumed.clone(), run)));
             return None;
         }
         let (connection, revision, writer) = (self.clone(), request.revision, request.writer.clone());

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::ServerShared;
+use crate::shared::boxed::boxed;
 
 /// Removes expired records once a minute until the server is dropped. Started once, by the first feature that writes records
 /// without a session over HTTP. Nothing happens outside of a runtime.
@@ -17,13 +18,13 @@ pub(super) fn start(shared: &Arc<ServerShared>) {
         return;
     }
     let shared = Arc::downgrade(shared);
-    runtime.spawn(async move {
+    runtime.spawn(boxed(async move {
         loop {
             tokio::time::sleep(INTERVAL).await;
             let Some(shared) = shared.upgrade() else { return };
             shared.config().store.purge_expired();
         }
-    });
+    }));
 }
 
 const INTERVAL: Duration = Duration::from_secs(60);

@@ -1,5 +1,6 @@
 //! Parts that the server, the client, the bridge and the transports all use. They import from none of them.
 //!
+//! - `boxed`: boxes a task, so that code which runs it is compiled once.
 //! - `cancel_reason`: the reason that a peer gives for a cancellation.
 //! - `failure_causes`: the causes of failed requests, for a client in the same process.
 //! - `outbound_queue`: messages waiting to be sent to one peer.
@@ -18,6 +19,7 @@
 //! - `lock`: locks a mutex that a panic may have poisoned.
 //! - `windows_names`: which names are those of files on Windows.
 
+pub(crate) mod boxed;
 pub(crate) mod cancel_reason;
 pub(crate) mod failure_causes;
 #[cfg(feature = "client")]

@@ -27,6 +27,7 @@ use crate::server::layer::{self, LayerRequest};
 use crate::server::limits::{CallerKey, LimitPermit, Resource};
 use crate::server::pending::params_bytes;
 use crate::server::response_writer::RpcResult;
+use crate::shared::boxed::boxed;
 use crate::shared::log;
 use crate::store::StoreError;
 
@@ -64,14 +65,14 @@ pub(super) async fn spawn(
         detached: detached.clone(),
         is_done: false,
     };
-    tokio::spawn(async move {
+    tokio::spawn(boxed(async move {
         let run = Run { table, call, request };
         let end = run.run(stored).await;
         drop(guard);
         drop(lock(&detached).take());
         // The client may be gone.
         drop(done.send(end));
-    });
+    }));
     let end = ended.await;
     waiting.is_done = true;
     end.unwrap_or(RunEnd::Ended(Some(Err(RpcError::Internal))))
@@ -146,7 +147,7 @@ impl Run {
                 // It may be stored now or later.
                 table.mark_not_run(&call.name);
                 uncount();
-                tokio::spawn(release_unbegun(self.table.clone(), call.name.clone(), record, previous));
+                tokio::spawn(boxed(release_unbegun(self.table.clone(), call.name.clone(), record, previous)));
                 return RunEnd::Ended(Some(Err(key_error::unavailable(&*error))));
             }
         };
@@ -332,7 +333,7 @@ async fn store_stopped(
 /// take the call for one that still runs.
 fn store_stopped_later(table: Arc<KeyTable>, name: String, record: KeyRecord, replaces: Option<u64>) {
     let until = Instant::now() + table.settings.running_ttl();
-    tokio::spawn(async move {
+    tokio::spawn(boxed(async move {
         let mut attempt = 0;
         while Instant::now() < until {
             tokio::time::sleep(FIRST_RETRY * (1 << attempt)).await;
@@ -341,7 +342,7 @@ fn store_stopped_later(table: Arc<KeyTable>, name: String, record: KeyRecord, re
                 return;
             }
         }
-    });
+    }));
 }
 
 /// Looks for the record of a call that did not begin because the store failed, and releases it: no other process knows that

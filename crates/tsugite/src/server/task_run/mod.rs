@@ -29,6 +29,7 @@ use super::task_state::{
 };
 use crate::error::Chain;
 use crate::replica::digest;
+use crate::shared::boxed::boxed;
 use crate::shared::log;
 use crate::shared::outbound_queue::OutboundQueue;
 use crate::shared::seal::random_id;
@@ -71,7 +72,7 @@ impl CreatedTask {
 pub(crate) async fn start(table: Arc<TaskTable>, run: TaskRun) -> Result<CreatedTask, StartError> {
     purge::start(&run.connection.server.shared);
     let (announce, announced) = oneshot::channel();
-    tokio::spawn(async move {
+    tokio::spawn(boxed(async move {
         let created = match run.call.task.offer() {
             Some(offer) => create(&table, offer, &run.call).await,
             None => Err(RpcError::Internal),
@@ -103,7 +104,7 @@ pub(crate) async fn start(table: Arc<TaskTable>, run: TaskRun) -> Result<Created
             return;
         }
         run_task(table, task, run).await;
-    });
+    }));
     match announced.await {
         Ok(Ok(created)) => Ok(created),
         Ok(Err(error)) => Err(*error),

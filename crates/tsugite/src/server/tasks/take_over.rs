@@ -25,6 +25,7 @@ use crate::server::task_state::{
     ChangeError, IndexEntry, RunningTask, StoredTask, TaskCall, TaskState, TaskTable, is_unreadable,
 };
 use crate::server::{Server, ServerShared};
+use crate::shared::boxed::boxed;
 use crate::shared::log;
 use crate::store::{StoreError, StoreScope};
 
@@ -40,7 +41,7 @@ pub(crate) fn start_taking_over(server: &Server) {
         return;
     }
     let (shared, every) = (Arc::downgrade(&server.shared), replica.lease() / 2);
-    runtime.spawn(async move {
+    runtime.spawn(boxed(async move {
         while let Some(server) = upgrade(&shared) {
             if !server.shared.tasks().is_stopping()
                 && let Err(error) = take_over_all(&server).await
@@ -51,7 +52,7 @@ pub(crate) fn start_taking_over(server: &Server) {
             drop(server);
             tokio::time::sleep(every).await;
         }
-    });
+    }));
 }
 
 fn upgrade(shared: &Weak<ServerShared>) -> Option<Server> {
@@ -234,10 +235,10 @@ pub(crate) async fn stop(serving: ServingGuard) {
     let mut stopping = JoinSet::new();
     for task in others {
         let table = table.clone();
-        stopping.spawn(async move {
+        stopping.spawn(boxed(async move {
             fail(&table, &task, SERVER_STOPPED).await;
             task.release();
-        });
+        }));
     }
     let all_ended = async { while stopping.join_next().await.is_some() {} };
     if tokio::time::timeout(STORE_GRACE, all_ended).await.is_err() {

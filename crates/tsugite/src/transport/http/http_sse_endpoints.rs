@@ -27,6 +27,7 @@ use crate::server::limits::LimitPermit;
 use crate::server::pending::PendingRequest;
 use crate::server::principal::Caller;
 use crate::server::{DeclaredCapabilities, Headers, Principal, ResponseWriter};
+use crate::shared::boxed::boxed;
 use crate::shared::principal::{CallerIdentity, is_same_caller};
 use crate::store::{Precondition, Recipient, StoreError, Write};
 
@@ -294,7 +295,7 @@ impl Drop for HttpSseBody {
         self.connection.abort_all();
         if let (Some(name), Ok(runtime)) = (name, tokio::runtime::Handle::try_current()) {
             let (store, key) = (self.state.store.clone(), http_sse_key(&name));
-            runtime.spawn(async move { store.commit(&[Write::Delete { key: &key }]).await.map(drop) });
+            runtime.spawn(boxed(async move { drop(store.commit(&[Write::Delete { key: &key }]).await) }));
         }
     }
 }

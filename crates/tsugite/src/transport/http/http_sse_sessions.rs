@@ -10,6 +10,7 @@ use super::shared_session::http_sse_key;
 use crate::lock::lock;
 use crate::server::Principal;
 use crate::server::connection::ServerConnection;
+use crate::shared::boxed::boxed;
 use crate::shared::principal::is_same_caller;
 use crate::store::{Store, Write};
 
@@ -76,11 +77,11 @@ impl HttpSseSessions {
         }
         let store = store.clone();
         if let (false, Ok(runtime)) = (due.is_empty(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(async move {
+            runtime.spawn(boxed(async move {
                 for key in due {
                     drop(store.commit(&[Write::Touch { key: &key, ttl }]).await);
                 }
-            });
+            }));
         }
     }
 

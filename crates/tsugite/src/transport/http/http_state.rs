@@ -3,7 +3,6 @@
 
 use std::future::Future;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -28,6 +27,7 @@ use crate::server::principal::Caller;
 use crate::server::serving::ServingGuard;
 use crate::server::tasks;
 use crate::server::{Config, ResponseWriter, Server};
+use crate::shared::boxed::boxed;
 use crate::shared::log;
 use crate::store::{Store, StoreFuture, Write};
 
@@ -267,11 +267,6 @@ impl HttpState {
     pub(super) fn is_aborting(&self) -> bool {
         self.aborting.load(Ordering::Acquire)
     }
-}
-
-/// Boxes a task, so that `tokio::spawn` is compiled once for all of them.
-fn boxed(task: impl Future<Output = ()> + Send + 'static) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-    Box::pin(task)
 }
 
 /// How long the store may take at the end.

@@ -17,6 +17,7 @@ use super::waiting_record::RegisteredRequest;
 use crate::error::Chain;
 use crate::replica::Replica;
 use crate::server::in_flight::duplicate_id;
+use crate::shared::boxed::boxed;
 use crate::shared::log;
 use crate::store::{Precondition, StoreError, Write};
 
@@ -147,7 +148,7 @@ fn remove_unsure(replica: &Arc<Replica>, registered: &RegisteredRequest) {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     let (replica, stream) = (replica.clone(), format!("{:x}", registered.stream));
     let (key, field) = (registered.key.clone(), registered.field.clone());
-    runtime.spawn(async move {
+    runtime.spawn(boxed(async move {
         for attempt in 0..REMOVE_ATTEMPTS {
             tokio::time::sleep(Duration::from_millis(100 << attempt)).await;
             let Ok(known) = replica.store.read(&key, &[&field]).await else { continue };
@@ -160,14 +161,14 @@ fn remove_unsure(replica: &Arc<Replica>, registered: &RegisteredRequest) {
                 _ => {}
             };
         }
-    });
+    }));
 }
 
 /// Removes a record in the background, if it is still this one.
 fn remove(replica: &Arc<Replica>, key: &str, field: &str, version: u64) {
     let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
     let (replica, key, field) = (replica.clone(), key.to_owned(), field.to_owned());
-    runtime.spawn(async move {
+    runtime.spawn(boxed(async move {
         let precondition = Precondition::FieldVersion(version);
         // What stays because of a longer failure ends with the session.
         for attempt in 0..REMOVE_ATTEMPTS {
@@ -177,7 +178,7 @@ fn remove(replica: &Arc<Replica>, key: &str, field: &str, version: u64) {
             }
             tokio::time::sleep(Duration::from_millis(100 << attempt)).await;
         }
-    });
+    }));
 }
 
 impl Drop for InFlightRecord {

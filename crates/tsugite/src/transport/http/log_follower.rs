@@ -22,6 +22,7 @@ use super::sse_body::{KeepAlive, SseBody};
 use crate::error::Chain;
 use crate::replica::{Replica, ReplicaMessage};
 use crate::server::limits::LimitPermit;
+use crate::shared::boxed::boxed;
 use crate::shared::log;
 use crate::store::{Append, Batch, LogRead, Precondition, Recipient, StoreError, Write};
 
@@ -71,7 +72,7 @@ impl LogFollower {
         let (sender, events) = mpsc::channel(1);
         let keep_alive = KeepAlive::new(&self.state);
         let follower = self.state.logs.follow(&self.log());
-        tokio::spawn(self.follow(follower, sender));
+        tokio::spawn(boxed(self.follow(follower, sender)));
         FollowedSseBody { first, events, keep_alive, _open_stream: open }
     }
 

@@ -16,6 +16,7 @@ use super::push_writer::PushWriter;
 use super::sessions::HttpSession;
 use super::shared_session::{PUSH_FIELD, PushStream, SUBSCRIPTION_FIELDS, SharedSession, SubscriptionRecord};
 use crate::replica::{OtherMembers, Replica, ReplicaMessage, digest};
+use crate::shared::boxed::boxed;
 use crate::shared::log;
 use crate::store::{Conflict, Precondition, Recipient, StoreError, Write};
 
@@ -48,7 +49,7 @@ impl PushWaker {
 impl Wake for PushWaker {
     fn wake(self: Arc<Self>) {
         let runtime = self.runtime.clone();
-        runtime.spawn(async move {
+        runtime.spawn(boxed(async move {
             let (Some(state), Some(session)) = (self.state.upgrade(), self.session.upgrade()) else { return };
             let outbox = session.connection.outbox();
             let (mut writer, mut lines) = (self.writer.lock().await, Vec::new());
@@ -59,7 +60,7 @@ impl Wake for PushWaker {
             if !outbox.is_closed() {
                 self.watch(&session);
             }
-        });
+        }));
     }
 }
 

@@ -21,6 +21,7 @@ use crate::server::Principal;
 use crate::server::connection::ServerConnection;
 use crate::server::limits::{CallerKey, LimitPermit, Resource};
 use crate::server::principal::Caller;
+use crate::shared::boxed::boxed;
 use crate::shared::log;
 use crate::shared::principal::is_same_caller;
 use crate::store::{Field, Precondition, Recipient, StoreError, StoreScope, Write};
@@ -288,7 +289,7 @@ impl HttpState {
         }
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let (state, session) = (self.clone(), session.clone());
-        runtime.spawn(async move {
+        runtime.spawn(boxed(async move {
             let Some(shared) = &session.shared else { return };
             let write = Write::Set {
                 key: &shared.key,
@@ -302,7 +303,7 @@ impl HttpState {
                 Ok(Err(_)) => drop(state.sessions.remove(&session)),
                 Err(_) => shared.forget_refresh(),
             }
-        });
+        }));
     }
 
     /// Refreshes the records of sessions whose streams or requests are open here.
@@ -364,10 +365,10 @@ pub(super) async fn recover_sessions(state: Weak<HttpState>, sessions: Vec<Weak<
                 let mut reading = JoinSet::new();
                 for session in part.iter().filter_map(Weak::upgrade) {
                     let state = state.clone();
-                    reading.spawn(async move {
+                    reading.spawn(boxed(async move {
                         let is_read = state.recover_session(&session).await;
                         (!is_read).then(|| Arc::downgrade(&session))
-                    });
+                    }));
                 }
                 while let Some(read) = reading.join_next().await {
                     failed.extend(read.ok().flatten());

@@ -29,6 +29,7 @@ use crate::server::kept_call::{KeptAnswer, KeptRequest};
 use crate::server::outgoing_requests::{AnswerGuard, SettledAnswer};
 use crate::server::principal::Caller;
 use crate::server::{DeclaredCapabilities, ResponseWriter};
+use crate::shared::boxed::boxed;
 use crate::shared::log;
 use crate::shared::outbound_queue::OutboundQueue;
 use crate::store::StoreError;
@@ -129,11 +130,11 @@ impl HttpState {
         let open = record.history.questions.remove(at);
         record.history.answers.insert(open.key, answer);
         let state = self.clone();
-        tokio::spawn(async move {
+        tokio::spawn(boxed(async move {
             if let Err(error) = state.continue_claimed(&call, record, guard).await {
                 log::error!(error = %Chain(&*error), "a claimed call could not be continued");
             }
-        });
+        }));
         Some(settled)
     }
 

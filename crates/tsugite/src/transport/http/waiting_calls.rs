@@ -25,6 +25,7 @@ use crate::replica::{OtherMembers, Replica, ReplicaMessage, digest};
 use crate::server::Principal;
 use crate::server::kept_call::{CallKeeper, KeepError, KeepFuture, KeptAnswer, WaitingCall};
 use crate::server::outgoing_requests::asking_replica;
+use crate::shared::boxed::boxed;
 use crate::shared::log;
 use crate::store::{Field, Precondition, Recipient, StoreError, Write};
 
@@ -174,7 +175,7 @@ impl HttpCallKeeper {
                 Ok(Err(())) => {
                     self.is_lost.store(true, Ordering::Release);
                     // Also if the handler is dropped meanwhile.
-                    drop(tokio::spawn(pass_on_answers(state, registered.clone(), answers)).await);
+                    drop(tokio::spawn(boxed(pass_on_answers(state, registered.clone(), answers))).await);
                     return Err(KeepError::TakenOver);
                 }
                 Err(error) => {
@@ -332,7 +333,7 @@ impl HttpState {
             return self.claiming_started.store(false, Ordering::Release);
         };
         let (state, every) = (Arc::downgrade(self), replica.lease() / 2);
-        runtime.spawn(async move {
+        runtime.spawn(boxed(async move {
             loop {
                 {
                     let Some(state) = state.upgrade() else { return };
@@ -347,7 +348,7 @@ impl HttpState {
                 }
                 tokio::time::sleep(every).await;
             }
-        });
+        }));
     }
 
     async fn claim_waiting_calls(self: &Arc<Self>) -> Result<(), StoreError> {
@@ -539,12 +540,12 @@ impl HttpState {
         for question in questions.unwrap_or_default() {
             let (state, session) = (Arc::downgrade(self), call.session.clone());
             let left = Duration::from_millis(question.deadline_millis.saturating_sub(now_millis()));
-            tokio::spawn(async move {
+            tokio::spawn(boxed(async move {
                 tokio::time::sleep(left).await;
                 if let Some(state) = state.upgrade() {
                     state.answer_claimed(&session, &question.id, KeptAnswer::TimedOut);
                 }
-            });
+            }));
         }
     }
 }

@@ -20,6 +20,7 @@ use super::waiting_record::{
 use crate::error::Chain;
 use crate::lock::lock;
 use crate::replica::Replica;
+use crate::shared::boxed::boxed;
 use crate::shared::log;
 use crate::store::{Precondition, StoreError, Write};
 
@@ -108,7 +109,7 @@ impl HttpState {
         let Some(call) = self.claimed.remove(session, request) else { return false };
         let Some(record) = lock(&call.record).take() else { return false };
         let state = self.clone();
-        tokio::spawn(async move { state.end_claimed(&call, &record).await });
+        tokio::spawn(boxed(async move { state.end_claimed(&call, &record).await }));
         true
     }
 
