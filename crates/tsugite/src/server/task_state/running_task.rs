@@ -11,6 +11,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::sync::{Mutex as AsyncMutex, Notify};
+use tokio::task::JoinHandle;
 use tsugite_core::jsonrpc::code::INTERNAL_ERROR;
 use tsugite_core::jsonrpc::{ErrorObject, RawJson};
 
@@ -20,6 +21,7 @@ use super::task_store::ChangeError;
 use crate::error::Chain;
 use crate::lock::lock;
 use crate::replica::digest;
+use crate::shared::boxed::boxed;
 use crate::shared::log;
 use crate::store::MAX_VALUE_BYTES;
 
@@ -142,15 +144,17 @@ impl RunningTask {
         self: &Arc<Self>,
         change: impl FnMut(&mut TaskState) -> bool + Send + 'static,
     ) -> Result<StoredTask, TaskLost> {
-        let task = self.clone();
         // A panic in `change` would be one of this library.
-        tokio::spawn(async move { task.change_here(change).await }).await.unwrap_or(Err(TaskLost))
+        self.start_change(Box::new(change)).await.unwrap_or(Err(TaskLost))
     }
 
-    async fn change_here(
-        &self,
-        mut change: impl FnMut(&mut TaskState) -> bool + Send,
-    ) -> Result<StoredTask, TaskLost> {
+    /// Not generic over the change, so it is compiled once.
+    fn start_change(self: &Arc<Self>, change: BoxedChange) -> JoinHandle<Result<StoredTask, TaskLost>> {
+        let task = self.clone();
+        tokio::spawn(boxed(async move { task.change_here(change).await }))
+    }
+
+    async fn change_here(&self, mut change: BoxedChange) -> Result<StoredTask, TaskLost> {
         let mut stored = self.stored.lock().await;
         let (mut attempt, mut failure) = (0, None);
         loop {
@@ -246,7 +250,7 @@ impl RunningTask {
                 }
             }
         };
-        tokio::spawn(read).await.unwrap_or(Err(TaskLost))
+        tokio::spawn(boxed(read)).await.unwrap_or(Err(TaskLost))
     }
 
     /// Sets the text that describes the status.
@@ -343,6 +347,9 @@ impl RunningTask {
         self.notify_changed();
     }
 }
+
+/// Changes the state of a task, and returns whether it did.
+type BoxedChange = Box<dyn FnMut(&mut TaskState) -> bool + Send>;
 
 /// How often the record is read again although no change was announced.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
