@@ -97,7 +97,10 @@ impl Server {
     /// Creates a server from a full `Implementation`: title, icons, web site.
     #[doc(alias("get_info", "serverInfo", "server_info"))]
     pub fn from_info(info: impl Into<Implementation>) -> Self {
-        let info = info.into();
+        Self::with_defaults(info.into())
+    }
+
+    fn with_defaults(info: Implementation) -> Self {
         let config = Config {
             stamp: ServerInfoMeta::new(info.clone()),
             info,

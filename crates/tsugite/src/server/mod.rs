@@ -191,7 +191,7 @@ impl Server {
     #[must_use]
     #[doc(alias("register_tool", "add_tool", "tool_handler", "tool_router"))]
     pub fn tool<Marker>(self, tool: impl IntoTool<Marker>) -> Self {
-        self.register(tool.into_tool())
+        self.register(tool.into_tool().into())
     }
 
     /// Registers a resource or a resource template. An invalid registration is reported when the server is served; on a
@@ -199,7 +199,7 @@ impl Server {
     #[must_use]
     #[doc(alias("register_resource", "add_resource"))]
     pub fn resource<Marker>(self, resource: impl IntoResource<Marker>) -> Self {
-        self.register(resource.into_resource())
+        self.register(resource.into_resource().into())
     }
 
     /// Registers a prompt. An invalid registration is reported when the server is served; on a
@@ -207,7 +207,7 @@ impl Server {
     #[must_use]
     #[doc(alias("register_prompt", "add_prompt", "prompt_router"))]
     pub fn prompt<Marker>(self, prompt: impl IntoPrompt<Marker>) -> Self {
-        self.register(prompt.into_prompt())
+        self.register(prompt.into_prompt().into())
     }
 
     /// Registers the handlers of a value: the methods of an `impl` block with `#[handlers]`.
@@ -216,8 +216,8 @@ impl Server {
         handlers.registrations().into_iter().fold(self, Server::register)
     }
 
-    fn register(self, registration: impl Into<Registration>) -> Self {
-        let (registration, checks_output) = (registration.into(), self.shared.config().output_validation);
+    fn register(self, registration: Registration) -> Self {
+        let checks_output = self.shared.config().output_validation;
         let kind = registration.kind();
         if self.shared.is_served() {
             // Not checked again before the item is called.

@@ -3,10 +3,12 @@
 use std::future::Future;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::io::ReadBuf;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::sync::oneshot;
 
 use super::super::signal;
 use super::accept_loop::{Accept, serve_connections, serve_requests};
@@ -111,11 +113,25 @@ impl HttpListener {
     /// Logs the address and serves until `stop` completes. Then it accepts no more connections, ends the streams that only carry notifications,
     /// and waits for requests in progress for the time of grace.
     pub async fn serve_until(self, stop: impl Future<Output = ()>) -> crate::Result<()> {
+        let (stopping, stopped) = oneshot::channel();
+        let mut serving = self.start(stopped);
+        tokio::select! {
+            biased;
+            () = stop => drop(stopping),
+            () = &mut serving => return Ok(()),
+        }
+        serving.await;
+        Ok(())
+    }
+
+    /// Serves until the sender of `stopped` is dropped. Neither generic nor an `async fn`, so that it is compiled with this
+    /// crate and not with each that awaits it.
+    fn start(self, stopped: oneshot::Receiver<()>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let Self { state, listener, tls, local_addr } = self;
         let scheme = if tls.is_some() { "https" } else { "http" };
         log::info!("listening on {scheme}://{local_addr}{}", state.http.path);
-        serve_connections(state, TcpAccept { listener, tls }, stop).await;
-        Ok(())
+        let stop = async { drop(stopped.await) };
+        Box::pin(serve_connections(state, TcpAccept { listener, tls }, stop))
     }
 }
 

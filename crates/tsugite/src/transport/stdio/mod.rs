@@ -23,6 +23,7 @@ use super::line_stream::LineStream;
 use crate::server::Server;
 use crate::server::connection::ServerConnection;
 use crate::server::serving::ServingGuard;
+use crate::shared::boxed::boxed;
 
 #[cfg(unix)]
 mod unix;
@@ -51,7 +52,7 @@ impl Server {
     #[doc(alias("StdioServerTransport", "run_stdio"))]
     pub async fn serve_stdio(self) -> crate::Result<()> {
         // A task of its own, so that it is polled only when there is something to write.
-        let mut serving = ServeTask(tokio::spawn(self.serve_taken_stdio()));
+        let mut serving = ServeTask::start(self);
         match (&mut serving.0).await {
             Ok(served) => served,
             Err(ended) => match ended.try_into_panic() {
@@ -118,6 +119,13 @@ async fn first_of<T>(one: impl Future<Output = T>, other: impl Future<Output = T
 
 /// The task that serves. Dropping it aborts the task.
 struct ServeTask(JoinHandle<crate::Result<()>>);
+
+impl ServeTask {
+    /// Not an `async fn`, so that the task is compiled with this crate and not with each that awaits it.
+    fn start(server: Server) -> Self {
+        Self(tokio::spawn(boxed(server.serve_taken_stdio())))
+    }
+}
 
 impl Drop for ServeTask {
     fn drop(&mut self) {
