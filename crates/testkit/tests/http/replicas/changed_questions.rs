@@ -77,7 +77,7 @@ async fn result(replica: &Replica, id: &str) -> String {
 }
 
 #[tokio::test]
-async fn open_question_of_a_task_is_replaced_when_its_words_change() {
+async fn continued_task_replaces_an_open_question_with_other_words() {
     let (cluster, price) = (Cluster::new(), Price::new());
     let tool = || pay(&cluster, &price, false);
     let [first, second] = [start_with(&cluster, tool()).await, start_with(&cluster, tool()).await];
@@ -95,7 +95,7 @@ async fn open_question_of_a_task_is_replaced_when_its_words_change() {
 }
 
 #[tokio::test]
-async fn answer_to_other_words_is_not_used_by_a_continued_task() {
+async fn continued_task_uses_no_answer_to_other_words() {
     let (cluster, price) = (Cluster::new(), Price::new());
     let tool = || pay(&cluster, &price, false);
     let [first, second] = [start_with(&cluster, tool()).await, start_with(&cluster, tool()).await];
@@ -133,7 +133,7 @@ async fn continued_task_may_use_an_answer_to_other_words() {
 }
 
 #[tokio::test]
-async fn open_question_of_a_continued_call_is_cancelled_when_its_words_change() {
+async fn continued_call_cancels_an_open_question_with_other_words() {
     let (cluster, price) = (Cluster::new(), Price::new());
     let tool = || {
         let price = price.clone();
@@ -168,7 +168,7 @@ async fn open_question_of_a_continued_call_is_cancelled_when_its_words_change() 
 }
 
 #[tokio::test]
-async fn answer_to_other_words_is_not_used_by_a_continued_call() {
+async fn continued_call_uses_no_answer_to_other_words() {
     let (cluster, price) = (Cluster::new(), Price::new());
     let tool = || {
         let price = price.clone();

@@ -282,7 +282,7 @@ mod tests {
         };
         let mut state = TaskState::new("gone", created_millis);
         state.can_run_again = true;
-        let answer = RawJson::parse(&format!("\"{}\"", "x".repeat(bytes))).unwrap();
+        let answer = RawJson::parse(format!("\"{}\"", "x".repeat(bytes))).unwrap();
         state.answers.insert("key".to_owned(), KeptAnswer::Result(answer));
         (call, state)
     }
