@@ -5,16 +5,15 @@
 //! handler starts: a handler that has started waits instead.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 
 use foldhash::fast::RandomState as FoldHash;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::principal::{Caller, Principal};
+pub(crate) use super::caller_key::CallerKey;
+use super::principal::Caller;
 use crate::lock::lock;
-use crate::shared::principal::CallerIdentity;
 
 /// The totals, and the share of them that one caller may use.
 #[derive(Debug, Clone)]
@@ -98,38 +97,6 @@ pub(crate) enum LimitError {
     Caller,
     /// That of all callers together.
     Total,
-}
-
-/// Identifies a caller: the authenticated principal, else the network address.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum CallerKey {
-    Principal(CallerIdentity),
-    Address(IpAddr),
-}
-
-impl CallerKey {
-    /// `None` if nothing is known about the caller. Then only the totals hold.
-    pub(crate) fn new(principal: Option<&Principal>, address: Option<IpAddr>) -> Option<Self> {
-        match principal {
-            Some(principal) => Some(Self::Principal(principal.identity())),
-            None => address.map(|address| Self::Address(network(address))),
-        }
-    }
-
-    pub(crate) fn of_caller(caller: &Caller) -> Option<Self> {
-        Self::new(caller.principal.as_ref(), caller.address)
-    }
-}
-
-/// The network that counts as one caller: an IPv4 address, or the /64 of an IPv6 address, which is what one host gets.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V4(address) => address.into(),
-        IpAddr::V6(address) => {
-            let bits = address.to_bits() & (u128::MAX << 64);
-            std::net::Ipv6Addr::from_bits(bits).into()
-        }
-    }
 }
 
 /// The limits of one client, or of all clients of a server, and what they use.
@@ -405,6 +372,8 @@ impl NestedPermits {
 
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
     fn settings(total: usize) -> LimitSettings {

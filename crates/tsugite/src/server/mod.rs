@@ -33,6 +33,7 @@ mod argument_default;
 mod arguments;
 pub(crate) mod ask;
 mod ask_error;
+mod caller_key;
 mod call_state;
 mod cancellation;
 mod change_feed;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tsugite_core::session::http::OptionalHeader;
 
+use super::caller_key::CallerKey;
 use super::kept_call::KeptRequest;
 use super::key_state::KeyedRun;
 use super::task_state::RunningTask;
@@ -24,6 +25,12 @@ pub(crate) struct Caller {
     pub(crate) resumed_task: Option<Arc<RunningTask>>,
     /// Set if the idempotency key of the call was looked up, and the call runs.
     pub(crate) keyed_run: Option<KeyedRun>,
+}
+
+impl CallerKey {
+    pub(crate) fn of_caller(caller: &Caller) -> Option<Self> {
+        Self::new(caller.principal.as_ref(), caller.address)
+    }
 }
 
 /// The HTTP headers of the request; empty for other transports. Cheap to clone.
