@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::shared::principal::CallerIdentity;
+use super::caller_key::CallerKey;
 
 /// The limits on the records of one kind.
 #[derive(Debug, Clone, Copy)]
@@ -33,15 +33,12 @@ impl RecordLimit {
 #[derive(Default)]
 pub(crate) struct RecordCounts {
     records: HashMap<String, CountedRecord>,
-    callers: HashMap<CallerName, Usage>,
+    callers: HashMap<CallerKey, Usage>,
     bytes: usize,
 }
 
-/// `None` for all callers without a principal.
-pub(crate) type CallerName = Option<CallerIdentity>;
-
 struct CountedRecord {
-    caller: CallerName,
+    caller: Option<CallerKey>,
     bytes: usize,
     expires: Instant,
 }
@@ -53,25 +50,28 @@ struct Usage {
 }
 
 impl RecordCounts {
-    /// Counts a new record. Fails with the limit that it would exceed.
+    /// Counts a new record. Fails with the limit that it would exceed. If nothing is known about the caller, only the totals
+    /// hold.
     pub(crate) fn add(
         &mut self,
         id: &str,
-        caller: CallerName,
+        caller: Option<CallerKey>,
         bytes: usize,
         ttl: Duration,
         limits: &RecordLimits,
     ) -> Result<(), RecordLimit> {
         // One that has expired meanwhile.
         self.remove(id);
-        if self.exceeded(&caller, 1, bytes, limits).is_some() {
+        if self.exceeded(caller.as_ref(), 1, bytes, limits).is_some() {
             self.remove_expired();
         }
-        if let Some(limit) = self.exceeded(&caller, 1, bytes, limits) {
+        if let Some(limit) = self.exceeded(caller.as_ref(), 1, bytes, limits) {
             return Err(limit);
         }
-        let usage = self.callers.entry(caller.clone()).or_default();
-        (usage.records, usage.bytes) = (usage.records + 1, usage.bytes + bytes);
+        if let Some(caller) = &caller {
+            let usage = self.callers.entry(caller.clone()).or_default();
+            (usage.records, usage.bytes) = (usage.records + 1, usage.bytes + bytes);
+        }
         self.bytes += bytes;
         self.records.insert(id.to_owned(), CountedRecord { caller, bytes, expires: after(ttl) });
         Ok(())
@@ -84,16 +84,18 @@ impl RecordCounts {
             let exceeds = self.bytes.saturating_add(bytes) > limits.bytes.value;
             return if exceeds { Err(limits.bytes) } else { Ok(()) };
         };
-        if self.exceeded(&caller, 0, bytes, limits).is_some() {
+        if self.exceeded(caller.as_ref(), 0, bytes, limits).is_some() {
             self.remove_expired();
         }
-        if let Some(limit) = self.exceeded(&caller, 0, bytes, limits) {
+        if let Some(limit) = self.exceeded(caller.as_ref(), 0, bytes, limits) {
             return Err(limit);
         }
         if let Some(record) = self.records.get_mut(id) {
             record.bytes += bytes;
             self.bytes += bytes;
-            self.callers.entry(caller).or_default().bytes += bytes;
+            if let Some(usage) = caller.and_then(|caller| self.callers.get_mut(&caller)) {
+                usage.bytes += bytes;
+            }
         }
         Ok(())
     }
@@ -109,7 +111,8 @@ impl RecordCounts {
         let freed = record.bytes.saturating_sub(bytes);
         record.bytes -= freed;
         self.bytes = self.bytes.saturating_sub(freed);
-        if let Some(usage) = self.callers.get_mut(&record.caller) {
+        let caller = record.caller.as_ref();
+        if let Some(usage) = caller.and_then(|caller| self.callers.get_mut(caller)) {
             usage.bytes = usage.bytes.saturating_sub(freed);
         }
     }
@@ -125,30 +128,32 @@ impl RecordCounts {
     pub(crate) fn remove(&mut self, id: &str) {
         let Some(record) = self.records.remove(id) else { return };
         self.bytes = self.bytes.saturating_sub(record.bytes);
-        if let Some(usage) = self.callers.get_mut(&record.caller) {
+        let Some(caller) = record.caller else { return };
+        if let Some(usage) = self.callers.get_mut(&caller) {
             usage.records = usage.records.saturating_sub(1);
             usage.bytes = usage.bytes.saturating_sub(record.bytes);
             if usage.records == 0 {
-                self.callers.remove(&record.caller);
+                self.callers.remove(&caller);
             }
         }
     }
 
     fn exceeded(
         &self,
-        caller: &CallerName,
+        caller: Option<&CallerKey>,
         records: usize,
         bytes: usize,
         limits: &RecordLimits,
     ) -> Option<RecordLimit> {
-        let of_caller = self.callers.get(caller).copied().unwrap_or_default();
+        let of_caller = caller.map(|caller| self.callers.get(caller).copied().unwrap_or_default());
         let used = [
-            (self.records.len() + records, limits.records),
-            (of_caller.records + records, limits.records_per_caller),
-            (self.bytes.saturating_add(bytes), limits.bytes),
-            (of_caller.bytes.saturating_add(bytes), limits.bytes_per_caller),
+            (Some(self.records.len() + records), limits.records),
+            (of_caller.map(|used| used.records + records), limits.records_per_caller),
+            (Some(self.bytes.saturating_add(bytes)), limits.bytes),
+            (of_caller.map(|used| used.bytes.saturating_add(bytes)), limits.bytes_per_caller),
         ];
-        used.into_iter().find(|(used, limit)| *used > limit.value).map(|(_, limit)| limit)
+        let exceeded = used.into_iter().find(|(used, limit)| used.is_some_and(|used| used > limit.value));
+        exceeded.map(|(_, limit)| limit)
     }
 
     fn remove_expired(&mut self) {
@@ -185,8 +190,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn each_limit_holds_until_a_record_expires() {
         let limits = limits();
-        let ann = || Some(Principal::new("ann").identity());
-        let ben = || Some(Principal::new("ben").identity());
+        let ann = || CallerKey::new(Some(&Principal::new("ann")), None);
+        let ben = || CallerKey::new(Some(&Principal::new("ben")), None);
         let second = Duration::from_secs(1);
         let mut counts = RecordCounts::default();
         assert_eq!(counts.add("1", ann(), 10, second, &limits), Ok(()));
@@ -206,5 +211,28 @@ mod tests {
         assert_eq!(counts.add("4", ben(), 90, second, &limits), Ok(()));
         counts.remove("4");
         assert!(counts.records.is_empty() && counts.callers.is_empty() && counts.bytes == 0);
+    }
+
+    #[test]
+    fn addresses_are_counted_apart() {
+        let limits = limits();
+        let address = |last: u8| CallerKey::new(None, Some([10, 0, 0, last].into()));
+        let mut counts = RecordCounts::default();
+        let mut add = |id, caller| counts.add(id, caller, 1, Duration::from_secs(1), &limits);
+        assert_eq!((add("1", address(1)), add("2", address(1))), (Ok(()), Ok(())));
+        assert_eq!(add("3", address(1)), Err(limits.records_per_caller));
+        assert_eq!(add("3", address(2)), Ok(()));
+    }
+
+    #[test]
+    fn unknown_caller_may_use_the_totals() {
+        let limits = limits();
+        let mut counts = RecordCounts::default();
+        for id in ["1", "2", "3"] {
+            assert_eq!(counts.add(id, None, 30, Duration::from_secs(1), &limits), Ok(()));
+        }
+        assert_eq!(counts.grow("1", 10, &limits), Ok(()));
+        assert_eq!(counts.grow("1", 1, &limits), Err(limits.bytes));
+        assert_eq!(counts.add("4", None, 0, Duration::from_secs(1), &limits), Err(limits.records));
     }
 }

@@ -7,6 +7,7 @@ use tsugite_core::protocol::tools::Call;
 use tsugite_core::protocol::{ClientCapabilities, Object, TaskRequest, TaskSupport};
 use tsugite_core::revision::{RpcError, read_params};
 
+use super::caller_key::CallerKey;
 use super::connection::ServerConnection;
 use super::incoming_request::IncomingRequest;
 use super::lazy_context::TaskRole;
@@ -85,6 +86,7 @@ fn offer(
         scopes: tool.scopes.clone(),
         params: request.request.params().to_owned(),
         caller: request.principal().map(StoredCaller::new),
+        counted_for: CallerKey::of_caller(request.caller),
         handshake: snapshot.map(|(_, params, level)| (params, level)),
         requested_ttl,
         is_restartable: tool.restartable,

@@ -8,6 +8,7 @@ use tokio::sync::Notify;
 use tsugite_core::jsonrpc::RawJson;
 use tsugite_core::protocol::logging::Level;
 
+use super::caller_key::CallerKey;
 use super::task_state::{RunningTask, StoredCaller};
 
 /// Whether a call may become a task, and which task it is.
@@ -32,6 +33,8 @@ pub(crate) struct TaskOffer {
     pub(crate) scopes: Vec<String>,
     pub(crate) params: RawJson,
     pub(crate) caller: Option<StoredCaller>,
+    /// The caller whose limits the task counts against.
+    pub(crate) counted_for: Option<CallerKey>,
     /// The params of the handshake and the log level, where there is a handshake.
     pub(crate) handshake: Option<(RawJson, Level)>,
     /// How long the client wants the task to be kept.

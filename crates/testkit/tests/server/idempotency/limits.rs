@@ -58,7 +58,7 @@ async fn too_large_result_is_sent_once_and_not_run_again() {
         Server::new("once", "1").tool(large()).max_once_bytes(9_999),
         Server::new("once", "1").tool(large()).max_once_bytes_per_caller(9_999),
     ] {
-        let mut client = super::connect(&server).await;
+        let mut client = RawClient::connect_as(&server, Principal::new("ann"), NEWEST, json!({})).await;
         assert_eq!(text(&call(&mut client, "large", FIRST).await).len(), 10_000);
         assert_eq!(fault(&call(&mut client, "large", FIRST).await), "result_not_kept");
     }

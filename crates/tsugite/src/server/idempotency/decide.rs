@@ -47,7 +47,7 @@ mod tests {
     fn call() -> KeyedCall {
         KeyedCall {
             name: "name".to_owned(),
-            caller: None,
+            counted_for: None,
             tool: "pay".to_owned(),
             payload: "ten".to_owned(),
             revision: Revision::V2026_07_28,

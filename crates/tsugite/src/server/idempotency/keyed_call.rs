@@ -7,6 +7,7 @@ use tsugite_core::revision::{Revision, RpcError, read_params};
 use tsugite_core::session::ClientMetaPresence;
 
 use crate::replica::digest;
+use crate::server::caller_key::CallerKey;
 use crate::server::incoming_request::IncomingRequest;
 use crate::server::key_state::{KeyRecord, KeyState};
 use crate::server::principal::Principal;
@@ -19,7 +20,8 @@ use crate::shared::principal::CallerIdentity;
 pub(crate) struct KeyedCall {
     /// The name of its record: a digest of the caller and the key. Equal keys of two callers are two keys.
     pub(super) name: String,
-    pub(super) caller: Option<CallerIdentity>,
+    /// The caller whose limits the record counts against.
+    pub(super) counted_for: Option<CallerKey>,
     pub(super) tool: String,
     /// A digest of the arguments, the revision, and whether the call may become a task.
     pub(super) payload: String,
@@ -61,7 +63,7 @@ impl KeyedCall {
         let state = params.request_state.as_deref();
         Ok(Some(Self {
             name: record_name(caller.as_ref(), &key),
-            caller,
+            counted_for: CallerKey::of_caller(request.caller),
             tool: name.to_owned(),
             payload: digest_of(&[
                 &json_digest(arguments),

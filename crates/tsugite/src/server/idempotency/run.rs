@@ -118,7 +118,7 @@ struct Run {
 impl Run {
     async fn run(&self, previous: Option<StoredKey>) -> RunEnd {
         let (table, call) = (&*self.table, &*self.call);
-        let is_counted = match table.count(&call.name, call.caller.clone(), previous.is_none()) {
+        let is_counted = match table.count(&call.name, call.counted_for.clone(), previous.is_none()) {
             Ok(is_counted) => is_counted,
             // The call began long ago, and could not be sent again.
             Err(_) if call.is_taken_over => false,

@@ -11,7 +11,8 @@ use super::key_store::KeyStore;
 use super::settings::OnceSettings;
 use crate::lock::lock;
 use crate::replica::Replica;
-use crate::server::record_limits::{CallerName, RecordCounts, RecordLimit};
+use crate::server::caller_key::CallerKey;
+use crate::server::record_limits::{RecordCounts, RecordLimit};
 use crate::store::{Store, StoreError};
 
 /// The keys of one server.
@@ -101,7 +102,12 @@ impl KeyTable {
 
     /// Counts the record of a call that is to run here, or fails with the limit that is reached. Returns whether it was not
     /// counted before, which is also so for the first round here of a call from another process.
-    pub(crate) fn count(&self, name: &str, caller: CallerName, is_new: bool) -> Result<bool, RecordLimit> {
+    pub(crate) fn count(
+        &self,
+        name: &str,
+        caller: Option<CallerKey>,
+        is_new: bool,
+    ) -> Result<bool, RecordLimit> {
         let mut counts = lock(&self.counts);
         if !is_new && counts.contains(name) {
             return Ok(false);

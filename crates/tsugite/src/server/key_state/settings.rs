@@ -81,8 +81,9 @@ impl Server {
         self.configure(|config| config.once.max_keys = keys.max(1))
     }
 
-    /// Sets how many of them one caller may have. Default: 10,000. All callers without a
-    /// [`Principal`](crate::server::Principal) count as one.
+    /// Sets how many of them one caller may have. Default: 10,000. A caller is a
+    /// [`Principal`](crate::server::Principal), else the network address of the client. If neither is known, as on stdio,
+    /// only the limits for all callers hold.
     #[must_use]
     pub fn max_once_keys_per_caller(self, keys: usize) -> Self {
         self.configure(|config| config.once.max_keys_per_caller = keys.max(1))

@@ -157,7 +157,7 @@ async fn create(
     state.once = steps_of(call);
     let stored = table
         .hub
-        .create(stored_call, state, revision.has_core_tasks())
+        .create(stored_call, state, revision.has_core_tasks(), offer.counted_for.clone())
         .await
         .map_err(|error| limit_error(&error))?;
     let task = RunningTask::new(&table.hub, stored.clone());

@@ -89,8 +89,9 @@ impl Server {
         self.configure(|config| config.tasks.max_tasks = tasks.max(1))
     }
 
-    /// Sets how many of these tasks one caller may have. Default: 1,000. All callers without a
-    /// [`Principal`](super::super::Principal) count as one.
+    /// Sets how many of these tasks one caller may have. Default: 1,000. A caller is a
+    /// [`Principal`](super::super::Principal), else the network address of the client. If neither is known, as on stdio, only
+    /// the limits for all callers hold.
     #[must_use]
     pub fn max_tasks_per_caller(self, tasks: usize) -> Self {
         self.configure(|config| config.tasks.max_tasks_per_caller = tasks.max(1))

@@ -8,6 +8,7 @@ use super::task_store::TaskStore;
 use super::task_watch::{TaskWatch, TaskWatches};
 use crate::lock::lock;
 use crate::replica::Replica;
+use crate::server::caller_key::CallerKey;
 use crate::server::record_limits::{RecordCounts, RecordLimit};
 use crate::store::{Store, StoreError};
 
@@ -34,17 +35,17 @@ impl TaskHub {
         })
     }
 
-    /// Stores a new task and counts it. `listed` says whether its caller can list it.
+    /// Stores a new task and counts it for a caller. `listed` says whether its caller can list it.
     pub(crate) async fn create(
         &self,
         call: TaskCall,
         state: TaskState,
         listed: bool,
+        counted_for: Option<CallerKey>,
     ) -> Result<StoredTask, CreateError> {
         let (id, caller) = (call.id.clone(), call.caller.clone());
         let ttl = call.remaining_ttl().unwrap_or_default();
         let bytes = call.params.text().len() + TASK_BYTES;
-        let counted_for = caller.as_ref().map(|caller| caller.identity.clone());
         lock(&self.counts).add(&id, counted_for, bytes, ttl, &self.settings.limits())?;
         let created = self.store.create(call, state, caller.as_ref().filter(|_| listed)).await;
         if created.is_err() {
