@@ -10,6 +10,7 @@ mod scopes;
 mod sessions;
 mod shares;
 mod streams;
+mod tasks;
 mod tokens;
 mod visibility;
 

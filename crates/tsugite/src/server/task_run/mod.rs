@@ -130,7 +130,7 @@ async fn create(
     let revision = call.revision();
     let limited = |error| limit_error(&CreateError::Limit(error));
     let id = random_id().ok_or(RpcError::Internal)?;
-    let _slot = table.reserve(&id).map_err(limited)?;
+    let _slot = table.reserve(&id, offer.counted_for.clone()).map_err(limited)?;
     if table.is_stopping() {
         return Err(unavailable("the server is stopping"));
     }

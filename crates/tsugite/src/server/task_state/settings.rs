@@ -14,9 +14,13 @@ pub(crate) struct TaskSettings {
     /// How long a call of a tool that may become a task runs before it does.
     pub(crate) after: Option<Duration>,
     pub(crate) max_running: usize,
+    /// A quarter of the whole if `None`.
+    max_running_per_caller: Option<usize>,
     pub(crate) max_tasks: usize,
     pub(crate) max_tasks_per_caller: usize,
     pub(crate) max_bytes: usize,
+    /// A quarter of the whole if `None`.
+    max_bytes_per_caller: Option<usize>,
 }
 
 impl Default for TaskSettings {
@@ -27,20 +31,34 @@ impl Default for TaskSettings {
             poll_interval: Duration::from_secs(1),
             after: Some(Duration::from_secs(10)),
             max_running: 256,
+            max_running_per_caller: None,
             max_tasks: 10_000,
             max_tasks_per_caller: 1_000,
             max_bytes: 256 << 20,
+            max_bytes_per_caller: None,
         }
     }
 }
 
 impl TaskSettings {
+    /// The limits on tasks that run in this process.
+    pub(super) fn running_limits(&self) -> RecordLimits {
+        let share = self.max_running_per_caller.unwrap_or(quarter(self.max_running));
+        RecordLimits {
+            records: RecordLimit::new("max_running_tasks", self.max_running),
+            records_per_caller: RecordLimit::new("max_running_tasks_per_caller", share),
+            ..self.limits()
+        }
+    }
+
+    /// The limits on tasks that this process created.
     pub(super) fn limits(&self) -> RecordLimits {
+        let byte_share = self.max_bytes_per_caller.unwrap_or(quarter(self.max_bytes));
         RecordLimits {
             records: RecordLimit::new("max_tasks", self.max_tasks),
             records_per_caller: RecordLimit::new("max_tasks_per_caller", self.max_tasks_per_caller),
             bytes: RecordLimit::new("max_task_bytes", self.max_bytes),
-            bytes_per_caller: RecordLimit::new("max_task_bytes", self.max_bytes),
+            bytes_per_caller: RecordLimit::new("max_task_bytes_per_caller", byte_share),
         }
     }
 }
@@ -83,6 +101,13 @@ impl Server {
         self.configure(|config| config.tasks.max_running = tasks.max(1))
     }
 
+    /// Sets how many of these tasks one caller may have. Default: a quarter of them. A caller is counted as for
+    /// [`Server::max_tasks_per_caller`].
+    #[must_use]
+    pub fn max_running_tasks_per_caller(self, tasks: usize) -> Self {
+        self.configure(|config| config.tasks.max_running_per_caller = Some(tasks.max(1)))
+    }
+
     /// Sets how many tasks that this process created are kept at once, finished ones included. Default: 10,000.
     #[must_use]
     pub fn max_tasks(self, tasks: usize) -> Self {
@@ -103,6 +128,18 @@ impl Server {
     pub fn max_task_bytes(self, bytes: usize) -> Self {
         self.configure(|config| config.tasks.max_bytes = bytes.max(1))
     }
+
+    /// Sets how many of these bytes the tasks of one caller may have. Default: a quarter of them. A caller is counted as for
+    /// [`Server::max_tasks_per_caller`].
+    #[must_use]
+    pub fn max_task_bytes_per_caller(self, bytes: usize) -> Self {
+        self.configure(|config| config.tasks.max_bytes_per_caller = Some(bytes.max(1)))
+    }
+}
+
+/// The default share of one caller.
+fn quarter(whole: usize) -> usize {
+    (whole / 4).max(1)
 }
 
 fn at_least_one_millisecond(time: Duration) -> Duration {

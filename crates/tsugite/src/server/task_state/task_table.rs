@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use super::record::StoredTask;
 use super::running_task::RunningTask;
@@ -11,7 +12,8 @@ use super::task_hub::TaskHub;
 use super::task_store::{ChangeError, ChangeFn};
 use crate::lock::lock;
 use crate::replica::{Replica, digest};
-use crate::server::record_limits::RecordLimit;
+use crate::server::caller_key::CallerKey;
+use crate::server::record_limits::{RecordCounts, RecordLimit};
 use crate::store::Store;
 
 /// The tasks of one server.
@@ -28,6 +30,8 @@ struct RunningTasks {
     tasks: HashMap<String, Arc<RunningTask>>,
     /// The digests of tasks that are about to run here.
     reserved: HashSet<String>,
+    /// Both of them, by the same digests.
+    counts: RecordCounts,
 }
 
 /// Room for a task that is about to run here. Hold it until [`TaskTable::begin`] has returned.
@@ -38,7 +42,11 @@ pub(crate) struct RunningSlot<'a> {
 
 impl Drop for RunningSlot<'_> {
     fn drop(&mut self) {
-        lock(&self.table.running).reserved.remove(&self.name);
+        let mut running = lock(&self.table.running);
+        running.reserved.remove(&self.name);
+        if !running.tasks.contains_key(&self.name) {
+            running.counts.remove(&self.name);
+        }
     }
 }
 
@@ -82,14 +90,16 @@ impl TaskTable {
         task.notify_changed();
     }
 
-    /// Reserves room for a task, by its id. Fails if no further task may run here.
-    pub(crate) fn reserve(&self, id: &str) -> Result<RunningSlot<'_>, RecordLimit> {
-        let limit = self.hub.settings.max_running;
+    /// Reserves room for a task of a caller, by its id. Fails if no further one may run here. Without a caller only the limit
+    /// for all of them holds.
+    pub(crate) fn reserve(
+        &self,
+        id: &str,
+        caller: Option<CallerKey>,
+    ) -> Result<RunningSlot<'_>, RecordLimit> {
+        let (name, limits) = (digest(id.as_bytes()), self.hub.settings.running_limits());
         let mut running = lock(&self.running);
-        if running.tasks.len() + running.reserved.len() >= limit {
-            return Err(RecordLimit::new("max_running_tasks", limit));
-        }
-        let name = digest(id.as_bytes());
+        running.counts.add(&name, caller, 0, Duration::MAX, &limits)?;
         running.reserved.insert(name.clone());
         Ok(RunningSlot { table: self, name })
     }
@@ -102,7 +112,9 @@ impl TaskTable {
 
     /// Removes a task that no longer runs here.
     pub(crate) fn finish(&self, task: &RunningTask) {
-        lock(&self.running).tasks.remove(task.name());
+        let mut running = lock(&self.running);
+        running.tasks.remove(task.name());
+        running.counts.remove(task.name());
     }
 
     /// The tasks that run here.

@@ -121,8 +121,8 @@ async fn take_over(
     if stored.state.can_run_again && must_be_left(server, table, &stored.call) {
         return Ok(false);
     }
-    // Those that do not fit are taken over later.
-    let Ok(_slot) = table.reserve(id) else { return Ok(false) };
+    // Those that do not fit are taken over later. The caller was told already that the task runs, so its share does not count.
+    let Ok(_slot) = table.reserve(id, None) else { return Ok(false) };
     let claim = |state: &mut TaskState, fits: bool| {
         if state.is_final() || state.runner != runner {
             return Err(());
