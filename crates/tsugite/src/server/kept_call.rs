@@ -96,6 +96,17 @@ pub(crate) enum KeptAnswer {
 }
 
 impl KeptAnswer {
+    /// The bytes that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            KeptAnswer::Result(result) => result.text().len(),
+            KeptAnswer::Error(error) => {
+                error.message.len() + error.data.as_ref().map_or(0, |data| data.text().len())
+            }
+            KeptAnswer::TimedOut | KeptAnswer::Closed => 0,
+        }
+    }
+
     pub(crate) fn into_result(self) -> Result<RawJson, AskError> {
         match self {
             KeptAnswer::Result(result) => Ok(result),

@@ -105,15 +105,14 @@ impl RecordCounts {
         self.records.contains_key(id)
     }
 
-    /// Counts at most so many bytes for a record.
-    pub(crate) fn shrink(&mut self, id: &str, bytes: usize) {
+    /// Counts exactly so many bytes for a record, whatever the limits are.
+    pub(crate) fn set_bytes(&mut self, id: &str, bytes: usize) {
         let Some(record) = self.records.get_mut(id) else { return };
-        let freed = record.bytes.saturating_sub(bytes);
-        record.bytes -= freed;
-        self.bytes = self.bytes.saturating_sub(freed);
+        let before = std::mem::replace(&mut record.bytes, bytes);
+        self.bytes = (self.bytes + bytes).saturating_sub(before);
         let caller = record.caller.as_ref();
         if let Some(usage) = caller.and_then(|caller| self.callers.get_mut(caller)) {
-            usage.bytes = usage.bytes.saturating_sub(freed);
+            usage.bytes = (usage.bytes + bytes).saturating_sub(before);
         }
     }
 
@@ -204,7 +203,7 @@ mod tests {
         assert_eq!(counts.grow("3", 71, &limits), Err(limits.bytes));
         assert_eq!(counts.grow("3", 70, &limits), Ok(()));
         assert_eq!(counts.grow("of another process", 1, &limits), Err(limits.bytes));
-        counts.shrink("3", 10);
+        counts.set_bytes("3", 10);
         assert_eq!(counts.grow("3", 71, &limits), Err(limits.bytes));
         assert_eq!(counts.grow("3", 70, &limits), Ok(()));
         tokio::time::advance(second).await;

@@ -121,7 +121,7 @@ impl KeyTable {
     pub(crate) fn count_outcome(&self, name: &str, bytes: usize) -> Result<(), RecordLimit> {
         let mut counts = lock(&self.counts);
         counts.set_ttl(name, self.settings.retention);
-        counts.shrink(name, RECORD_BYTES);
+        counts.set_bytes(name, RECORD_BYTES);
         let too_large = bytes > self.settings.max_result_bytes;
         let limit = RecordLimit::new("max_once_result_bytes", self.settings.max_result_bytes);
         if too_large { Err(limit) } else { counts.grow(name, bytes, &self.settings.limits()) }

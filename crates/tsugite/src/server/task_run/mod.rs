@@ -236,7 +236,7 @@ fn final_state(
         Ok(result) => result,
         Err(error) => return failed(error.to_error_object(revision)),
     };
-    if let Err(limit) = task.hub().count_result(task.id(), result.text().len()) {
+    if let Err(limit) = task.hub().count_result(&task.snapshot().call, result.text().len()) {
         return failed(limit_error(&CreateError::Limit(limit)).to_error_object(revision));
     }
     let is_error = tool_error_text(&result);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex as AsyncMutex, Notify};
 use tokio::task::JoinHandle;
-use tsugite_core::jsonrpc::code::INTERNAL_ERROR;
+use tsugite_core::jsonrpc::code::{INTERNAL_ERROR, UNAVAILABLE};
 use tsugite_core::jsonrpc::{ErrorObject, RawJson};
 
 use super::record::{OnceStep, StoredTask, TaskState};
@@ -278,13 +278,7 @@ impl RunningTask {
             let text = format!(
                 "The process of this task ended during its step {key:?}, which may have run; the task was not continued"
             );
-            let error = ErrorObject::new(INTERNAL_ERROR, text);
-            self.change(move |state| {
-                state.fail(error.clone());
-                true
-            })
-            .await?;
-            self.mark_lost();
+            self.fail(ErrorObject::new(INTERNAL_ERROR, text)).await?;
             return Ok(OnceStart::MayHaveRun);
         }
         let key = key.to_owned();
@@ -303,6 +297,15 @@ impl RunningTask {
         value: Option<RawJson>,
     ) -> Result<(), TaskLost> {
         let key = key.to_owned();
+        let bytes = value.as_ref().map_or(0, |value| value.text().len());
+        if let Err(limit) = self.hub.count_bytes(&self.id, bytes) {
+            let text = format!(
+                "The value of the step {key:?} cannot be kept: the limit `{}` on the bytes of tasks is {}",
+                limit.setting, limit.value
+            );
+            self.fail(ErrorObject::new(UNAVAILABLE, text)).await?;
+            return Err(TaskLost);
+        }
         self.change(move |state| {
             match &value {
                 Some(value) => drop(state.once.insert(key.clone(), OnceStep::Value(value.clone()))),
@@ -314,7 +317,19 @@ impl RunningTask {
         Ok(())
     }
 
+    /// Ends the task with an error; its handler does not go on.
+    async fn fail(self: &Arc<Self>, error: ErrorObject) -> Result<(), TaskLost> {
+        self.change(move |state| {
+            state.fail(error.clone());
+            true
+        })
+        .await?;
+        self.mark_lost();
+        Ok(())
+    }
+
     fn note(&self, newest: StoredTask) {
+        self.hub.recount(&newest);
         let mut snapshot = lock(&self.snapshot);
         let before = std::mem::replace(&mut *snapshot, newest.clone());
         drop(snapshot);

@@ -122,8 +122,8 @@ impl Server {
         self.configure(|config| config.tasks.max_tasks_per_caller = tasks.max(1))
     }
 
-    /// Sets how many bytes the params and results of these tasks may have together. Default: 256 MiB. A result beyond it
-    /// fails its task.
+    /// Sets how many bytes the params, answers, values of `once` and results of these tasks may have together. Default: 256
+    /// MiB. An answer beyond it is rejected, and its question stays open. A value or a result beyond it fails its task.
     #[must_use]
     pub fn max_task_bytes(self, bytes: usize) -> Self {
         self.configure(|config| config.tasks.max_bytes = bytes.max(1))

@@ -2,13 +2,14 @@
 
 use std::sync::{Arc, Mutex};
 
-use super::record::{StoredTask, TaskCall, TaskState};
+use super::record::{OnceStep, StoredTask, TaskCall, TaskOutcome, TaskState};
 use super::settings::TaskSettings;
 use super::task_store::TaskStore;
 use super::task_watch::{TaskWatch, TaskWatches};
 use crate::lock::lock;
 use crate::replica::Replica;
 use crate::server::caller_key::CallerKey;
+use crate::server::kept_call::KeptAnswer;
 use crate::server::record_limits::{RecordCounts, RecordLimit};
 use crate::store::{Store, StoreError};
 
@@ -45,7 +46,7 @@ impl TaskHub {
     ) -> Result<StoredTask, CreateError> {
         let (id, caller) = (call.id.clone(), call.caller.clone());
         let ttl = call.remaining_ttl().unwrap_or_default();
-        let bytes = call.params.text().len() + TASK_BYTES;
+        let bytes = bytes_of(&call, &state);
         lock(&self.counts).add(&id, counted_for, bytes, ttl, &self.settings.limits())?;
         let created = self.store.create(call, state, caller.as_ref().filter(|_| listed)).await;
         if created.is_err() {
@@ -54,9 +55,26 @@ impl TaskHub {
         Ok(created?)
     }
 
-    /// Counts the bytes of a result.
-    pub(crate) fn count_result(&self, id: &str, bytes: usize) -> Result<(), RecordLimit> {
+    /// Counts more bytes of a task before they are stored: answers, or a value of `once`.
+    pub(crate) fn count_bytes(&self, id: &str, bytes: usize) -> Result<(), RecordLimit> {
         lock(&self.counts).grow(id, bytes, &self.settings.limits())
+    }
+
+    /// Counts the bytes of a result, in place of the answers and the values of `once`.
+    pub(crate) fn count_result(&self, call: &TaskCall, bytes: usize) -> Result<(), RecordLimit> {
+        let mut counts = lock(&self.counts);
+        counts.set_bytes(&call.id, bytes_of_call(call));
+        counts.grow(&call.id, bytes, &self.settings.limits())
+    }
+
+    /// Counts the bytes that a task has now.
+    pub(crate) fn recount(&self, task: &StoredTask) {
+        self.set_bytes(&task.call.id, task.counted_bytes());
+    }
+
+    /// Counts exactly so many bytes for a task.
+    pub(crate) fn set_bytes(&self, id: &str, bytes: usize) {
+        lock(&self.counts).set_bytes(id, bytes);
     }
 
     /// Waits for changes of tasks, by the digests of their ids.
@@ -94,5 +112,29 @@ impl From<StoreError> for CreateError {
     }
 }
 
-/// The bytes of a task besides its params and its result.
+impl StoredTask {
+    /// The bytes of the task that count towards the limits.
+    pub(crate) fn counted_bytes(&self) -> usize {
+        bytes_of(&self.call, &self.state)
+    }
+}
+
+fn bytes_of(call: &TaskCall, state: &TaskState) -> usize {
+    let answers = state.answers.values().map(KeptAnswer::bytes);
+    let steps = state.once.values().map(|step| match step {
+        OnceStep::Begun => 0,
+        OnceStep::Value(value) => value.text().len(),
+    });
+    let outcome = state.outcome.iter().map(|outcome| match outcome {
+        TaskOutcome::Result(result) => result.text().len(),
+        TaskOutcome::Error(_) => 0,
+    });
+    bytes_of_call(call) + answers.chain(steps).chain(outcome).sum::<usize>()
+}
+
+fn bytes_of_call(call: &TaskCall) -> usize {
+    call.params.text().len() + TASK_BYTES
+}
+
+/// The bytes of a task besides those that are counted.
 const TASK_BYTES: usize = 1 << 10;

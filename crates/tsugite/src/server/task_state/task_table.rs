@@ -78,6 +78,9 @@ impl TaskTable {
             Err(ChangeError::Store(_)) => true,
             Err(ChangeError::Refused(_) | ChangeError::Gone | ChangeError::TooLarge(_)) => false,
         };
+        if let Ok(changed) = &changed {
+            self.hub.recount(changed);
+        }
         if may_be_changed {
             self.notify_changed(&digest(id.as_bytes()));
         }

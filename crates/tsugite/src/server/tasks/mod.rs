@@ -177,6 +177,17 @@ impl TaskAccess {
 
     /// Stores answers to open questions.
     async fn answer(&self, stored: StoredTask, answers: Vec<(String, KeptAnswer)>) -> Result<(), RpcError> {
+        let open = |key: &str| stored.state.questions.iter().any(|question| question.key == key);
+        let bytes = answers.iter().filter(|(key, _)| open(key)).map(|(_, answer)| answer.bytes()).sum();
+        let (hub, id, before) = (&self.table.hub, stored.call.id.clone(), stored.counted_bytes());
+        hub.count_bytes(&stored.call.id, bytes).map_err(|limit| {
+            let text = format!(
+                "the answer cannot be stored: the limit `{}` on the bytes of tasks is {}; try again when other tasks have \
+                 ended or expired",
+                limit.setting, limit.value
+            );
+            task_run::unavailable(&text)
+        })?;
         let mut change = |state: &mut TaskState| {
             let mut is_changed = false;
             for (key, answer) in &answers {
@@ -184,7 +195,11 @@ impl TaskAccess {
             }
             Ok::<_, RpcError>(is_changed)
         };
-        self.change(stored, &mut change).await.map(drop)
+        let changed = self.change(stored, &mut change).await;
+        if changed.is_err() {
+            hub.set_bytes(&id, before);
+        }
+        changed.map(drop)
     }
 
     async fn cancel(&self, id: &str) -> Result<StoredTask, RpcError> {
