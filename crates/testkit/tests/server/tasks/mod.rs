@@ -123,6 +123,36 @@ async fn list_of_tasks_is_declared_to_known_callers() {
     assert_eq!(to_anonymous, json!({"cancel": {}, "requests": calls}));
 }
 
+#[tokio::test(start_paused = true)]
+async fn message_of_a_task_needs_the_scopes_of_its_call() {
+    let fails = Tool::new("fails").task(TaskSupport::Required).scope("admin");
+    let fails = fails.handler(|| async { Err::<(), _>(HandlerError::new("a secret")) });
+    let waits =
+        Tool::new("waits").task(TaskSupport::Required).scope("admin").handler(|cx: Context| async move {
+            cx.status("a secret").await;
+            std::future::pending::<()>().await;
+        });
+    let server = Server::new("s", "1").tool(fails).tool(waits);
+    let connect = |scopes: &[&str]| {
+        let ann = Principal::new("ann").with_scopes(scopes.iter().copied());
+        RawClient::connect_as(&server, ann, CORE, json!({}))
+    };
+    let (mut admin, mut other) = (connect(&["admin"]).await, connect(&[]).await);
+    start(&mut admin, "fails").await;
+    let waiting = start(&mut admin, "waits").await;
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    for (client, message) in [(&mut admin, json!("a secret")), (&mut other, Value::Null)] {
+        let listed = client.request_once("tasks/list", json!({})).await["result"]["tasks"].clone();
+        assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
+        for task in listed.as_array().unwrap() {
+            assert_eq!(task["statusMessage"], message, "{listed}");
+        }
+    }
+    assert_eq!(error_code(&mut other, "tasks/get", json!({"taskId": waiting})).await, -32602);
+    let cancelled = other.request_once("tasks/cancel", json!({"taskId": waiting})).await;
+    assert_eq!(cancelled["result"]["statusMessage"], Value::Null, "{cancelled}");
+}
+
 #[tokio::test]
 async fn task_ids_are_long_and_random() {
     // TASK-013, TASK-035, TASK-069

@@ -71,7 +71,7 @@ async fn find(access: &TaskAccess, entry: &IndexEntry) -> Result<Listed, StoreEr
     let Some(id) = &entry.id else { return Ok(Listed::Hidden) };
     Ok(match access.table.hub.store.read(id).await {
         Ok(Some(stored)) if stored.call.remaining_ttl().is_none() => Listed::Expired,
-        Ok(Some(stored)) if access.may_see(&stored) => Listed::Visible(stored.task()),
+        Ok(Some(stored)) if access.may_see(&stored) => Listed::Visible(access.summary(&stored)),
         Ok(Some(_)) => Listed::Hidden,
         Ok(None) => Listed::Expired,
         Err(error) if is_unreadable(&error) => Listed::Hidden,

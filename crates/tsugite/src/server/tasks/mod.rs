@@ -10,10 +10,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use tsugite_core::jsonrpc::RawJson;
-use tsugite_core::protocol::Method;
 use tsugite_core::protocol::mrtr::INPUT_RESPONSES;
 use tsugite_core::protocol::result::EmptyResult;
 use tsugite_core::protocol::tasks::{Cancel, CancelResult, Get, Update, UpdateParams};
+use tsugite_core::protocol::{Method, Task};
 use tsugite_core::revision::{Revision, RpcError, Translate, read_params};
 
 pub(crate) use list::list;
@@ -70,7 +70,7 @@ pub(crate) fn cancel(
     let id = read_params::<Cancel>(request.request.params(), request.revision)?.task_id;
     Ok(answer::<Cancel>(connection, request, async move {
         let mut result = CancelResult::default();
-        result.task = Some(access.cancel(&id).await?.task());
+        result.task = Some(access.summary(&access.cancel(&id).await?));
         Ok(result)
     }))
 }
@@ -142,6 +142,15 @@ impl TaskAccess {
     /// Fails if the caller lacks a scope that the call needed: its token may be another one now.
     fn check_scopes(&self, stored: &StoredTask) -> Result<(), RpcError> {
         self.config.check_scopes(self.principal.as_ref(), &stored.call.scopes)
+    }
+
+    /// The task without its result and its questions. The message may hold the text of a result, so it needs the same scopes.
+    fn summary(&self, stored: &StoredTask) -> Task {
+        let mut task = stored.task();
+        if self.check_scopes(stored).is_err() {
+            task.status_message = None;
+        }
+        task
     }
 
     /// Whether the caller created the task, on the revision of the request, and may see its tool, if that still exists.
