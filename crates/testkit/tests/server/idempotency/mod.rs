@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tsugite::prelude::*;
+use tsugite::protocol::TaskSupport;
 use tsugite_core::revision::Revision;
 use tsugite_testkit::raw_client::RawClient;
 
@@ -256,4 +257,20 @@ async fn tool_of_a_mounted_server_runs_once() {
     let listed = client.request_once("tools/list", json!({})).await;
     let meta = &listed["result"]["tools"][0]["_meta"]["dev.tsugite/idempotency"];
     assert_eq!(*meta, json!({"retentionMs": 3_600_000, "durable": false}), "{listed}");
+}
+
+#[tokio::test]
+async fn support_for_tasks_counts_only_where_the_tool_allows_them() {
+    let stage = Stage::new();
+    let server = Server::new("once", "1").tool(stage.pay()).tool(stage.slow().task(TaskSupport::Optional));
+    let declared = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let mut with_tasks = RawClient::connect(&server, NEWEST, declared).await;
+    let mut without = RawClient::connect(&server, NEWEST, json!({})).await;
+    for client in [&mut with_tasks, &mut without] {
+        assert_eq!(text(&call(client, "pay", FIRST).await), "run 1 with {}");
+    }
+    stage.go.add_permits(1);
+    let key = "key-of-another-call";
+    assert_eq!(text(&call(&mut with_tasks, "slow", key).await), "run 2");
+    assert_eq!(fault(&call(&mut without, "slow", key).await), "other_call");
 }

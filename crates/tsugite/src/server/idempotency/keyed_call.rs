@@ -55,7 +55,8 @@ impl KeyedCall {
             }
         };
         let caller = request.principal().map(Principal::identity);
-        let supports_tasks = params.task.is_some() || task_offer::supports_extension(request);
+        let wants_tasks = params.task.is_some() || task_offer::supports_extension(request);
+        let may_become_task = tool.task != TaskSupport::Forbidden && wants_tasks;
         let arguments = params.arguments.as_ref().map_or("{}", RawJson::text);
         let responses = params.input_responses.as_ref();
         let responses = responses.and_then(|responses| RawJson::from_value(responses).ok());
@@ -68,13 +69,13 @@ impl KeyedCall {
             payload: digest_of(&[
                 &json_digest(arguments),
                 request.revision.as_str().as_bytes(),
-                &[u8::from(supports_tasks)],
+                &[u8::from(may_become_task)],
             ]),
             revision: request.revision,
             round: digest_of(&[state.unwrap_or_default().as_bytes(), &responses]),
             state: state.map(|state| digest(state.as_bytes())),
             // The task of a run that ended early may exist, and go on elsewhere.
-            is_restartable: tool.restartable && (tool.task == TaskSupport::Forbidden || !supports_tasks),
+            is_restartable: tool.restartable && !may_become_task,
             is_taken_over: request.caller.kept.as_ref().is_some_and(|kept| kept.resumed.is_some()),
         }))
     }
