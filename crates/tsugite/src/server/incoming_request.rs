@@ -28,6 +28,11 @@ impl<'a> IncomingRequest<'a> {
         self.caller.principal.as_ref()
     }
 
+    /// Whether the caller can be told apart from others.
+    pub(crate) fn has_identified_caller(&self) -> bool {
+        self.principal().is_some_and(Principal::is_identified)
+    }
+
     /// The item that the request names.
     pub(crate) fn subject(&self) -> Subject<'a> {
         let method = canonical_method(&self.request.method);

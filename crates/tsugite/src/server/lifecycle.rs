@@ -22,7 +22,9 @@ impl ServerConnection {
             strip_push_capabilities(&mut result.capabilities);
         }
         // Callers that cannot be told apart must not list each other's tasks.
-        if let (None, Some(tasks)) = (request.principal(), &mut result.capabilities.tasks) {
+        if !request.has_identified_caller()
+            && let Some(tasks) = &mut result.capabilities.tasks
+        {
             tasks.list = None;
         }
         let declared = DeclaredCapabilities::from_capabilities(&result.capabilities);

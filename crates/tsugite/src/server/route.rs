@@ -77,7 +77,7 @@ pub(crate) fn route(
             return super::tasks::result(connection, request);
         }
         // A caller that is not known cannot be told from others.
-        tasks::List::NAME if connection.supports_tasks(request) && request.principal().is_some() => {
+        tasks::List::NAME if connection.supports_tasks(request) && request.has_identified_caller() => {
             return super::tasks::list(connection, request);
         }
         subscriptions::Listen::NAME => return super::subscriptions::listen(connection, request),

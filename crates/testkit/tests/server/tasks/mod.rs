@@ -114,13 +114,17 @@ async fn list_of_tasks_is_declared_to_known_callers() {
         "protocolVersion": CORE.as_str(), "capabilities": {}, "clientInfo": {"name": "c", "version": "1"},
     });
     let mut ann = RawClient::connect_as(&server, Principal::new("ann"), CORE, json!({})).await;
-    let mut anonymous = RawClient::connect(&server, CORE, json!({})).await;
+    let nameless = RawClient::connect_as(&server, Principal::new(""), CORE, json!({})).await;
+    let anonymous = RawClient::connect(&server, CORE, json!({})).await;
     let calls = json!({"tools": {"call": {}}});
     let declared = |answer: Value| answer["result"]["capabilities"]["tasks"].clone();
     let to_ann = declared(ann.request("initialize", offer.clone()).await);
     assert_eq!(to_ann, json!({"list": {}, "cancel": {}, "requests": calls}));
-    let to_anonymous = declared(anonymous.request("initialize", offer).await);
-    assert_eq!(to_anonymous, json!({"cancel": {}, "requests": calls}));
+    for mut client in [nameless, anonymous] {
+        let answer = declared(client.request("initialize", offer.clone()).await);
+        assert_eq!(answer, json!({"cancel": {}, "requests": calls}));
+        assert_eq!(error_code(&mut client, "tasks/list", json!({})).await, -32601);
+    }
 }
 
 #[tokio::test(start_paused = true)]
