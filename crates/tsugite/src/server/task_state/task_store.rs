@@ -219,8 +219,16 @@ impl TaskStore {
 
     /// The processes that have run tasks.
     pub(crate) async fn runners(&self) -> Result<Vec<String>, StoreError> {
-        let listed = self.store.list(RUNNERS, "", MAX_LISTED).await?;
-        Ok(listed.into_iter().map(|(name, _)| name).collect())
+        let mut names: Vec<String> = Vec::new();
+        loop {
+            let after = names.last().map_or("", String::as_str);
+            let listed = self.store.list(RUNNERS, after, MAX_LISTED).await?;
+            let is_last = listed.len() < MAX_LISTED;
+            names.extend(listed.into_iter().map(|(name, _)| name));
+            if is_last {
+                return Ok(names);
+            }
+        }
     }
 
     /// The tasks that a process ran when it was last heard of, after a position, which is the digest of an id.
@@ -372,6 +380,17 @@ mod tests {
         let fields = store.read(&task_key("id"), &[STATE]).await.unwrap().unwrap();
         let text = String::from_utf8(fields[0].clone().unwrap().value.to_vec()).unwrap();
         assert!(text.contains("half done") && text.contains(r#""later":{"a":[1]}"#), "{text}");
+    }
+
+    #[tokio::test]
+    async fn all_runners_are_listed() {
+        let (store, tasks) = with_members(r#""version":1"#).await;
+        let names: Vec<_> = (0..2 * MAX_LISTED + 1).map(|number| format!("{number:04}")).collect();
+        for name in &names {
+            let write = set(RUNNERS, name, Bytes::new(), Precondition::None, Duration::from_secs(60));
+            assert!(store.commit(&[write]).await.unwrap().is_ok());
+        }
+        assert_eq!(tasks.runners().await.unwrap(), names);
     }
 
     #[tokio::test]
