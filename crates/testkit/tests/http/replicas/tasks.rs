@@ -257,6 +257,20 @@ async fn replica_that_cannot_run_a_task_leaves_it() {
 }
 
 #[tokio::test]
+async fn task_that_lacks_a_scope_elsewhere_says_so() {
+    let cluster = Cluster::new();
+    let first = start(&cluster).await;
+    let id = start_task(&first, "report").await;
+    wait_for_status(&first, &id, "input_required").await;
+    first.faults.cut_off();
+    let second = start_with(&cluster, report().scope("admin")).await;
+    within(wait_for_status(&second, &id, "failed")).await;
+    let failed = second.send(stateless("tasks/get", json!({"taskId": id}))).await.json();
+    let reason = failed["result"]["error"]["message"].as_str().unwrap_or_default();
+    assert!(reason.contains("requires a scope"), "{failed}");
+}
+
+#[tokio::test]
 async fn tasks_of_a_server_that_is_mounted_late_go_on() {
     let cluster = Cluster::new();
     let reports = || Server::new("reports", "1").tool(report());

@@ -9,7 +9,7 @@ use tsugite_core::jsonrpc::code::INTERNAL_ERROR;
 use tsugite_core::jsonrpc::{ErrorObject, Id, Raw, Request};
 use tsugite_core::protocol::Method;
 use tsugite_core::protocol::tools::Call;
-use tsugite_core::revision::Revision;
+use tsugite_core::revision::{Revision, RpcError};
 use tsugite_core::session::request_meta::RequestMeta;
 
 use crate::error::Chain;
@@ -169,30 +169,30 @@ async fn run_again(server: &Server, table: &Arc<TaskTable>, stored: StoredTask) 
     let call = &stored.call;
     let principal = call.caller.as_ref().map(|caller| caller.principal());
     let connection = ServerConnection::new(server, principal.clone());
-    let is_run = stored.revision().is_some_and(|revision| {
+    let routed = stored.revision().ok_or(NOT_SERVED).and_then(|revision| {
         if let Some((params, level)) = &call.handshake {
             connection.restore(revision, params.clone(), *level);
         }
         try_route(&connection, &task, &stored, revision, principal)
     });
-    if !is_run {
-        fail(table, &task, NOT_SERVED).await;
+    if let Err(reason) = routed {
+        fail(table, &task, reason).await;
         task_run::log_end(&task.snapshot());
     }
 }
 
-/// Routes the call of a task to its tool. Returns false if it did not begin to run.
+/// Routes the call of a task to its tool. Fails with the reason why it did not begin to run.
 fn try_route(
     connection: &Arc<ServerConnection>,
     task: &Arc<RunningTask>,
     stored: &StoredTask,
     revision: Revision,
     principal: Option<crate::server::Principal>,
-) -> bool {
+) -> Result<(), &'static str> {
     let params = stored.call.params.clone();
     let request =
         Request { id: Id::from(0), method: Cow::Borrowed(Call::NAME), params: Some(Raw::from(&params)) };
-    let Ok(meta) = RequestMeta::from_params(request.params()) else { return false };
+    let meta = RequestMeta::from_params(request.params()).map_err(|_| NOT_SERVED)?;
     let caller = Caller { principal, resumed_task: Some(task.clone()), ..Caller::default() };
     let writer = ResponseWriter::discard();
     let declared = connection.complete_handshake(revision);
@@ -205,8 +205,12 @@ fn try_route(
         declared,
         tracking: Tracking::Untracked,
     }));
-    // An error was sent if the tool is not there any more.
-    writer.take_captured().is_none()
+    match writer.take_captured() {
+        None => Ok(()),
+        Some(Err(RpcError::InsufficientScope(_))) => Err(SCOPE_MISSING),
+        // The tool is not there any more, or is another one now.
+        Some(_) => Err(NOT_SERVED),
+    }
 }
 
 async fn fail(table: &TaskTable, task: &Arc<RunningTask>, reason: &'static str) {
@@ -249,6 +253,7 @@ pub(crate) async fn stop(serving: ServingGuard) {
 const PROCESS_ENDED: &str = "The process that ran this task has ended, and the task cannot run again; it may have done a part of its work";
 const STATE_TOO_LARGE: &str = "The process that ran this task has ended, and the state of the task is too large to be stored for another one";
 const SERVER_STOPPED: &str = "The server was stopped while this task ran, and the task cannot run again; it may have done a part of its work";
+const SCOPE_MISSING: &str = "The process that took this task over requires a scope for its tool that the caller of the task did not have";
 const NOT_SERVED: &str = "The process that took this task over does not offer its tool";
 /// How long the end of tasks may take.
 const STORE_GRACE: Duration = Duration::from_secs(3);
