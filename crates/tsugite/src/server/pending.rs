@@ -26,6 +26,7 @@ use super::handler_error::{HandlerError, InvocationError};
 use super::handler_method::HandlerMethod;
 use super::in_flight::AdmissionError;
 use super::incoming_request::{IncomingRequest, Tracking};
+use super::key_state::KeyedRun;
 use super::lazy_context::LazyContext;
 use super::limits::{CallerKey, NestedPermit, NestedPermits};
 use super::poll_timer::{PollTimer, poll_timed};
@@ -124,20 +125,31 @@ impl ServerConnection {
         }
         let (connection, revision, writer) = (self.clone(), request.revision, request.writer.clone());
         let table = self.server.shared.tasks().clone();
+        let keyed_run = request.caller.keyed_run.clone();
         self.register_pending(request, call.cancellation.clone(), async move {
             let started = task_run::start(table, run).await;
             move || match started {
-                Ok(created) => connection.send_task(revision, &id, created, &writer),
+                Ok(created) => connection.send_task(revision, &id, created, &writer, keyed_run),
                 Err(StartError { error, .. }) => writer.send_error(Some(&id), &error, revision),
             }
         })
     }
 
-    /// Answers a call with the task that it has become.
-    fn send_task(&self, revision: Revision, id: &Id<'_>, created: CreatedTask, writer: &ResponseWriter) {
+    /// Answers a call with the task that it has become. With a key the task begins when its id is stored and sent.
+    fn send_task(
+        &self,
+        revision: Revision,
+        id: &Id<'_>,
+        created: CreatedTask,
+        writer: &ResponseWriter,
+        keyed_run: Option<KeyedRun>,
+    ) {
         let mut output = CallOutput::from(CreateTaskResult::new(created.stored.task()));
         writer.send_result::<Call>(id, &mut output, revision, &self.config.stamp);
-        created.announced();
+        match keyed_run {
+            Some(run) => run.hold_task(Box::new(|| created.announced())),
+            None => created.announced(),
+        }
     }
 
     /// Boxes a handler with its time limit. Its output writes the response.
@@ -180,6 +192,7 @@ impl ServerConnection {
             KeptQuestions::new(kept, call.clone(), request.request.method.to_string(), params)
         });
         let (connection, revision, writer) = (self.clone(), request.revision, request.writer.clone());
+        let keyed_run = request.caller.keyed_run.clone();
         let id = request.request.id.clone().into_owned();
         let caller = self.limits.caller(CallerKey::of_caller(request.caller));
         let permits = self.limits.handler_permits(caller.as_deref());
@@ -199,7 +212,7 @@ impl ServerConnection {
             move || {
                 let sent = match (outcome, binding) {
                     (PendingOutcome::Task(created), _) => {
-                        connection.send_task(revision, &id, created, &writer);
+                        connection.send_task(revision, &id, created, &writer, keyed_run);
                         Ok(())
                     }
                     (PendingOutcome::Complete(send), _) => {

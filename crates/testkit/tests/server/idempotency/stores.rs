@@ -14,6 +14,7 @@ use tsugite::store::{
     Committed, Conflict, Field, LogRead, MemoryStore, Position, Precondition, Received, SpendLimit, Store,
     StoreFuture, StoreResult, StoreScope, Write,
 };
+use tsugite_core::revision::Revision;
 use tsugite_testkit::raw_client::RawClient;
 
 use super::{FIRST, NEWEST, Stage, call, connect, fault, params, text};
@@ -285,6 +286,40 @@ async fn call_cancelled_before_it_is_a_task_does_not_run() {
         other = client.call("other", json!({})).await;
     }
     assert_eq!(other["result"]["resultType"], "task", "{other}");
+    assert_eq!(stage.runs(), 0);
+}
+
+/// A server whose only tool is a task from the start, and a client of 2025-11-25 that has called it with a key.
+async fn call_as_task(stage: &Stage, store: &FaultyStore) -> (RawClient, u64) {
+    let tool = stage.pay().task(TaskSupport::Required);
+    let server = Server::new("once", "1").tool(tool).store(store.clone());
+    let mut client = RawClient::connect(&server, Revision::V2025_11_25, json!({})).await;
+    let mut wanted = params("pay", FIRST);
+    wanted["task"] = json!({});
+    let id = client.send_request("tools/call", wanted);
+    (client, id)
+}
+
+#[tokio::test(start_paused = true)]
+async fn task_begins_after_its_id_is_stored_and_sent() {
+    let (stage, store) = (Stage::new(), faulty());
+    // The outcome is stored at the second attempt.
+    store.fail_after(1, 1);
+    let (mut client, id) = call_as_task(&stage, &store).await;
+    let first = client.next().await;
+    assert_eq!(first["id"], id, "{first}");
+    let status = client.next().await;
+    assert_eq!(status["params"]["taskId"], first["result"]["task"]["taskId"], "{status}");
+    assert_eq!((&status["params"]["status"], stage.runs()), (&json!("completed"), 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn task_whose_id_is_not_stored_does_not_run() {
+    let (stage, store) = (Stage::new(), faulty());
+    store.fail_after(1, MANY);
+    let (mut client, _) = call_as_task(&stage, &store).await;
+    assert_eq!(fault(&client.next().await), "may_have_run");
+    tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(stage.runs(), 0);
 }
 

@@ -6,6 +6,7 @@
 //! stored before it is sent. `docs/idempotency.md` is the specification.
 
 mod decide;
+mod held_task;
 mod key_error;
 mod keyed_call;
 mod outcome;
@@ -19,7 +20,8 @@ pub(crate) use keyed_call::KeyedCall;
 pub(crate) use run::observe_begin;
 
 use decide::{Decision, decide};
-use run::RunEnd;
+use held_task::HeldTask;
+use run::{Run, RunEnd};
 
 use super::connection::ServerConnection;
 use super::incoming_request::IncomingRequest;
@@ -38,22 +40,33 @@ pub(crate) fn serve(
     purge::start(&connection.server.shared);
     let cancellation = incoming.tracking.cancellation_token();
     let request = LayerRequest::from_incoming(connection, incoming, cancellation.clone());
-    let answer = answer(connection.server.shared.keys().clone(), Arc::new(call), Arc::new(request));
+    let task = Arc::<HeldTask>::default();
+    let table = connection.server.shared.keys().clone();
+    let answer = answer(table, Arc::new(call), Arc::new(request), task.clone());
     let (id, revision, writer) =
         (incoming.request.id.clone().into_owned(), incoming.revision, incoming.writer.clone());
     connection.register_pending(incoming, cancellation, async move {
         let outcome = answer.await;
-        move || match outcome {
-            Some(Ok(result)) => writer.send_raw_result(&id, &result, revision),
-            Some(Err(error)) => writer.send_error(Some(&id), &error, revision),
-            // The call was cancelled, or another process answers it.
-            None => {}
+        move || {
+            match outcome {
+                Some(Ok(result)) => writer.send_raw_result(&id, &result, revision),
+                Some(Err(error)) => writer.send_error(Some(&id), &error, revision),
+                // The call was cancelled, or another process answers it.
+                None => {}
+            }
+            // No message about the task precedes the response.
+            drop(task);
         }
     })
 }
 
 /// Waits for the outcome of a call, or runs it.
-async fn answer(table: Arc<KeyTable>, call: Arc<KeyedCall>, request: Arc<LayerRequest>) -> Option<RpcResult> {
+async fn answer(
+    table: Arc<KeyTable>,
+    call: Arc<KeyedCall>,
+    request: Arc<LayerRequest>,
+    task: Arc<HeldTask>,
+) -> Option<RpcResult> {
     let deadline = Instant::now() + table.settings.wait;
     loop {
         let guard = match table.enter(&call.name) {
@@ -85,7 +98,9 @@ async fn answer(table: Arc<KeyTable>, call: Arc<KeyedCall>, request: Arc<LayerRe
                 }
             },
         }
-        match run::spawn(table.clone(), call.clone(), request.clone(), stored, guard).await {
+        let run =
+            Run { table: table.clone(), call: call.clone(), request: request.clone(), task: task.clone() };
+        match run.spawn(stored, guard).await {
             RunEnd::Conflict => {}
             RunEnd::Ended(outcome) => return outcome,
         }

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tsugite_core::revision::RpcError;
 
+use super::held_task::HeldTask;
 use super::key_error;
 use super::keyed_call::KeyedCall;
 use super::outcome::Outcome;
@@ -48,36 +49,6 @@ pub(super) enum RunEnd {
     Ended(Option<RpcResult>),
 }
 
-/// Runs a call, and returns its outcome when that is stored. Dropping the future does not stop the run, unless too many run
-/// like this already.
-pub(super) async fn spawn(
-    table: Arc<KeyTable>,
-    call: Arc<KeyedCall>,
-    request: Arc<LayerRequest>,
-    stored: Option<StoredKey>,
-    guard: KeyGuard,
-) -> RunEnd {
-    let (done, ended) = oneshot::channel();
-    let detached = Arc::new(Mutex::new(None));
-    let mut waiting = Waiting {
-        table: table.clone(),
-        request: request.clone(),
-        detached: detached.clone(),
-        is_done: false,
-    };
-    tokio::spawn(boxed(async move {
-        let run = Run { table, call, request };
-        let end = run.run(stored).await;
-        drop(guard);
-        drop(lock(&detached).take());
-        // The client may be gone.
-        drop(done.send(end));
-    }));
-    let end = ended.await;
-    waiting.is_done = true;
-    end.unwrap_or(RunEnd::Ended(Some(Err(RpcError::Internal))))
-}
-
 /// The request that waits for a run. If it is dropped without a cancellation, because its connection was lost, the run goes
 /// on without it.
 struct Waiting {
@@ -109,13 +80,39 @@ impl Drop for Waiting {
     }
 }
 
-struct Run {
-    table: Arc<KeyTable>,
-    call: Arc<KeyedCall>,
-    request: Arc<LayerRequest>,
+/// A call that runs.
+pub(super) struct Run {
+    pub(super) table: Arc<KeyTable>,
+    pub(super) call: Arc<KeyedCall>,
+    pub(super) request: Arc<LayerRequest>,
+    /// The task that the call becomes.
+    pub(super) task: Arc<HeldTask>,
 }
 
 impl Run {
+    /// Runs the call, and returns its outcome when that is stored. Dropping the future does not stop the run, unless too many
+    /// run like this already.
+    pub(super) async fn spawn(self, stored: Option<StoredKey>, guard: KeyGuard) -> RunEnd {
+        let (done, ended) = oneshot::channel();
+        let detached = Arc::new(Mutex::new(None));
+        let mut waiting = Waiting {
+            table: self.table.clone(),
+            request: self.request.clone(),
+            detached: detached.clone(),
+            is_done: false,
+        };
+        tokio::spawn(boxed(async move {
+            let end = self.run(stored).await;
+            drop(guard);
+            drop(lock(&detached).take());
+            // The client may be gone.
+            drop(done.send(end));
+        }));
+        let end = ended.await;
+        waiting.is_done = true;
+        end.unwrap_or(RunEnd::Ended(Some(Err(RpcError::Internal))))
+    }
+
     async fn run(&self, previous: Option<StoredKey>) -> RunEnd {
         let (table, call) = (&*self.table, &*self.call);
         let is_counted = match table.count(&call.name, call.counted_for.clone(), previous.is_none()) {
@@ -153,6 +150,8 @@ impl Run {
         };
         let begun = KeyedRun::default();
         let response = self.call_handler(&begun, &record).await;
+        // Taken in any case: the handler of the task has `begun`, too.
+        let task = begun.take_task();
         let outcome = response.as_ref().and_then(|response| Outcome::from_response(response, call.revision));
         match (response, outcome) {
             // A task begins to run after its creation was answered, so a result without a handler is a task.
@@ -169,6 +168,9 @@ impl Run {
             (Some(response), Some(outcome)) => {
                 table.mark_run(&call.name);
                 let stored = self.store_outcome(record, version, &outcome).await;
+                if let (Ok(()), Some(task)) = (&stored, task) {
+                    self.task.set(task);
+                }
                 RunEnd::Ended(Some(stored.map_or_else(Err, |()| response)))
             }
             (None, _) if self.request.parts.cancellation.is_cancelled() => {

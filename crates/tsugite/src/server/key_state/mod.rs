@@ -14,5 +14,5 @@ pub(crate) use detached_runs::DetachedRun;
 pub(crate) use key_record::{KeyRecord, KeyState};
 pub(crate) use key_store::{KeyConflict, KeyWrite, OutcomeChange, StoredKey};
 pub(crate) use key_table::{KeyGuard, KeyTable};
-pub(crate) use keyed_run::KeyedRun;
+pub(crate) use keyed_run::{BeginTask, KeyedRun};
 pub(crate) use settings::{OnceSettings, REFRESH_INTERVAL};
