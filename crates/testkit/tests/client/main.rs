@@ -18,6 +18,7 @@ mod failure_sources;
 mod faults;
 mod outputs;
 mod streams;
+mod task_failures;
 mod task_polls;
 mod tasks;
 mod transcripts;

@@ -39,8 +39,9 @@ impl Client {
     /// call: its id is all that is needed.
     ///
     /// Polls at the interval that the server sets, and sooner when the server reports a change. Answers the questions of the
-    /// task with the client's handlers. A poll or an answer that times out, finds no connection or gets the status 429, 502,
-    /// 503 or 504, from the server or from behind a bridge, is sent again; the tenth such failure in a row ends the following.
+    /// task with the client's handlers. A poll or an answer that times out, finds no connection, gets the status 429, 502,
+    /// 503 or 504, from the server or from behind a bridge, or is refused with -32803 or `retryAfterMs`, is sent again; the
+    /// tenth such failure in a row ends the following.
     /// There is no time limit, unless [`FollowTask::timeout`] sets one; dropping the future leaves the task running, and
     /// [`Client::cancel_task`] cancels it. Fails with [`ErrorKind::ErrorResponse`] if the task
     /// failed, with [`ErrorKind::TaskCancelled`] if it was cancelled, and with the error of the request if the server does not

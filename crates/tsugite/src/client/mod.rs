@@ -38,7 +38,7 @@
 //   `http_transport`.
 // - `requests`, `call`, `paginator`: requests of the client. `client_handler`, `server_requests`: requests of the server.
 // - `task_request`: calls that ask for a task. `follow_task`: waits for its end, at the pace of `poll_pace` and with what
-//   `task_watch` and `task_progress` receive meanwhile.
+//   `task_watch` and `task_progress` receive meanwhile. `task_failures`: when a request about a task is sent again.
 // - `subscription`: changes at the server. `cache`, `tool_metadata`: results that are kept.
 // - `host`: many servers at once. `servers`: files that list them.
 
@@ -48,6 +48,7 @@ mod cache;
 mod call;
 mod call_error;
 mod call_key;
+mod cancel_task;
 mod challenge;
 mod change_filter;
 mod client_error;

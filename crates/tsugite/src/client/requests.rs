@@ -242,11 +242,6 @@ impl Client {
         Paginator::new(self)
     }
 
-    /// Cancels a task.
-    pub fn cancel_task(&self, id: impl Into<String>) -> Call<tasks::Cancel, tasks::CancelResult> {
-        self.request::<tasks::Cancel>(TaskParams::new(id))
-    }
-
     /// Answers the input requests of a task (extension of 2026-07-28).
     pub fn update_task(&self, params: UpdateParams) -> Call<tasks::Update, EmptyResult> {
         self.request::<tasks::Update>(params)

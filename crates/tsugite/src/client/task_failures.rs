@@ -4,7 +4,8 @@
 
 use std::time::Duration;
 
-use tsugite_core::jsonrpc::ErrorObject;
+use serde::Deserialize;
+use tsugite_core::jsonrpc::{ErrorObject, code};
 
 use super::client_error::{ClientError, ConnectStep, ErrorKind, Result};
 use crate::shared::upstream_failure::{UpstreamFailure, status_may_pass};
@@ -31,12 +32,23 @@ impl PassingFailure {
         }
     }
 
-    /// The failure that an error response reports. Such a response is an answer of the server and final, unless a bridge says
-    /// that it did not reach its server.
+    /// The failure that an error response reports. Such a response is an answer of the server and final, unless the server
+    /// says that it cannot answer now or asks to wait, or a bridge says that it did not reach its server.
     pub(crate) fn from_error_response(error: &ErrorObject) -> Option<Self> {
-        let failure = UpstreamFailure::from_error(error).filter(UpstreamFailure::may_pass)?;
-        Some(Self { retry_after: failure.retry_after() })
+        if let Some(failure) = UpstreamFailure::from_error(error) {
+            return failure.may_pass().then(|| Self { retry_after: failure.retry_after() });
+        }
+        let requested = error.data.as_ref().and_then(|data| data.read::<RequestedPause>().ok());
+        let retry_after = requested.map(|pause| Duration::from_millis(pause.retry_after_ms));
+        (error.code == code::UNAVAILABLE || retry_after.is_some()).then_some(Self { retry_after })
     }
+}
+
+/// The data of an error with which a server asks to wait, such as that of `RateLimit`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RequestedPause {
+    retry_after_ms: u64,
 }
 
 /// The failures in a row of one kind of request.
@@ -130,6 +142,28 @@ mod tests {
             response(-32602, unreachable),
         ] {
             assert!(TaskFailures::default().record(error, INTERVAL).is_err());
+        }
+    }
+
+    #[test]
+    fn refusal_of_a_busy_server_passes() {
+        let response = |error: ErrorObject| {
+            ClientError::from_error_response(error, "tasks/get", tsugite_core::revision::Revision::NEWEST)
+        };
+        let limited = |wait: u64| ErrorObject::new(-32603, "?").data(&json!({"retryAfterMs": wait}));
+        for (error, pause) in [
+            (ErrorObject::new(-32803, "?"), 1),
+            (ErrorObject::new(-32803, "?").data(&json!({"retryAfterMs": 3_000})), 3),
+            (limited(32), 1),
+            (limited(7_000), 7),
+            (limited(u64::MAX), 300),
+        ] {
+            let paused = TaskFailures::default().record(response(error), INTERVAL);
+            assert_eq!(paused.ok(), Some(Duration::from_secs(pause)));
+        }
+        for data in [json!({"retryAfterMs": -1}), json!({"retryAfterMs": "soon"}), json!("1")] {
+            let error = response(ErrorObject::new(-32603, "?").data(&data));
+            assert!(TaskFailures::default().record(error, INTERVAL).is_err(), "{data}");
         }
     }
 

@@ -51,10 +51,10 @@ repeat forever {
 }
 "#;
 
-/// A server of 2026-07-28 whose task asks one question. The first answer and each second poll fail.
+/// A server of 2026-07-28 whose task asks one question. The first answer and each second poll fail with `ERROR`.
 const FAILING: &str = r#"
 set status input_required
-set failure '{"code":-32603,"message":"gone","data":{"status":503,"mayHaveRun":true}}'
+set failure 'ERROR'
 repeat forever {
     read_line
     if_line server/discover {
@@ -260,22 +260,31 @@ async fn failed_request_does_not_fail_a_completed_task() {
     bridge.close().await;
 }
 
+/// Errors that say that the same request may succeed later.
+const PASSING_ERRORS: [&str; 3] = [
+    r#"{"code":-32603,"message":"gone","data":{"status":503,"mayHaveRun":true}}"#,
+    r#"{"code":-32803,"message":"the store fails"}"#,
+    r#"{"code":-32603,"message":"Too many requests","data":{"retryAfterMs":32}}"#,
+];
+
 #[tokio::test]
 async fn answer_that_fails_on_its_way_is_sent_again() {
     // TASK-056, TASK-058
-    let (server, heard) = overheard(spawn(FAILING).revision(EXTENSION));
-    let bridge = Bridge::to(server);
-    let mut client = RawClient::connect(&bridge.server(), CORE, json!({"elicitation": {}})).await;
-    client = client.on_request(|_, _| answer("Ada"));
-    let id = start(&mut client, "t").await;
-    let ended = request_task(&mut client, "tasks/result", &id).await;
-    assert_eq!(ended["result"]["content"][0]["text"], "answered", "{ended}");
-    assert_eq!(client.received_requests.len(), 1);
-    let sent = heard.lock().unwrap().clone();
-    let answers: Vec<_> = sent.iter().filter(|message| message["method"] == "tasks/update").collect();
-    assert_eq!(answers.len(), 2, "{answers:?}");
-    assert_eq!(answers[0]["params"]["inputResponses"], answers[1]["params"]["inputResponses"]);
-    bridge.close().await;
+    for error in PASSING_ERRORS {
+        let (server, heard) = overheard(spawn(&FAILING.replace("ERROR", error)).revision(EXTENSION));
+        let bridge = Bridge::to(server);
+        let mut client = RawClient::connect(&bridge.server(), CORE, json!({"elicitation": {}})).await;
+        client = client.on_request(|_, _| answer("Ada"));
+        let id = start(&mut client, "t").await;
+        let ended = request_task(&mut client, "tasks/result", &id).await;
+        assert_eq!(ended["result"]["content"][0]["text"], "answered", "{ended}");
+        assert_eq!(client.received_requests.len(), 1);
+        let sent = heard.lock().unwrap().clone();
+        let answers: Vec<_> = sent.iter().filter(|message| message["method"] == "tasks/update").collect();
+        assert_eq!(answers.len(), 2, "{answers:?}");
+        assert_eq!(answers[0]["params"]["inputResponses"], answers[1]["params"]["inputResponses"]);
+        bridge.close().await;
+    }
 }
 
 #[tokio::test]

@@ -231,7 +231,7 @@ impl TaskReader<'_> {
 
     /// Cancels the task, and returns it as cancelled.
     async fn cancel(&self) -> Result<RawJson, RpcError> {
-        let (found, _) = self.read().await?;
+        let (found, _) = self.poll(DEFAULT_INTERVAL).await?;
         let status = match self.extension.cancellation.is_cancelled() {
             true => TaskStatus::Cancelled,
             false => RawTaskDetails::read(&found).map_err(|_| self.malformed())?.status,
@@ -242,7 +242,7 @@ impl TaskReader<'_> {
             }
             TaskStatus::Working | TaskStatus::InputRequired => {}
         }
-        self.send(Cancel::NAME, &TaskParams::new(&*self.extension.id)).await?;
+        self.send_named(Cancel::NAME, DEFAULT_INTERVAL).await?;
         self.extension.cancellation.cancel();
         self.task.mark_delivered();
         self.get().await
@@ -362,16 +362,21 @@ impl TaskReader<'_> {
 
     /// Reads the task, and again after failures that may pass.
     async fn poll(&self, interval: Duration) -> Result<(RawJson, Revision), RpcError> {
+        self.send_named(Get::NAME, interval).await
+    }
+
+    /// Sends a request whose params name the task, and again after failures that may pass.
+    async fn send_named(&self, method: &str, interval: Duration) -> Result<(RawJson, Revision), RpcError> {
         let mut failures = TaskFailures::default();
         loop {
-            let error = match self.read().await {
+            let error = match self.send(method, &TaskParams::new(&*self.extension.id)).await {
                 Ok(found) => return Ok(found),
                 Err(error) => error,
             };
             let Some(pause) = failures.next_pause(passing_failure(&error), interval) else {
                 return Err(error);
             };
-            tracing::debug!(%error, ?pause, "a task could not be read and is read again");
+            tracing::debug!(method, %error, ?pause, "a request about a task failed and is sent again");
             self.pause(pause).await;
         }
     }

@@ -24,7 +24,7 @@ use tsugite_core::protocol::{
 use tsugite_core::revision::{Revision, RpcError, read_params, translate_raw_params};
 
 use super::{LeasedRequest, translate_result};
-use crate::bridge::bridge_errors::{malformed_task_error, unsupported_error};
+use crate::bridge::bridge_errors::{malformed_task_error, passing_failure, unsupported_error};
 use crate::bridge::bridged_tasks::{BridgedTask, BridgedTasks, TaskForm, TaskRoom, check_task_id};
 use crate::bridge::client_request::{ReplyTarget, parse_request_meta};
 use crate::bridge::core_task::CoreTask;
@@ -312,7 +312,8 @@ impl TaskReader<'_> {
                 let result = translate_result(self.upstream, Call::NAME, &result, from, self.call.revision)?;
                 Ok((TaskStatus::Completed, RawTaskPayload::Result(result)))
             }
-            // The error of a task that has completed is one of the request.
+            // The error of a task that has completed is one of the request, and so is one that may pass.
+            Err(error) if passing_failure(&error).is_some() => Err(error),
             Err(RpcError::Forwarded(error)) if status == TaskStatus::Failed => {
                 Ok((TaskStatus::Failed, RawTaskPayload::Error(error)))
             }
