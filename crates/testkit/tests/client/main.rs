@@ -20,5 +20,6 @@ mod outputs;
 mod streams;
 mod task_failures;
 mod task_polls;
+mod task_questions;
 mod tasks;
 mod transcripts;

@@ -8,9 +8,9 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tsugite_core::jsonrpc::RawJson;
-use tsugite_core::protocol::mrtr::{InputRequests, InputResponses};
+use tsugite_core::protocol::mrtr::{InputRequest, InputRequests, InputResponses};
 use tsugite_core::protocol::tasks::{Get, GetResult, Payload, PayloadResult, Task, Update};
 use tsugite_core::protocol::tools::{Call, CallOutput, CallResult};
 use tsugite_core::protocol::{Method, TaskParams, TaskStatus, UpdateParams};
@@ -135,8 +135,12 @@ struct Follower<'a> {
 
 impl Follower<'_> {
     async fn run(&mut self) -> Result<CallResult> {
+        let mut newest = None;
         loop {
-            let details = self.poll().await?;
+            let details = match newest.take() {
+                Some(details) => details,
+                None => self.poll().await?,
+            };
             let interval = self.pace.record_interval(&details.task);
             self.report(&details.task);
             let core_tasks = self.client.revision().has_core_tasks();
@@ -149,11 +153,11 @@ impl Follower<'_> {
                     }
                 }
                 TaskStatus::Completed | TaskStatus::Failed => return self.read_outcome(details),
-                TaskStatus::InputRequired => {
-                    if !self.answer(details).await? {
-                        self.wait(interval).await;
-                    }
-                }
+                TaskStatus::InputRequired => match self.answer(details).await? {
+                    Answered::Nothing => self.wait(interval).await,
+                    Answered::Sent => {}
+                    Answered::Closed(details) => newest = Some(*details),
+                },
                 TaskStatus::Working => self.wait(interval).await,
             }
         }
@@ -206,25 +210,30 @@ impl Follower<'_> {
         }
     }
 
-    /// Answers the questions that were not answered before, which the server may still show. Returns false if all were. Answers
-    /// that failed on their way are sent again while their questions are open: the server ignores an answer that it has.
-    async fn answer(&mut self, details: GetResult) -> Result<bool> {
+    /// Answers the questions that were not answered before, which the server may still show. Answers that failed on their way
+    /// are sent again while their questions are open: the server ignores an answer that it has.
+    async fn answer(&mut self, details: GetResult) -> Result<Answered> {
         let questions = details.input_requests.unwrap_or_default();
         let unsent = std::mem::take(&mut self.unsent);
         self.unsent = unsent.into_iter().filter(|(key, _)| questions.get(key).is_some()).collect();
-        let is_new = |key: &String| !self.answered.contains(key);
-        let new: InputRequests = questions.into_iter().filter(|(key, _)| is_new(key)).collect();
-        if !new.iter().all(|(key, _)| self.answered.insert(key)) {
-            let text = format!("the task asked more than {MAX_QUESTIONS} questions");
-            return Err(ErrorKind::InputRequired(text).into());
-        }
-        if !new.is_empty() {
-            for (key, response) in Box::pin(self.client.handle_input_requests(new)).await? {
-                self.unsent.insert(key, response);
+        // One after another, because a user reads one at a time.
+        for (key, question) in questions {
+            if self.answered.contains(&key) {
+                continue;
+            }
+            if !self.answered.insert(&key) {
+                let text = format!("the task asked more than {MAX_QUESTIONS} questions");
+                return Err(ErrorKind::InputRequired(text).into());
+            }
+            match self.handle_question(key, question).await? {
+                Handled::Answered(answers) => {
+                    answers.into_iter().for_each(|(key, answer)| drop(self.unsent.insert(key, answer)));
+                }
+                Handled::Closed(details) => return Ok(Answered::Closed(details)),
             }
         }
         if self.unsent.is_empty() {
-            return Ok(false);
+            return Ok(Answered::Nothing);
         }
         self.pace.record_news();
         let update = UpdateParams::new(self.params.task_id.clone(), self.unsent.clone());
@@ -235,7 +244,37 @@ impl Follower<'_> {
             }
             Err(error) => sleep(self.failed_answers.record(error, self.pace.last_interval())?).await,
         }
-        Ok(true)
+        Ok(Answered::Sent)
+    }
+
+    /// Has the client's handlers answer a question. The task is polled meanwhile: if another client has answered the question,
+    /// or the task has ended, the handler is dropped.
+    async fn handle_question(&mut self, key: String, question: InputRequest) -> Result<Handled> {
+        let client = self.client;
+        let questions = InputRequests::from_iter([(key.clone(), question)]);
+        let mut answers = Box::pin(client.handle_input_requests(questions));
+        // Most handlers answer at once.
+        if let Ok(answers) = timeout(QUICK_ANSWER, &mut answers).await {
+            return answers.map(Handled::Answered);
+        }
+        loop {
+            let polled = async {
+                self.wait(self.pace.last_interval()).await;
+                self.poll().await
+            };
+            let details = tokio::select! {
+                biased;
+                answers = &mut answers => return answers.map(Handled::Answered),
+                details = polled => details?,
+            };
+            self.pace.record_interval(&details.task);
+            self.report(&details.task);
+            let is_asked = details.input_requests.as_ref().is_some_and(|open| open.get(&key).is_some());
+            if !is_asked || details.task.status != TaskStatus::InputRequired {
+                self.pace.record_news();
+                return Ok(Handled::Closed(Box::new(details)));
+            }
+        }
     }
 
     fn read_outcome(&self, details: GetResult) -> Result<CallResult> {
@@ -324,6 +363,23 @@ impl Follower<'_> {
     }
 }
 
+/// What became of the questions of a task.
+enum Answered {
+    /// All of them were answered before.
+    Nothing,
+    /// The answers were sent, or are sent again after a poll.
+    Sent,
+    /// One was closed while it was put to the user; the task as it was found then.
+    Closed(Box<GetResult>),
+}
+
+/// What became of one question.
+enum Handled {
+    Answered(InputResponses),
+    /// The task does not ask it any more.
+    Closed(Box<GetResult>),
+}
+
 /// Polls a task after a pause.
 async fn poll_after(client: &Client, params: &TaskParams, pause: Duration) -> Result<GetResult> {
     sleep(pause).await;
@@ -343,5 +399,7 @@ pub(super) async fn read_task(client: &Client, params: &TaskParams, options: &Op
 
 /// How often at most the callback receives what the server reports.
 const REPORT_INTERVAL: Duration = Duration::from_millis(50);
+/// How long a handler has before the task is polled while it runs.
+const QUICK_ANSWER: Duration = Duration::from_millis(50);
 /// Longer than any task is kept.
 const RESULT_TIMEOUT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
