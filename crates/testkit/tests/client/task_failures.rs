@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, duplex, split};
 use tokio::task::JoinHandle;
-use tsugite::client::{Client, ClientBuilder, ErrorKind};
+use tsugite::client::{Client, ClientBuilder, ClientError, ErrorKind};
 use tsugite::protocol::TaskStatus;
 use tsugite::revision::Revision;
 
@@ -156,5 +156,50 @@ async fn refused_cancellation_is_sent_again() {
         client.close().await;
         drop(client);
         assert_eq!(count(&server.await.unwrap(), "tasks/cancel"), 3, "{revision}");
+    }
+}
+
+/// Follows a task that the server describes like this, and returns the error.
+async fn follow_to_error(revision: Revision, response: Response, result: Value) -> ClientError {
+    let (client, _server) = serve(revision, move |request, _| {
+        Some(if request["method"] == "tasks/result" { Ok(result.clone()) } else { response.clone() })
+    });
+    let client = client.await.unwrap();
+    let error = client.follow_task("t1").await.unwrap_err();
+    assert_eq!(error.task_id(), Some("t1"));
+    error
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_task_without_an_error_is_explained() {
+    for (members, text) in [
+        (json!({}), "the task failed, and the server does not say why"),
+        (json!({"statusMessage": "no luck"}), "the task failed: no luck"),
+    ] {
+        let state = Ok(task("failed", members));
+        let error = follow_to_error(Revision::V2026_07_28, state, Value::Null).await;
+        assert_eq!(error.to_string(), text);
+        assert!(matches!(error.kind(), ErrorKind::Protocol(_)) && !error.may_have_run());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn task_that_was_seen_to_end_does_not_go_on() {
+    let malformed = json!({"resultType": "complete", "content": 5});
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let state = Ok(task("completed", json!({"result": malformed})));
+        let error = follow_to_error(revision, state, malformed.clone()).await;
+        let text = error.to_string();
+        assert!(text.contains("malformed") && !text.contains("go on"), "{text}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn task_whose_poll_fails_may_go_on() {
+    for (code, goes_on) in [(-32603, true), (-32602, false)] {
+        let refused = Err(json!({"code": code, "message": "no"}));
+        let error = follow_to_error(Revision::V2026_07_28, refused, Value::Null).await;
+        assert_eq!(error.may_have_run(), goes_on, "{error}");
+        assert_eq!(error.to_string().contains("; the task t1 may go on at the server"), goes_on, "{error}");
     }
 }

@@ -3,13 +3,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use tsugite_core::jsonrpc::{ErrorObject, JsonError};
+use tsugite_core::jsonrpc::{ErrorObject, JsonError, code};
 use tsugite_core::protocol::tools::CallResult;
 use tsugite_core::revision::{Revision, RpcError, UnsupportedByRevisionError};
 
 use super::challenge::Challenge;
 use crate::shared::failure_causes::FailureCause;
-use crate::shared::upstream_failure::UpstreamFailure;
 
 /// The result of a client operation.
 pub type Result<T, E = ClientError> = std::result::Result<T, E>;
@@ -28,8 +27,15 @@ struct ErrorRepr {
     source: Option<FailureCause>,
     /// Whether this attempt or an earlier one of the same call may have run.
     may_have_run: bool,
-    /// The id of the task that the call had become.
-    task_id: Option<Box<str>>,
+    /// The task that the call had become.
+    task: Option<TaskOfCall>,
+}
+
+#[derive(Clone)]
+struct TaskOfCall {
+    id: Box<str>,
+    /// Whether it was not seen to end.
+    may_go_on: bool,
 }
 
 /// The kind of a [`ClientError`].
@@ -183,13 +189,13 @@ impl ClientError {
     /// The id of the task that the call had become when it failed. If the task did not fail itself, it may go on at the server:
     /// [`Client::follow_task`](super::Client::follow_task) takes it up again.
     pub fn task_id(&self) -> Option<&str> {
-        self.0.task_id.as_deref()
+        self.0.task.as_ref().map(|task| &*task.id)
     }
 
-    /// Sets the id of the task that the call had become.
-    pub(super) fn with_task_id(mut self, id: String) -> Self {
-        self.0.task_id = Some(id.into());
-        let may_go_on = !self.0.kind.ends_task();
+    /// Sets the task that the call had become. `has_ended` if it was seen to end.
+    pub(super) fn with_task(mut self, id: String, has_ended: bool) -> Self {
+        let may_go_on = !has_ended && !self.0.kind.ends_task();
+        self.0.task = Some(TaskOfCall { id: id.into(), may_go_on });
         self.after_attempts(may_go_on)
     }
 
@@ -286,8 +292,10 @@ impl ErrorKind {
     /// Whether a task that is followed has ended, or is unknown, if this error is the outcome.
     fn ends_task(&self) -> bool {
         match self {
-            // A bridge that did not reach its server knows nothing of the task.
-            ErrorKind::ErrorResponse { error, .. } => UpstreamFailure::from_error(error).is_none(),
+            // Other errors say that the request failed, not the task.
+            ErrorKind::ErrorResponse { error, .. } => {
+                matches!(error.code, code::INVALID_PARAMS | code::METHOD_NOT_FOUND)
+            }
             ErrorKind::TaskCancelled | ErrorKind::ToolFailed(_) => true,
             _ => false,
         }
@@ -314,7 +322,7 @@ fn is_refusal(status: u16) -> bool {
 impl From<ErrorKind> for ClientError {
     fn from(kind: ErrorKind) -> Self {
         let may_have_run = kind.may_have_run();
-        Self(Box::new(ErrorRepr { kind, source: None, may_have_run, task_id: None }))
+        Self(Box::new(ErrorRepr { kind, source: None, may_have_run, task: None }))
     }
 }
 
@@ -362,8 +370,8 @@ impl fmt::Debug for ClientError {
 impl fmt::Display for ClientError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.kind.describe(f)?;
-        if let Some(id) = self.0.task_id.as_deref().filter(|_| !self.0.kind.ends_task()) {
-            let id = truncate(id, MAX_SHOWN_ID_CHARS);
+        if let Some(task) = self.0.task.as_ref().filter(|task| task.may_go_on) {
+            let id = truncate(&task.id, MAX_SHOWN_ID_CHARS);
             return write!(f, "; the task {id} may go on at the server");
         }
         match self.0.may_have_run && !self.0.kind.says_whether_it_ran() {

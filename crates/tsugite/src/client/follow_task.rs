@@ -69,6 +69,7 @@ impl Client {
             failed_polls: TaskFailures::default(),
             failed_results: TaskFailures::default(),
             failed_answers: TaskFailures::default(),
+            has_ended: false,
             reported: None,
             answered: AnsweredKeys::default(),
             unsent: InputResponses::new(),
@@ -86,7 +87,7 @@ impl Client {
                     })
                 }
             };
-        outcome.map_err(|error| error.with_task_id(id))
+        outcome.map_err(|error| error.with_task(id, follower.has_ended))
     }
 }
 
@@ -126,6 +127,8 @@ struct Follower<'a> {
     /// Requests for the result of a task that has ended.
     failed_results: TaskFailures,
     failed_answers: TaskFailures,
+    /// Whether a poll has shown that the task has ended.
+    has_ended: bool,
     /// The status and the message that the callback has received last.
     reported: Option<(TaskStatus, Option<String>)>,
     answered: AnsweredKeys,
@@ -142,7 +145,7 @@ impl Follower<'_> {
                 None => self.poll().await?,
             };
             let interval = self.pace.record_interval(&details.task);
-            self.report(&details.task);
+            self.record_poll(&details.task);
             let core_tasks = self.client.revision().has_core_tasks();
             match details.task.status {
                 TaskStatus::Cancelled => return Err(ErrorKind::TaskCancelled.into()),
@@ -197,6 +200,15 @@ impl Follower<'_> {
             }
             sleep_until((Instant::now() + REPORT_INTERVAL).min(deadline)).await;
         }
+    }
+
+    /// Records the state of the task as a poll has found it.
+    fn record_poll(&mut self, task: &Task) {
+        self.has_ended |= match task.status {
+            TaskStatus::Completed | TaskStatus::Failed | TaskStatus::Cancelled => true,
+            TaskStatus::Working | TaskStatus::InputRequired => false,
+        };
+        self.report(task);
     }
 
     /// Gives the task to the callback, if it has changed since the last time.
@@ -268,7 +280,7 @@ impl Follower<'_> {
                 details = polled => details?,
             };
             self.pace.record_interval(&details.task);
-            self.report(&details.task);
+            self.record_poll(&details.task);
             let is_asked = details.input_requests.as_ref().is_some_and(|open| open.get(&key).is_some());
             if !is_asked || details.task.status != TaskStatus::InputRequired {
                 self.pace.record_news();
@@ -280,6 +292,14 @@ impl Follower<'_> {
     fn read_outcome(&self, details: GetResult) -> Result<CallResult> {
         if let Some(error) = details.error {
             return Err(ClientError::from_error_response(error, Call::NAME, self.client.revision()));
+        }
+        if let (TaskStatus::Failed, None) = (details.task.status, &details.result) {
+            let text = match &details.task.status_message {
+                Some(message) => format!("the task failed: {}", truncate(message, MAX_SHOWN_MESSAGE_CHARS)),
+                None => "the task failed, and the server does not say why".to_owned(),
+            };
+            // The server has responded to the call.
+            return Err(ClientError::from(ErrorKind::Protocol(text)).with_may_have_run(false));
         }
         self.decode(&details.result.unwrap_or_else(RawJson::empty_object))
     }
@@ -308,7 +328,7 @@ impl Follower<'_> {
                     let pause = match polled {
                         Ok(details) => {
                             self.failed_polls.reset();
-                            self.report(&details.task);
+                            self.record_poll(&details.task);
                             match details.task.status {
                                 TaskStatus::Cancelled => return Err(ErrorKind::TaskCancelled.into()),
                                 // The result has had the time of one interval to arrive.
@@ -350,7 +370,7 @@ impl Follower<'_> {
     async fn is_cancelled(&mut self) -> bool {
         let details = read_task(self.client, &self.params, &Options::default()).await;
         details.is_ok_and(|details| {
-            self.report(&details.task);
+            self.record_poll(&details.task);
             details.task.status == TaskStatus::Cancelled
         })
     }
@@ -397,6 +417,8 @@ pub(super) async fn read_task(client: &Client, params: &TaskParams, options: &Op
     Ok(details)
 }
 
+/// Characters of the message of a status in an error.
+const MAX_SHOWN_MESSAGE_CHARS: usize = 500;
 /// How often at most the callback receives what the server reports.
 const REPORT_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a handler has before the task is polled while it runs.
