@@ -43,11 +43,13 @@ pub(crate) struct CliError {
     pub(crate) message: String,
     pub(crate) detail: Option<String>,
     pub(crate) hints: Vec<String>,
+    /// The task that the command is about, for `--json`.
+    pub(crate) task_id: Option<String>,
 }
 
 impl CliError {
     pub(crate) fn new(exit: ExitStatus, message: impl Into<String>) -> Self {
-        Self { exit, step: None, message: message.into(), detail: None, hints: Vec::new() }
+        Self { exit, step: None, message: message.into(), detail: None, hints: Vec::new(), task_id: None }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -243,9 +245,12 @@ impl CliError {
             seen: Option<&'a str>,
             #[serde(rename = "try")]
             hints: &'a [String],
+            #[serde(rename = "taskId", skip_serializing_if = "Option::is_none")]
+            task_id: Option<&'a str>,
         }
-        let Self { exit, step, message, detail, hints } = self;
-        let inner = Inner { exit: *exit as u8, step: *step, message, seen: detail.as_deref(), hints };
+        let Self { exit, step, message, detail, hints, task_id } = self;
+        let (seen, task_id) = (detail.as_deref(), task_id.as_deref());
+        let inner = Inner { exit: *exit as u8, step: *step, message, seen, hints, task_id };
         serde_json::to_string(&Outer { error: inner }).unwrap_or_default()
     }
 }

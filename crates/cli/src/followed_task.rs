@@ -56,14 +56,21 @@ impl FollowedTask {
 
     /// Returns the id of the task, unless it has ended.
     pub(crate) fn running_id(&self) -> Option<String> {
-        let is_running =
-            |task: &&Task| matches!(task.status, TaskStatus::Working | TaskStatus::InputRequired);
-        self.newest().as_ref().filter(is_running).map(|task| task.task_id.clone())
+        self.newest().as_ref().filter(|task| !has_ended(task)).map(|task| task.task_id.clone())
+    }
+
+    /// Whether the task was seen to end.
+    fn has_ended(&self) -> bool {
+        self.newest().as_ref().is_some_and(has_ended)
     }
 
     fn newest(&self) -> MutexGuard<'_, Option<Task>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn has_ended(task: &Task) -> bool {
+    !matches!(task.status, TaskStatus::Working | TaskStatus::InputRequired)
 }
 
 /// Runs `work` until it completes or a signal asks to stop. A task that it follows is cancelled only if the user says so, and
@@ -128,23 +135,33 @@ fn left_running(connection: &Connection, id: &str) -> CliError {
 
 /// Adds how to wait for a task and how to cancel it.
 fn with_hints(failure: CliError, connection: &Connection, id: &str) -> CliError {
-    // It is to be pasted into a shell.
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:".contains(letter);
-    let id = if id.chars().all(is_plain) { id } else { "ID" };
-    // The task is known only in its revision.
-    let revision = connection.revision_option.map(|revision| format!(" --rev {revision}"));
-    let revision = revision.unwrap_or_default();
-    let words = |verb: &str| match connection.target_word.as_str() {
-        "" => format!("tsugite tasks {verb} {id}{revision} -- COMMAND…"),
-        target => format!("tsugite tasks {verb} {target} {id}{revision}"),
-    };
     let failure = match connection.transport {
         "http" => failure,
         _ => failure.detail("it ends with the server, unless the server keeps its tasks"),
     };
     let failure = failure
-        .hint(format!("`{}` waits for its result", words("wait")))
-        .hint(format!("`{}` cancels it", words("cancel")));
+        .hint(format!("`{}` waits for its result", command_words(connection, "wait", id)))
+        .hint(format!("`{}` cancels it", command_words(connection, "cancel", id)));
+    with_same_options(failure, connection, id)
+}
+
+/// The words of a command about a task.
+fn command_words(connection: &Connection, verb: &str, id: &str) -> String {
+    // They are to be pasted into a shell.
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:".contains(letter);
+    let id = if id.chars().all(is_plain) { id } else { "ID" };
+    // The task is known only in its revision.
+    let revision = connection.revision_option.map(|revision| format!(" --rev {revision}"));
+    let revision = revision.unwrap_or_default();
+    match connection.target_word.as_str() {
+        "" => format!("tsugite tasks {verb} {id}{revision} -- COMMAND…"),
+        target => format!("tsugite tasks {verb} {target} {id}{revision}"),
+    }
+}
+
+/// Adds the id of the task, and the options that the next command needs too.
+fn with_same_options(failure: CliError, connection: &Connection, id: &str) -> CliError {
+    let failure = CliError { task_id: Some(id.to_owned()), ..failure };
     match connection.other_options.is_empty() {
         true => failure,
         // Without their values, which may be secrets.
@@ -152,14 +169,14 @@ fn with_hints(failure: CliError, connection: &Connection, id: &str) -> CliError 
     }
 }
 
-/// Adds how to take the task up again to the error of a call that has lost it.
+/// Adds the task to the error of a command that followed one, and how to take it up again unless it has ended.
 pub(crate) fn add_task_hints(failure: CliError, connection: &Connection, error: &ClientError) -> CliError {
-    match error.task_id() {
-        Some(id) if connection.task.running_id().is_some() && error.may_have_run() => {
-            let detail = failure.detail.clone();
-            let failure = with_hints(failure, connection, id);
-            CliError { detail: detail.or(failure.detail), ..failure }
-        }
-        _ => failure,
+    let Some(id) = error.task_id() else { return failure };
+    // A server that does not know the task has answered, and nothing can have run.
+    if connection.task.has_ended() || !error.may_have_run() {
+        return CliError { task_id: Some(id.to_owned()), ..failure };
     }
+    let detail = failure.detail.clone();
+    let failure = with_hints(failure, connection, id);
+    CliError { detail: detail.or(failure.detail), ..failure }
 }

@@ -299,7 +299,7 @@ pub(crate) fn answering(mut result: impl FnMut(&Value) -> Value + Send + 'static
 }
 
 /// Starts a server that sends what a function makes of the body of a request: a head and a body.
-fn responding(mut respond: impl FnMut(&str) -> (String, String) + Send + 'static) -> SocketAddr {
+pub(crate) fn responding(mut respond: impl FnMut(&str) -> (String, String) + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {

@@ -7,7 +7,7 @@ use std::thread;
 use serde_json::{Value, json};
 use tsugite::prelude::*;
 
-use crate::support::{Place, Ran, answering, tsugite};
+use crate::support::{Place, Ran, answering, responding, tsugite};
 
 /// A server over HTTP in this process, until the test ends.
 pub(crate) struct TaskServer {
@@ -198,4 +198,52 @@ fn missing_lists_and_tasks_are_explained() {
     assert!(none.contains("the server has no tasks"), "{none}");
     let none = tsugite("tasks get demo").failed(1);
     assert!(none.contains("`tasks get` needs the ID of a task"), "{none}");
+}
+
+/// A server that makes a call a task with this id, and refuses its polls. Returns its URL.
+fn refusing_polls(id: &'static str) -> String {
+    let address = responding(move |body| {
+        let Ok(request) = serde_json::from_str::<Value>(body) else {
+            return ("405 Method Not Allowed".to_owned(), String::new());
+        };
+        let mut response = json!({"jsonrpc": "2.0", "id": request["id"]});
+        match request["method"].as_str() {
+            Some("server/discover") => {
+                response["result"] = json!({
+                    "resultType": "complete", "supportedVersions": ["2026-07-28"], "ttlMs": 0,
+                    "cacheScope": "private",
+                    "capabilities": {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}},
+                });
+            }
+            Some("tools/call") => {
+                response["result"] = json!({
+                    "resultType": "task", "taskId": id, "status": "working", "ttlMs": null,
+                    "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z",
+                });
+            }
+            Some("tools/list") => {
+                response["result"] = json!({
+                    "resultType": "complete", "ttlMs": 0, "cacheScope": "private",
+                    "tools": [{"name": "t", "inputSchema": {"type": "object"}}],
+                });
+            }
+            _ => response["error"] = json!({"code": -32603, "message": "Internal error"}),
+        }
+        ("200 OK\r\nContent-Type: application/json".to_owned(), response.to_string())
+    });
+    format!("http://{address}/mcp")
+}
+
+#[test]
+fn failed_poll_names_the_task() {
+    let url = refusing_polls("t-1");
+    let call = format!("call {url} t --rev 2026-07-28");
+    let err = tsugite(&call).failed(3);
+    for verb in ["wait", "cancel"] {
+        let hint = format!("  try   `tsugite tasks {verb} {url} t-1 --rev 2026-07-28`");
+        assert!(err.contains(&hint), "{err}");
+    }
+    let ran = tsugite(&format!("{call} --json"));
+    let error: Value = serde_json::from_str(&ran.err).unwrap();
+    assert_eq!(error["error"]["taskId"], "t-1", "{error}");
 }
