@@ -48,7 +48,7 @@ impl FollowedTask {
         move |task| {
             let is_first = followed.newest().is_none();
             if is_first && !console.json {
-                console.note(&format!("note: the call is the task {}", sanitize_name(&task.task_id)));
+                console.note(&format!("note: the call is the task {}", shown_id(&task.task_id)));
             }
             observer(task);
         }
@@ -71,6 +71,17 @@ impl FollowedTask {
 
 fn has_ended(task: &Task) -> bool {
     !matches!(task.status, TaskStatus::Working | TaskStatus::InputRequired)
+}
+
+/// The id of a task as a person reads it. A server may choose one of any length.
+fn shown_id(id: &str) -> String {
+    let shown = sanitize_name(id);
+    match shown.char_indices().nth(MAX_SHOWN_ID_CHARS) {
+        Some((end, _)) => {
+            format!("{}… ({} characters)", shown.get(..end).unwrap_or_default(), id.chars().count())
+        }
+        None => shown,
+    }
 }
 
 /// Runs `work` until it completes or a signal asks to stop. A task that it follows is cancelled only if the user says so, and
@@ -97,7 +108,7 @@ pub(crate) async fn run_until_stopped(
 
 /// Asks the user. A second signal is a no.
 async fn wants_to_cancel(id: &str) -> bool {
-    let prompt = format!("\nCancel the task {}? (yes or no) [no]: ", sanitize_name(id));
+    let prompt = format!("\nCancel the task {}? (yes or no) [no]: ", shown_id(id));
     let answer = tokio::task::spawn_blocking(move || TerminalPrompter.read_line(&prompt));
     tokio::select! {
         biased;
@@ -111,7 +122,7 @@ async fn cancel(connection: &Connection, id: &str) -> CliError {
     let outcome = tokio::select! {
         biased;
         () = signals::shutdown_requested() => {
-            let id_text = sanitize_name(id);
+            let id_text = shown_id(id);
             let message = format!("interrupted; the server has not confirmed that it cancelled the task {id_text}");
             return with_hints(CliError::new(ExitStatus::Interrupted, message), connection, id);
         }
@@ -120,7 +131,7 @@ async fn cancel(connection: &Connection, id: &str) -> CliError {
     match outcome {
         Ok(_) => CliError::new(
             ExitStatus::Interrupted,
-            format!("interrupted; cancelled the task {}", sanitize_name(id)),
+            format!("interrupted; cancelled the task {}", shown_id(id)),
         ),
         Err(error) => left_running(connection, id).detail(format!("it could not be cancelled: {error}")),
     }
@@ -128,7 +139,7 @@ async fn cancel(connection: &Connection, id: &str) -> CliError {
 
 /// The error for a task that was not cancelled.
 fn left_running(connection: &Connection, id: &str) -> CliError {
-    let message = format!("interrupted; the task {} was not cancelled", sanitize_name(id));
+    let message = format!("interrupted; the task {} was not cancelled", shown_id(id));
     let failure = CliError::new(ExitStatus::Interrupted, message);
     with_hints(failure, connection, id)
 }
@@ -149,7 +160,7 @@ fn with_hints(failure: CliError, connection: &Connection, id: &str) -> CliError 
 fn command_words(connection: &Connection, verb: &str, id: &str) -> String {
     // They are to be pasted into a shell.
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:".contains(letter);
-    let id = if id.chars().all(is_plain) { id } else { "ID" };
+    let id = if id.len() <= MAX_SHOWN_ID_CHARS && id.chars().all(is_plain) { id } else { "ID" };
     // The task is known only in its revision.
     let revision = connection.revision_option.map(|revision| format!(" --rev {revision}"));
     let revision = revision.unwrap_or_default();
@@ -180,3 +191,5 @@ pub(crate) fn add_task_hints(failure: CliError, connection: &Connection, error: 
     let failure = with_hints(failure, connection, id);
     CliError { detail: detail.or(failure.detail), ..failure }
 }
+
+const MAX_SHOWN_ID_CHARS: usize = 200;

@@ -247,3 +247,11 @@ fn failed_poll_names_the_task() {
     let error: Value = serde_json::from_str(&ran.err).unwrap();
     assert_eq!(error["error"]["taskId"], "t-1", "{error}");
 }
+
+#[test]
+fn long_id_of_a_task_is_shortened() {
+    static ID: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| "x".repeat(200_000));
+    let ran = tsugite(&format!("call {} t --rev 2026-07-28", refusing_polls(&ID)));
+    assert!(ran.err.starts_with("note: the call is the task xxx"), "{}", &ran.err[..200]);
+    assert!(ran.err.contains("x… (200000 characters)\n") && ran.err.len() < 2_000, "{}", ran.err.len());
+}
