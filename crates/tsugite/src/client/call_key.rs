@@ -5,6 +5,7 @@ use tsugite_core::protocol::idempotency::KEY;
 use tsugite_core::protocol::{CallParams, IdempotencyKey, Meta};
 
 use super::Client;
+use super::client_error::Result;
 use super::client_state::ClientState;
 use super::options::Options;
 use super::task_request::MAX_LISTINGS;
@@ -31,15 +32,14 @@ impl Client {
 
     /// Whether the server still recognizes a call by its key, so that running it twice does no harm. Reads the list of tools
     /// if it has changed: another version of the server may have taken over.
-    pub(super) async fn confirm_call_key(&self, tool: &str, options: &Options) -> bool {
+    pub(super) async fn confirm_call_key(&self, tool: &str, options: &Options) -> Result<bool> {
         for _ in 0..MAX_LISTINGS {
             match self.inner.shared.recognizes_key(tool, options) {
-                Some(recognizes) => return recognizes,
-                None if self.refresh_tools().await.is_err() => return false,
-                None => {}
+                Some(recognizes) => return Ok(recognizes),
+                None => self.refresh_tools().await?,
             }
         }
-        false
+        Ok(false)
     }
 }
 

@@ -18,7 +18,9 @@ use super::call_error::CallError;
 use super::client_error::{ClientError, ErrorKind, Result};
 use super::connection::{ClientConnection, OutboundRequest};
 use super::era::{Attempts, Recovery};
+use super::keyed_repeats::KeyedRepeats;
 use super::options::Options;
+use super::task_failures::PassingFailure;
 use crate::lock::lock;
 
 impl Client {
@@ -43,18 +45,28 @@ impl Client {
         earlier_may_have_run: &mut bool,
     ) -> Result<(RawJson, Revision)> {
         let (mut repeats, mut attempts) = (0, Attempts::default());
-        let (start, total) = (Instant::now(), options.timeouts(&self.inner.shared.settings).total_timeout);
+        let mut keyed = KeyedRepeats::new(options.timeouts(&self.inner.shared.settings).total_timeout);
         let mut remaining_options: Option<Box<Options>> = None;
-        // The last error, if the call is sent again for its key alone.
-        let mut keyed_error: Option<ClientError> = None;
         loop {
-            let options = remaining_options.as_deref().unwrap_or(options);
-            let connection = self.connection_with_timeout(options).await?;
-            if let Some(error) = keyed_error.take()
-                && !Box::pin(self.confirm_call_key(request.name().unwrap_or_default(), options)).await
-            {
-                return Err(error);
+            if keyed.are_active() {
+                *earlier_may_have_run = true;
+                remaining_options = Some(keyed.remaining_options(options, self));
             }
+            let options = remaining_options.as_deref().unwrap_or(options);
+            let key_end = self.key_end(request, options);
+            let opened = match keyed.are_active() {
+                true => Box::pin(self.connection_for_repeat(request, options)).await,
+                false => self.connection_with_timeout(options).await.map(Some),
+            };
+            let connection = match opened {
+                Ok(Some(connection)) => connection,
+                Ok(None) => return Err(keyed.into_error()),
+                Err(error) if keyed.are_active() => {
+                    Box::pin(self.wait_for_server(&mut keyed, error, key_end)).await?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             if cursor_has_expired(options, &connection) {
                 let reason = "the session ended between two pages of a list; read the list again".to_owned();
                 return Err(ErrorKind::ConnectionLost { may_have_run: false, reason }.into());
@@ -70,47 +82,49 @@ impl Client {
                 }
                 Ok(Err(error)) => {
                     self.inner.restarts.record_answer(connection.start_number());
-                    if connection.is_still_running(&error, request, options) {
-                        let remaining = total.map(|total| total.saturating_sub(start.elapsed()));
-                        if remaining.is_none_or(|remaining| remaining > RUNNING_PAUSE) {
-                            *earlier_may_have_run = true;
-                            Box::pin(tokio::time::sleep(RUNNING_PAUSE)).await;
-                            let total_timeout = remaining.map(|remaining| remaining - RUNNING_PAUSE);
-                            remaining_options = Some(Box::new(Options { total_timeout, ..options.clone() }));
-                            let revision = connection.revision();
-                            keyed_error =
-                                Some(ClientError::from_error_response(error, request.method(), revision));
-                            continue;
-                        }
-                    }
+                    let still_runs = connection.is_still_running(&error, request, options);
                     let cause = options.failure_cause.as_ref().and_then(|cause| cause.take());
-                    ClientError::from_error_response(error, request.method(), connection.revision())
-                        .with_source(cause)
+                    let error =
+                        ClientError::from_error_response(error, request.method(), connection.revision())
+                            .with_source(cause);
+                    if still_runs {
+                        Box::pin(keyed.wait_for_outcome(error)).await?;
+                        continue;
+                    }
+                    error
                 }
                 Err(CallError::Fatal(error)) => error,
                 Err(CallError::Disconnected { may_have_run, reason }) => {
-                    let harmless = !may_have_run || connection.is_harmless(request, options);
-                    let keyed = !harmless && connection.may_be_recognized(request, options);
-                    if !(harmless || keyed)
-                        || repeats >= MAX_RETRIES
-                        || self.inner.closed.load(Ordering::Acquire)
-                    {
-                        return Err(CallError::Disconnected { may_have_run, reason }.into());
+                    let unknown = may_have_run || *earlier_may_have_run;
+                    let harmless = !unknown || connection.is_harmless(request, options);
+                    let closed = self.inner.closed.load(Ordering::Acquire);
+                    if harmless && repeats < MAX_RETRIES && !closed {
+                        repeats += 1;
+                        *earlier_may_have_run |= may_have_run;
+                        tracing::debug!(
+                            method = request.method(),
+                            reason,
+                            "sending the call again after the connection was lost"
+                        );
+                        continue;
                     }
-                    repeats += 1;
-                    *earlier_may_have_run |= may_have_run;
-                    if keyed {
-                        let lost = CallError::Disconnected { may_have_run, reason: reason.clone() };
-                        keyed_error = Some(lost.into());
+                    let lost = CallError::Disconnected { may_have_run, reason }.into();
+                    if closed || !unknown || !connection.may_be_recognized(request, options) {
+                        return Err(lost);
                     }
-                    tracing::debug!(
-                        method = request.method(),
-                        reason,
-                        "sending the call again after the connection was lost"
-                    );
+                    Box::pin(self.wait_for_server(&mut keyed, lost, key_end)).await?;
                     continue;
                 }
             };
+            let unknown = error.may_have_run() || keyed.are_active();
+            if unknown
+                && !error.is_timeout()
+                && connection.may_be_recognized(request, options)
+                && PassingFailure::from_client_error(&error).is_some()
+            {
+                Box::pin(self.wait_for_server(&mut keyed, error, key_end)).await?;
+                continue;
+            }
             match connection.era().recover(&connection, request, &error, &mut attempts) {
                 Recovery::Fail => return Err(error),
                 Recovery::Resend => {}
@@ -120,23 +134,71 @@ impl Client {
                     refreshed.map_err(|error| error.with_may_have_run(false))?;
                 }
                 Recovery::Renegotiate => {
-                    *lock(&self.inner.probe_record) = None;
-                    connection.abort("the revision is negotiated again");
-                    // The next call finds the right revision. This one was answered, so it may have run.
-                    if !connection.is_harmless(request, options)
-                        && error.code() != Some(code::UNSUPPORTED_VERSION)
-                    {
-                        if !connection.may_be_recognized(request, options) {
-                            return Err(error);
-                        }
-                        keyed_error = Some(error.clone());
-                    }
-                    if self.connection().await?.era() == connection.era() {
-                        return Err(error);
-                    }
+                    Box::pin(self.renegotiate(&connection, request, options, error, &mut keyed)).await?;
                 }
             }
         }
+    }
+
+    /// Opens a connection for which the revision is probed again, after a response that the revision may explain. Returns the
+    /// error if the call cannot be sent again, or if the revision is the same.
+    async fn renegotiate(
+        &self,
+        connection: &Arc<ClientConnection>,
+        request: &dyn OutboundRequest,
+        options: &Options,
+        error: ClientError,
+        keyed: &mut KeyedRepeats,
+    ) -> Result<()> {
+        *lock(&self.inner.probe_record) = None;
+        connection.abort("the revision is negotiated again");
+        // The next call finds the right revision. This one was answered, so it may have run.
+        if !connection.is_harmless(request, options) && error.code() != Some(code::UNSUPPORTED_VERSION) {
+            if !connection.may_be_recognized(request, options) {
+                return Err(error);
+            }
+            keyed.go_on_after(error.clone());
+        }
+        match self.connection().await?.era() == connection.era() {
+            true => Err(error),
+            false => Ok(()),
+        }
+    }
+
+    /// The connection for the next attempt of a call that goes on for its key. `None` if the server does not recognize the key
+    /// any more.
+    async fn connection_for_repeat(
+        &self,
+        request: &dyn OutboundRequest,
+        options: &Options,
+    ) -> Result<Option<Arc<ClientConnection>>> {
+        let connection = self.connection_with_timeout(options).await?;
+        match self.confirm_call_key(request.name().unwrap_or_default(), options).await {
+            Ok(true) => Ok(Some(connection)),
+            Err(error) if PassingFailure::from_client_error(&error).is_some() => Err(error),
+            Ok(false) | Err(_) => Ok(None),
+        }
+    }
+
+    /// Waits for the server before the next attempt of a call that goes on for its key.
+    async fn wait_for_server(
+        &self,
+        keyed: &mut KeyedRepeats,
+        error: ClientError,
+        key_end: Option<Instant>,
+    ) -> Result<()> {
+        // Another version of the server may take over.
+        if matches!(error.kind(), ErrorKind::Connect { .. } | ErrorKind::Status { .. }) {
+            self.inner.shared.tools.invalidate();
+        }
+        keyed.wait_for_server(error, key_end).await
+    }
+
+    /// When the server may forget the key of a call; `None` if the call is not sent again for one.
+    fn key_end(&self, request: &dyn OutboundRequest, options: &Options) -> Option<Instant> {
+        let since = options.keyed_since?;
+        let known = self.inner.shared.tools.idempotency(request.name()?)?;
+        since.checked_add(Duration::from_millis(known.retention_ms))
     }
 }
 
@@ -160,10 +222,15 @@ impl ClientConnection {
         fault == Some(KeyFault::Running) && self.may_be_recognized(request, options)
     }
 
-    /// Whether the server recognizes a call by its key, if the application allows that the call is sent again.
+    /// Whether the server recognizes a call by its key while the HTTP endpoint repeats it, if the application allows that the
+    /// call is sent again.
     pub(super) fn is_recognized(&self, request: &dyn OutboundRequest, options: &Options) -> bool {
         let tool = request.name().unwrap_or_default();
-        self.shared.recognizes_key(tool, options) == Some(true)
+        let lasts = |since: Instant| {
+            let retention = self.shared.tools.key_retention(tool).unwrap_or_default();
+            since.elapsed().saturating_add(MAX_BUSY_TIME) < retention
+        };
+        options.keyed_since.is_some_and(lasts)
     }
 
     /// The same where the list of tools may have to be read first, which a repeat does once the client is connected.
@@ -192,7 +259,7 @@ impl ClientConnection {
     }
 }
 
-/// How often a call is sent again because its connection was lost.
+/// Longer than the HTTP endpoint waits for a busy server.
+const MAX_BUSY_TIME: Duration = Duration::from_secs(120);
+/// How often a harmless request is sent again because its connection was lost.
 const MAX_RETRIES: u32 = 2;
-/// The time before a call is sent again whose earlier attempt still runs. The server waits for its end, too.
-const RUNNING_PAUSE: Duration = Duration::from_millis(500);

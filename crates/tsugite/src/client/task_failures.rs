@@ -18,7 +18,7 @@ pub(crate) struct PassingFailure {
 
 impl PassingFailure {
     /// The failure of a request of ours. `None` if it is final.
-    fn from_client_error(error: &ClientError) -> Option<Self> {
+    pub(super) fn from_client_error(error: &ClientError) -> Option<Self> {
         match error.kind() {
             ErrorKind::Status { status, retry_after, .. } => {
                 status_may_pass(*status).then_some(Self { retry_after: *retry_after })
@@ -41,6 +41,11 @@ impl PassingFailure {
         let requested = error.data.as_ref().and_then(|data| data.read::<RequestedPause>().ok());
         let retry_after = requested.map(|pause| Duration::from_millis(pause.retry_after_ms));
         (error.code == code::UNAVAILABLE || retry_after.is_some()).then_some(Self { retry_after })
+    }
+
+    /// How long the server asks to wait.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
     }
 }
 

@@ -218,6 +218,70 @@ async fn tool_that_was_not_listed_gets_no_key() {
     assert_eq!(keys(&raw), [Value::Null]);
 }
 
+/// A server that fails these calls one after another, and answers the others: `None` closes the connection, and a status is one
+/// of a proxy.
+fn restarting_server(retention_ms: u64, failures: &'static [Option<u16>]) -> Raw {
+    let calls = std::sync::atomic::AtomicUsize::new(0);
+    Raw::start(move |request, writer| {
+        let answer = match request.method() {
+            "tools/call" => match failures.get(calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst)) {
+                Some(None) => return AfterResponse::Close,
+                Some(Some(status)) => {
+                    writer.status(*status, "", "starting");
+                    return AfterResponse::Keep;
+                }
+                None => request.answer("done"),
+            },
+            "tools/list" => {
+                let tool =
+                    json!({"name": "t", "inputSchema": {"type": "object"}, "_meta": durable(retention_ms)});
+                request.result(
+                    json!({"tools": [tool], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}),
+                )
+            }
+            _ => return answer_handshake(request, writer).unwrap_or(AfterResponse::Keep),
+        };
+        writer.json(&answer);
+        AfterResponse::Keep
+    })
+}
+
+#[tokio::test]
+async fn call_with_a_key_outlives_a_restart_of_its_server() {
+    let failures: &[_] = &[None, Some(502), None, Some(504)];
+    for builder in [enabled, |raw: &Raw| raw.client().repeat_keyed_calls(true)] {
+        let raw = restarting_server(3_600_000, failures);
+        let client = within(builder(&raw)).await.unwrap();
+        within(client.list_tools()).await.unwrap();
+        assert!(call(&client).await);
+        let keys = keys(&raw);
+        assert!(keys.len() == 5 && keys.iter().all(|key| key.is_string() && *key == keys[0]), "{keys:?}");
+    }
+}
+
+#[tokio::test]
+async fn call_whose_key_may_be_forgotten_is_not_sent_again() {
+    let raw = restarting_server(250, &[None; 8]);
+    let client = within(enabled(&raw)).await.unwrap();
+    within(client.list_tools()).await.unwrap();
+    assert!(!call(&client).await);
+    // The pauses are 100 and 200 milliseconds.
+    let keys = keys(&raw);
+    assert!((1..=2).contains(&keys.len()), "{keys:?}");
+}
+
+#[tokio::test]
+async fn repeats_for_a_key_end_with_the_call() {
+    let raw = restarting_server(3_600_000, &[None; 64]);
+    let client = within(enabled(&raw)).await.unwrap();
+    within(client.list_tools()).await.unwrap();
+    let limit = std::time::Duration::from_secs(1);
+    let error = within(client.call::<String>("t", json!({})).total_timeout(limit)).await.unwrap_err();
+    assert!(error.may_have_run(), "{error}");
+    let keys = keys(&raw);
+    assert!((1..=4).contains(&keys.len()), "{keys:?}");
+}
+
 #[tokio::test]
 async fn key_of_the_application_is_kept() {
     let raw = server(durable(3_600_000));
