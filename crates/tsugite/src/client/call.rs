@@ -344,7 +344,7 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
     let (mut params, mut options) = (params, options);
     if let Some(call) = M::tool_call(&params) {
         // All rounds and all attempts of the call have the same key.
-        client.add_call_key(call, &mut options);
+        client.add_call_key(call, &mut options).await?;
     }
     let mut pages_opened = false;
     let mut spent = Duration::ZERO;

@@ -12,22 +12,45 @@ use super::task_request::MAX_LISTINGS;
 use crate::shared::seal::random_id;
 
 impl Client {
-    /// Adds a key to a call of a tool that is known to look at it, unless the application has set one. Notes since when the
-    /// server may know the key, if the application enabled repeats.
-    pub(super) fn add_call_key(&self, call: &CallParams, options: &mut Options) {
+    /// Adds a key to a call of a tool that is known to look at it, unless the application has set one. If the application
+    /// enabled repeats, the list of tools is read to know it, and since when the server may know the key is noted.
+    pub(super) async fn add_call_key(&self, call: &CallParams, options: &mut Options) -> Result<()> {
         let shared = &self.inner.shared;
+        let repeats = shared.settings.repeat_keyed_calls;
+        if repeats && shared.tools.key_retention(&call.name).is_none() {
+            Box::pin(self.read_key_support(&call.name, options)).await?;
+        }
         if shared.tools.idempotency(&call.name).is_none() {
-            return;
+            return Ok(());
         }
         let has_key = |meta: &Option<Meta>| meta.as_ref().is_some_and(|meta| meta.get(KEY).is_some());
         if !has_key(&options.meta) && !has_key(&call.meta) {
             // Without random numbers the call has no key and is not sent again.
-            let Some(key) = random_id().and_then(|id| IdempotencyKey::new(id).ok()) else { return };
+            let Some(key) = random_id().and_then(|id| IdempotencyKey::new(id).ok()) else { return Ok(()) };
             options.meta.get_or_insert_default().set_idempotency_key(&key);
         }
-        if shared.settings.repeat_keyed_calls {
+        if repeats {
             options.keyed_since = Some(Instant::now());
         }
+        Ok(())
+    }
+
+    /// Reads the list of tools until it says whether calls of this one can have a key, which it does not if it changes all the
+    /// time.
+    async fn read_key_support(&self, tool: &str, options: &Options) -> Result<()> {
+        let connection = self.connection_with_timeout(options).await?;
+        let capabilities = connection.negotiated().and_then(|session| session.capabilities.as_ref());
+        // Such a server has no list, and refuses the call if it has no tools.
+        if capabilities.is_some_and(|capabilities| capabilities.tools.is_none()) {
+            return Ok(());
+        }
+        for _ in 0..MAX_LISTINGS {
+            if self.inner.shared.tools.key_retention(tool).is_some() {
+                break;
+            }
+            self.refresh_tools().await.map_err(|error| error.with_may_have_run(false))?;
+        }
+        Ok(())
     }
 
     /// Whether the server still recognizes a call by its key, so that running it twice does no harm. Reads the list of tools

@@ -211,11 +211,37 @@ async fn changed_tool_is_looked_at_before_a_repeat() {
 }
 
 #[tokio::test]
-async fn tool_that_was_not_listed_gets_no_key() {
+async fn tool_that_was_not_listed_is_looked_up_if_repeats_are_enabled() {
     let raw = server(durable(3_600_000));
     let client = within(enabled(&raw)).await.unwrap();
+    assert!(call(&client).await && call(&client).await);
+    let keys = keys(&raw);
+    assert!(keys.len() == 3 && keys[0].is_string() && keys[0] == keys[1] && keys[1] != keys[2], "{keys:?}");
+    assert_eq!(raw.count(|request| request.method() == "tools/list"), 1);
+}
+
+#[tokio::test]
+async fn tool_that_was_not_listed_gets_no_key_unless_enabled() {
+    let raw = server(durable(3_600_000));
+    let client = within(raw.stateless_client()).await.unwrap();
     assert!(!call(&client).await);
     assert_eq!(keys(&raw), [Value::Null]);
+    assert_eq!(raw.count(|request| request.method() == "tools/list"), 0);
+}
+
+#[tokio::test]
+async fn list_that_cannot_be_read_fails_the_call_before_it_runs() {
+    let raw = Raw::start(|request, writer| {
+        match request.method() {
+            "tools/list" => writer.status(500, "", "broken"),
+            _ => return answer_handshake(request, writer).unwrap_or(AfterResponse::Keep),
+        }
+        AfterResponse::Keep
+    });
+    let client = within(enabled(&raw)).await.unwrap();
+    let error = within(client.call::<String>("t", json!({}))).await.unwrap_err();
+    assert!(!error.may_have_run(), "{error}");
+    assert_eq!(keys(&raw).len(), 0);
 }
 
 /// A server that fails these calls one after another, and answers the others: `None` closes the connection, and a status is one
