@@ -10,7 +10,7 @@ use tsugite::protocol::tasks::Task;
 use crate::connection::Connection;
 use crate::console::{Console, sanitize_name};
 use crate::error::{CliError, ExitStatus, Result};
-use crate::server_requests::{Prompter, TerminalPrompter, parse_bool};
+use crate::server_requests::{OpenQuestion, Prompter, TerminalPrompter, parse_bool};
 use crate::signals::{self, SignalEvent};
 
 /// The task of the current command, if its call has become one.
@@ -151,13 +151,13 @@ fn with_hints(failure: CliError, connection: &Connection, id: &str) -> CliError 
         _ => failure.detail("it ends with the server, unless the server keeps its tasks"),
     };
     let failure = failure
-        .hint(format!("`{}` waits for its result", command_words(connection, "wait", id)))
-        .hint(format!("`{}` cancels it", command_words(connection, "cancel", id)));
+        .hint(format!("`{}` waits for its result", command_words(connection, "wait", id, "")))
+        .hint(format!("`{}` cancels it", command_words(connection, "cancel", id, "")));
     with_same_options(failure, connection, id)
 }
 
-/// The words of a command about a task.
-fn command_words(connection: &Connection, verb: &str, id: &str) -> String {
+/// The words of a command about a task. `options` begin with a space, or are empty.
+fn command_words(connection: &Connection, verb: &str, id: &str, options: &str) -> String {
     // They are to be pasted into a shell.
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:".contains(letter);
     let id = if id.len() <= MAX_SHOWN_ID_CHARS && id.chars().all(is_plain) { id } else { "ID" };
@@ -165,9 +165,24 @@ fn command_words(connection: &Connection, verb: &str, id: &str) -> String {
     let revision = connection.revision_option.map(|revision| format!(" --rev {revision}"));
     let revision = revision.unwrap_or_default();
     match connection.target_word.as_str() {
-        "" => format!("tsugite tasks {verb} {id}{revision} -- COMMAND…"),
-        target => format!("tsugite tasks {verb} {target} {id}{revision}"),
+        "" => format!("tsugite tasks {verb} {id}{revision}{options} -- COMMAND…"),
+        target => format!("tsugite tasks {verb} {target} {id}{revision}{options}"),
     }
+}
+
+/// The error for a question of a task that was left open, since nothing here can answer it.
+pub(crate) fn left_open(connection: &Connection, id: &str, question: &OpenQuestion) -> CliError {
+    let options = question.options.as_ref().map(|options| format!(" {options}")).unwrap_or_default();
+    let words = command_words(connection, "wait", id, &options);
+    let failure =
+        CliError::new(ExitStatus::Protocol, "the task asks a question that cannot be answered here")
+            .at_step("tasks")
+            .detail(format!("{}; the question stays open", question.text));
+    let failure = match question.options {
+        Some(_) => failure.hint(format!("`{words}` answers it")),
+        None => failure.hint(format!("`{words}` asks you on a terminal")),
+    };
+    with_same_options(failure, connection, id)
 }
 
 /// Adds the id of the task, and the options that the next command needs too.

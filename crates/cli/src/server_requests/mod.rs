@@ -1,9 +1,11 @@
 //! Answers the requests that a server sends: elicitation, sampling and roots.
 //!
-//! Answers come from options or from the user at the terminal. Without either the request is declined.
+//! Answers come from options or from the user at the terminal. Without either the request is declined, or left open where the
+//! server keeps it.
 
 mod field;
 mod form;
+mod open_questions;
 mod page;
 mod prompter;
 
@@ -27,6 +29,8 @@ use crate::error::{CliError, Result};
 use crate::options::parse_pair;
 use crate::suggest::did_you_mean;
 pub(crate) use field::parse_bool;
+pub(crate) use open_questions::OpenQuestion;
+use open_questions::OpenQuestions;
 pub(crate) use prompter::{Prompter, TerminalPrompter};
 
 /// Answers that are given as options.
@@ -57,6 +61,8 @@ pub(crate) struct ServerRequestHandler {
     state: Mutex<AnswerState>,
     /// Held while the user is prompted: one prompt at a time.
     prompt_lock: Mutex<()>,
+    /// What becomes of questions that cannot be answered here.
+    pub(crate) open_questions: OpenQuestions,
 }
 
 #[derive(Default)]
@@ -74,7 +80,8 @@ struct AnswerState {
 
 impl ServerRequestHandler {
     pub(crate) fn new(preset: PresetAnswers, console: Arc<Console>, prompter: Arc<dyn Prompter>) -> Self {
-        Self { preset, console, prompter, state: Mutex::default(), prompt_lock: Mutex::default() }
+        let (state, prompt_lock, open_questions) = Default::default();
+        Self { preset, console, prompter, state, prompt_lock, open_questions }
     }
 
     /// Registers the handlers with a client that is about to connect.
@@ -153,7 +160,8 @@ impl ServerRequestHandler {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn answer_form(&self, form: &FormParams) -> FormResponse {
+    /// Answers a form; `None` if it stays open.
+    fn answer_form(&self, form: &FormParams) -> Option<FormResponse> {
         let _turn = self.prompt_lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.console.clear_progress();
         let schema = &form.requested_schema;
@@ -168,15 +176,16 @@ impl ServerRequestHandler {
             Err(wrong) => {
                 self.state().answer_error =
                     Some(CliError::usage(format!("--answer {wrong}")).at_step("answer"));
-                return FormResponse::Cancel;
+                let is_left = self.open_questions.leave(|| OpenQuestion::new(&form.message, None));
+                return (!is_left).then_some(FormResponse::Cancel);
             }
         };
         let is_complete = schema.check(&schema.with_defaults(given.clone())).is_ok();
         if is_complete && !given.is_empty() {
-            return FormResponse::Accept(given);
+            return Some(FormResponse::Accept(given));
         }
         if self.console.is_interactive() {
-            return form::fill(form, given, &*self.prompter);
+            return Some(form::fill(form, given, &*self.prompter));
         }
         // Suggest the required fields without a default, or all fields if there are none.
         let needed: Vec<&String> = schema
@@ -189,6 +198,10 @@ impl ServerRequestHandler {
             .collect();
         let names = if needed.is_empty() { names.iter().collect() } else { needed };
         let names: Vec<String> = names.iter().map(|name| format!("--answer {name}=…")).collect();
+        let options = (!names.is_empty()).then(|| names.join(" "));
+        if self.open_questions.leave(|| OpenQuestion::new(&form.message, options)) {
+            return None;
+        }
         self.console.note(&format!(
             "note: the server asks: {}; declined because there is no terminal. {}",
             form.message,
@@ -197,7 +210,7 @@ impl ServerRequestHandler {
                 false => format!("Pass {} to answer.", names.join(" ")),
             }
         ));
-        FormResponse::Decline
+        Some(FormResponse::Decline)
     }
 
     /// Says once that the server asked for roots and there are none.
@@ -209,13 +222,18 @@ impl ServerRequestHandler {
         }
     }
 
-    fn answer_url(&self, page: &UrlParams) -> UrlResponse {
+    /// Asks the user to visit a web page; `None` if the question stays open.
+    fn answer_url(&self, page: &UrlParams) -> Option<UrlResponse> {
         if !self.console.is_interactive() {
+            let text = format!("{} ({})", page.message, page.url);
+            if self.open_questions.leave(|| OpenQuestion::new(&text, None)) {
+                return None;
+            }
             self.console.note(&format!(
                 "note: the server asks you to visit a web page: {}; declined because there is no terminal. {}",
                 page.message, page.url
             ));
-            return UrlResponse::Decline;
+            return Some(UrlResponse::Decline);
         }
         let _turn = self.prompt_lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.console.note(&format!("The server asks you to visit a web page: {}", page.message));
@@ -224,26 +242,34 @@ impl ServerRequestHandler {
             self.console.note(&format!("  {line}"));
         }
         self.console.note("Open it if you trust it, then press Enter; `!` declines, Ctrl-D cancels.");
-        match self.prompter.read_line("") {
+        Some(match self.prompter.read_line("") {
             None => UrlResponse::Cancel,
             Some(answer) if answer.trim() == "!" => UrlResponse::Decline,
             Some(_) => UrlResponse::Accept,
-        }
+        })
     }
 
-    fn answer_sampling(&self, request: &CreateMessageParams) -> Result<CreateMessageResult, RpcError> {
+    /// Answers for a model; `None` if the request stays open.
+    fn answer_sampling(
+        &self,
+        request: &CreateMessageParams,
+    ) -> Option<Result<CreateMessageResult, RpcError>> {
         let reply = |text: String| {
             CreateMessageResult::new(Role::Assistant, SamplingBlock::text(text), "a person")
                 .stop_reason("endTurn")
         };
         if let Some(text) = &self.preset.sample {
-            return Ok(reply(text.clone()));
+            return Some(Ok(reply(text.clone())));
         }
         if !self.console.is_interactive() {
+            let question = || OpenQuestion::new("it requests sampling", Some("--sample TEXT".to_owned()));
+            if self.open_questions.leave(question) {
+                return None;
+            }
             self.console.note(
                 "note: the server requests sampling; declined because there is no terminal. Pass --sample TEXT to answer.",
             );
-            return Err(RpcError::UserRejected);
+            return Some(Err(RpcError::UserRejected));
         }
         let _turn = self.prompt_lock.lock().unwrap_or_else(PoisonError::into_inner);
         self.console.note("The server requests sampling; you answer for the model:");
@@ -260,16 +286,22 @@ impl ServerRequestHandler {
             }
         }
         self.console.note("Type the reply in one line; an empty line declines.");
-        match self.prompter.read_line("") {
+        Some(match self.prompter.read_line("") {
             Some(answer) if !answer.trim().is_empty() => Ok(reply(answer)),
             _ => Err(RpcError::UserRejected),
-        }
+        })
     }
 }
 
-/// Prompts in a blocking thread. Returns `otherwise` if that thread fails.
-async fn ask_blocking<T: Send + 'static>(ask: impl FnOnce() -> T + Send + 'static, otherwise: T) -> T {
-    tokio::task::spawn_blocking(ask).await.unwrap_or(otherwise)
+/// Prompts in a blocking thread. Returns `otherwise` if that thread fails, and never if the question stays open.
+async fn ask_blocking<T: Send + 'static>(
+    ask: impl FnOnce() -> Option<T> + Send + 'static,
+    otherwise: T,
+) -> T {
+    match tokio::task::spawn_blocking(ask).await.unwrap_or(Some(otherwise)) {
+        Some(answer) => answer,
+        None => std::future::pending().await,
+    }
 }
 
 /// Formats a log message of the server.

@@ -1,5 +1,6 @@
 //! `tsugite tasks`: lists, shows, waits for and cancels the tasks of a server.
 
+use std::future::IntoFuture;
 use std::path::PathBuf;
 use std::pin::pin;
 
@@ -12,7 +13,7 @@ use super::{call, expect_no_more, take_first};
 use crate::connection::Connection;
 use crate::console::{Console, Style};
 use crate::error::{CliError, ExitStatus, Result};
-use crate::followed_task::run_until_stopped;
+use crate::followed_task::{left_open, run_until_stopped};
 use crate::options::CommonOptions;
 use crate::server_requests::PresetAnswers;
 use crate::signals;
@@ -164,8 +165,17 @@ impl TaskRequest {
                 }
             }
             TaskRequest::Wait(id, output) => {
+                let questions = connection.request_handler.open_questions.leave_open();
                 let task = client.follow_task(id).on_task(connection.task.observer(console));
-                let result = connection.check_result(task.await, "tasks")?;
+                let outcome = tokio::select! {
+                    biased;
+                    outcome = task.into_future() => outcome,
+                    question = questions.first() => {
+                        let invalid = connection.request_handler.answer_error();
+                        return Err(invalid.unwrap_or_else(|| left_open(connection, id, &question)));
+                    }
+                };
+                let result = connection.check_result(outcome, "tasks")?;
                 call::print_result(connection, &result, output.as_deref(), "task")
             }
             TaskRequest::Cancel(id) => {

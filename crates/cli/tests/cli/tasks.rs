@@ -200,6 +200,34 @@ fn missing_lists_and_tasks_are_explained() {
     assert!(none.contains("`tasks get` needs the ID of a task"), "{none}");
 }
 
+#[test]
+fn question_without_an_answer_stays_open() {
+    let server = TaskServer::start();
+    for revision in REVISIONS {
+        let id = server.begin("publish", revision);
+        let wait = format!("tasks wait URL {id}");
+        let err = server.run(&wait, revision).failed(3);
+        let expected = [
+            "error: the task asks a question that cannot be answered here\n",
+            "  step  tasks\n",
+            "  seen  the server asks: The site is built.; the question stays open\n",
+        ];
+        assert!(err.starts_with(&expected.concat()), "{err}");
+        let words = format!(
+            "`tsugite tasks wait {} {id} --rev {revision} --answer publish=…` answers it",
+            server.url
+        );
+        assert!(err.contains(&words), "{err}");
+        let json = server.run(&format!("{wait} --json"), revision);
+        let error: Value = serde_json::from_str(&json.err).unwrap();
+        assert_eq!((json.code, &error["error"]["taskId"]), (3, &json!(id)), "{error}");
+        // An answer that does not fit declines nothing either.
+        let wrong = server.run(&format!("{wait} --answer publish=perhaps"), revision).failed(1);
+        assert!(wrong.contains("--answer publish"), "{wrong}");
+        assert_eq!(server.run(&format!("{wait} --answer publish=yes"), revision).fine(), "published\n");
+    }
+}
+
 /// A server that makes a call a task with this id, and refuses its polls. Returns its URL.
 fn refusing_polls(id: &'static str) -> String {
     let address = responding(move |body| {
