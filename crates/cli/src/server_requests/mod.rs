@@ -61,7 +61,7 @@ pub(crate) struct ServerRequestHandler {
     state: Mutex<AnswerState>,
     /// Held while the user is prompted: one prompt at a time.
     prompt_lock: Mutex<()>,
-    /// What becomes of questions that cannot be answered here.
+    /// Questions that cannot be answered here.
     pub(crate) open_questions: OpenQuestions,
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 /// A question that stays open.
 #[derive(Clone)]
 pub(crate) struct OpenQuestion {
-    /// What the server asks.
+    /// The text of the question.
     pub(crate) text: String,
     /// The options that would answer it.
     pub(crate) options: Option<String>,

@@ -383,7 +383,7 @@ impl Follower<'_> {
     }
 }
 
-/// What became of the questions of a task.
+/// The outcome of answering the questions of a task.
 enum Answered {
     /// All of them were answered before.
     Nothing,
@@ -393,7 +393,7 @@ enum Answered {
     Closed(Box<GetResult>),
 }
 
-/// What became of one question.
+/// The outcome of one question.
 enum Handled {
     Answered(InputResponses),
     /// The task does not ask it any more.

@@ -211,7 +211,7 @@ async fn changed_tool_is_looked_at_before_a_repeat() {
 }
 
 #[tokio::test]
-async fn tool_that_was_not_listed_is_looked_up_if_repeats_are_enabled() {
+async fn unlisted_tool_is_looked_up_if_repeats_are_enabled() {
     let raw = server(durable(3_600_000));
     let client = within(enabled(&raw)).await.unwrap();
     assert!(call(&client).await && call(&client).await);
@@ -221,7 +221,7 @@ async fn tool_that_was_not_listed_is_looked_up_if_repeats_are_enabled() {
 }
 
 #[tokio::test]
-async fn tool_that_was_not_listed_gets_no_key_unless_enabled() {
+async fn unlisted_tool_gets_no_key_unless_repeats_are_enabled() {
     let raw = server(durable(3_600_000));
     let client = within(raw.stateless_client()).await.unwrap();
     assert!(!call(&client).await);
@@ -230,7 +230,7 @@ async fn tool_that_was_not_listed_gets_no_key_unless_enabled() {
 }
 
 #[tokio::test]
-async fn list_that_cannot_be_read_fails_the_call_before_it_runs() {
+async fn unreadable_list_fails_a_call_before_it_runs() {
     let raw = Raw::start(|request, writer| {
         match request.method() {
             "tools/list" => writer.status(500, "", "broken"),
