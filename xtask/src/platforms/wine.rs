@@ -60,7 +60,7 @@ const UNIX_ONLY: [(&str, &str); 8] = [
     ),
     ("testkit auth: private_files; auth: store::keyring", "modes and links of Unix, the keychain of GNOME"),
     (
-        "cli: config, installing, snapshots, edit::save::tests, shell::history::tests, state::unix, terminal, \
+        "cli: config::unix, installing::unix, steps of snapshots, edit::save::tests, shell::history::tests, state::unix, terminal, \
          logins::terminal, dev::unix, bridging::ctrl_c_ends_a_bridge_with_a_stubborn_server, \
          listening::interrupt_ends_listen_and_leaves_no_child, \
          many::{hanging_server_delays_neither_start_nor_shutdown, serve_leaves_no_child}, \
@@ -69,7 +69,7 @@ const UNIX_ONLY: [(&str, &str); 8] = [
          shell::{interrupt_does_not_wait_for_a_stubborn_server, signal_ends_the_shell_and_its_server}, \
          tasks::signal_without_a_terminal_cancels_no_task, trust::link_to_a_file_elsewhere_needs_consent, \
          users::readable_file_of_users_is_refused",
-        "shell scripts, modes of files, links, tmux, signals (Ctrl-C cannot be sent in safe code), Unix sockets, Redis",
+        "modes of files, links, bash, groff, tmux, signals (Ctrl-C cannot be sent in safe code), Unix sockets, Redis",
     ),
     (
         "store: file::opening::new_file_is_private; redis; single tests of auth with Redis; \
