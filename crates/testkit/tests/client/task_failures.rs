@@ -131,6 +131,24 @@ async fn refused_result_is_requested_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn error_of_a_failed_task_is_requested_three_times() {
+    for error in passing_errors() {
+        let (client, server) = serve(Revision::V2025_11_25, move |request, _| {
+            Some(match request["method"].as_str().unwrap() {
+                "tasks/result" => Err(error.clone()),
+                _ => Ok(task("failed", json!({}))),
+            })
+        });
+        let client = client.await.unwrap();
+        let failed = client.follow_task("t1").await.unwrap_err();
+        assert!(matches!(failed.kind(), ErrorKind::ErrorResponse { .. }), "{failed}");
+        client.close().await;
+        drop(client);
+        assert_eq!(count(&server.await.unwrap(), "tasks/result"), 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn server_that_refuses_every_poll_is_given_up() {
     for error in passing_errors() {
         let (client, server) = serve(Revision::V2026_07_28, move |_, _| Some(Err(error.clone())));

@@ -362,6 +362,13 @@ impl Follower<'_> {
             // A proxy may end each request long before a person has answered.
             self.failed_results.reset();
         }
+        // The outcome of a failed task is an error, which may look like one that passes.
+        if task.status == TaskStatus::Failed
+            && error.as_rpc_error().is_some()
+            && self.failed_results.in_a_row() >= MAX_REPEATS_OF_OUTCOME
+        {
+            return Err(error);
+        }
         sleep(self.failed_results.record(error, interval)?).await;
         Ok(None)
     }
@@ -417,6 +424,8 @@ pub(super) async fn read_task(client: &Client, params: &TaskParams, options: &Op
     Ok(details)
 }
 
+/// How often the outcome of a failed task is requested again.
+const MAX_REPEATS_OF_OUTCOME: u32 = 2;
 /// Characters of the message of a status in an error.
 const MAX_SHOWN_MESSAGE_CHARS: usize = 500;
 /// How often at most the callback receives what the server reports.

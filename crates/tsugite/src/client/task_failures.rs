@@ -86,6 +86,11 @@ impl TaskFailures {
         Some(pause.clamp(interval, MAX_PAUSE.max(interval)))
     }
 
+    /// The number of failures since the last success.
+    pub(super) fn in_a_row(&self) -> u32 {
+        self.in_a_row
+    }
+
     /// Records a request that the server answered.
     pub(crate) fn reset(&mut self) {
         self.in_a_row = 0;
