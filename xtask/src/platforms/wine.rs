@@ -60,8 +60,8 @@ const UNIX_ONLY: [(&str, &str); 8] = [
     ),
     ("testkit auth: private_files; auth: store::keyring", "modes and links of Unix, the keychain of GNOME"),
     (
-        "cli: config::unix, installing::unix, steps of snapshots, edit::save::tests, shell::history::tests, state::unix, terminal, \
-         logins::terminal, dev::unix, bridging::ctrl_c_ends_a_bridge_with_a_stubborn_server, \
+        "cli: config::unix, installing::unix, steps of snapshots, edit::save::tests, shell::history::tests, \
+         state::unix, terminal, logins::terminal, dev::unix, bridging::ctrl_c_ends_a_bridge_with_a_stubborn_server, \
          listening::interrupt_ends_listen_and_leaves_no_child, \
          many::{hanging_server_delays_neither_start_nor_shutdown, serve_leaves_no_child}, \
          secrets::trace_file_is_for_its_owner_alone, \
