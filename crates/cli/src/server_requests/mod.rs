@@ -26,6 +26,7 @@ use tsugite::revision::RpcError;
 
 use crate::console::Console;
 use crate::error::{CliError, Result};
+use crate::followed_task::pasted_word;
 use crate::options::parse_pair;
 use crate::suggest::did_you_mean;
 pub(crate) use field::parse_bool;
@@ -197,7 +198,8 @@ impl ServerRequestHandler {
             })
             .collect();
         let names = if needed.is_empty() { names.iter().collect() } else { needed };
-        let names: Vec<String> = names.iter().map(|name| format!("--answer {name}=…")).collect();
+        let names: Vec<String> =
+            names.iter().map(|name| format!("--answer {}=…", pasted_word(name, "NAME"))).collect();
         let options = (!names.is_empty()).then(|| names.join(" "));
         if self.open_questions.leave(|| OpenQuestion::new(&form.message, options)) {
             return None;
