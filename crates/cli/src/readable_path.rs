@@ -9,9 +9,10 @@ pub(crate) fn readable(path: PathBuf) -> PathBuf {
 
 fn without_prefix(path: &Path) -> Option<PathBuf> {
     let plain = path.to_str()?.strip_prefix(r"\\?\")?;
-    // Longer paths, and those of a network, need it.
+    // Longer paths, those of a network, and names that Windows would change without it need it.
     let has_drive = plain.as_bytes().get(1) == Some(&b':');
-    (has_drive && plain.len() < MAX_LENGTH).then(|| plain.into())
+    let is_kept = |name: &str| !name.ends_with(['.', ' ']);
+    (has_drive && plain.len() < MAX_LENGTH && plain.split('\\').all(is_kept)).then(|| plain.into())
 }
 
 /// Whether a word with this letter is shown without quotes. `\` is a part of paths on Windows, and an escape elsewhere.
@@ -30,7 +31,7 @@ mod tests {
     fn prefix_is_removed_from_short_paths_with_a_drive() {
         assert_eq!(readable(r"\\?\C:\a b".into()), Path::new(r"C:\a b"));
         let long = format!(r"\\?\C:\{}", "a".repeat(MAX_LENGTH));
-        for path in [r"\\?\UNC\server\share", "/srv/a", r"C:\a", &long] {
+        for path in [r"\\?\UNC\server\share", r"\\?\C:\a.", r"\\?\C:\a \b", "/srv/a", r"C:\a", &long] {
             assert_eq!(readable(path.into()), Path::new(path));
         }
     }
