@@ -198,8 +198,8 @@ impl ClientBuilder {
     ///
     /// Tools that say so in their definition run once for each key, and the client adds one to each of their calls. A call is
     /// sent again only within the time for which the server remembers it, and only if the server says that it does so also
-    /// after a restart. The list of tools is read before the first call, and again before a repeat if it has changed or the
-    /// client has connected again. The call is sent again, after pauses that grow from 100 milliseconds to 5 seconds, while the
+    /// after a restart. The list of tools is read before the first call, which fails if that is not possible, and again before a
+    /// repeat if it has changed or the client has connected again. The call is sent again, after pauses that grow from 100 milliseconds to 5 seconds, while the
     /// connection breaks, while the server is away or busy, and while it answers that its first attempt still runs, until the
     /// call times out (`total_timeout`).
     #[doc(alias("idempotency", "idempotencyKey", "retry"))]

@@ -342,12 +342,14 @@ pub(super) async fn run_rounds<M: MultiRoundMethod>(
     let rounds = client.inner.shared.settings.max_rounds;
     let total = options.timeouts(&client.inner.shared.settings).total_timeout;
     let (mut params, mut options) = (params, options);
+    let mut spent = Duration::ZERO;
     if let Some(call) = M::tool_call(&params) {
+        let start = Instant::now();
         // All rounds and all attempts of the call have the same key.
         client.add_call_key(call, &mut options).await?;
+        spent += start.elapsed();
     }
     let mut pages_opened = false;
-    let mut spent = Duration::ZERO;
     for round in 0..=rounds {
         // The total timeout covers all rounds, without the time in which the user answers.
         options.total_timeout = total.map(|total| total.saturating_sub(spent));

@@ -1,11 +1,13 @@
 //! The idempotency key of a call: the client adds one to each call of a tool that runs once for each key.
 
+use std::time::{Duration, SystemTime};
+
 use tokio::time::Instant;
 use tsugite_core::protocol::idempotency::KEY;
 use tsugite_core::protocol::{CallParams, IdempotencyKey, Meta};
 
 use super::Client;
-use super::client_error::Result;
+use super::client_error::{ClientError, ErrorKind, Result, TimeoutKind};
 use super::client_state::ClientState;
 use super::options::Options;
 use super::task_request::MAX_LISTINGS;
@@ -18,7 +20,15 @@ impl Client {
         let shared = &self.inner.shared;
         let repeats = shared.settings.repeat_keyed_calls;
         if repeats && shared.tools.key_retention(&call.name).is_none() {
-            Box::pin(self.read_key_support(&call.name, options)).await?;
+            let total = options.timeouts(&shared.settings).total_timeout;
+            let read = Box::pin(self.read_key_support(&call.name, options));
+            match total {
+                None => read.await?,
+                Some(limit) => shared.clock.timeout(limit, read).await.unwrap_or_else(|_| {
+                    let error = ClientError::from(ErrorKind::TimedOut { limit, kind: TimeoutKind::Total });
+                    Err(error.with_may_have_run(false))
+                })?,
+            }
         }
         if shared.tools.idempotency(&call.name).is_none() {
             return Ok(());
@@ -30,7 +40,7 @@ impl Client {
             options.meta.get_or_insert_default().set_idempotency_key(&key);
         }
         if repeats {
-            options.keyed_since = Some(Instant::now());
+            options.keyed_since = Some(KeyAge::start());
         }
         Ok(())
     }
@@ -66,12 +76,45 @@ impl Client {
     }
 }
 
+/// How long the server may know the key of a call, by two clocks: one stands still while the computer sleeps, the other may be
+/// set.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeyAge {
+    instant: Instant,
+    time: SystemTime,
+}
+
+impl KeyAge {
+    fn start() -> Self {
+        Self { instant: Instant::now(), time: SystemTime::now() }
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        self.instant.elapsed().max(self.time.elapsed().unwrap_or_default())
+    }
+}
+
 impl ClientState {
     /// Whether the server recognizes a call by its key; `None` if the list of tools must be read to know it.
     pub(super) fn recognizes_key(&self, tool: &str, options: &Options) -> Option<bool> {
         match options.keyed_since {
-            Some(since) => self.tools.key_retention(tool).map(|retention| since.elapsed() < retention),
+            Some(age) => self.tools.key_retention(tool).map(|retention| age.elapsed() < retention),
             None => Some(false),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn age_of_a_key_is_that_of_the_clock_that_went_on() {
+        let asleep = KeyAge { instant: Instant::now(), time: SystemTime::now() - Duration::from_secs(7_200) };
+        assert!(asleep.elapsed() >= Duration::from_secs(7_200));
+        let set_back =
+            KeyAge { instant: Instant::now(), time: SystemTime::now() + Duration::from_secs(7_200) };
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!(set_back.elapsed(), Duration::from_secs(60));
     }
 }

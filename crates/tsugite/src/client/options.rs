@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
-use tokio::time::Instant;
 use tsugite_core::protocol::Meta;
 use tsugite_core::session::call_timer::Timeouts;
 
 use super::cache::Caching;
+use super::call_key::KeyAge;
 use super::client_error::ClientError;
 use super::client_settings::ClientSettings;
 use super::pending_calls::ProgressCallback;
@@ -34,7 +34,7 @@ pub(super) struct Options {
     /// Whether the caller declared that running the call twice is safe.
     pub(super) idempotent: bool,
     /// When the call got its key, if it may be sent again as long as the server recognizes the key.
-    pub(super) keyed_since: Option<Instant>,
+    pub(super) keyed_since: Option<KeyAge>,
     /// Whether the request only checks that the server responds. It does not wait while all connections are in use.
     pub(super) checks_liveness: bool,
     /// Counts the bytes of results, of the server or from the cache.

@@ -15,6 +15,7 @@ use tsugite_core::revision::{Revision, code};
 
 use super::Client;
 use super::call_error::CallError;
+use super::call_key::KeyAge;
 use super::client_error::{ClientError, ErrorKind, Result};
 use super::connection::{ClientConnection, OutboundRequest};
 use super::era::{Attempts, Recovery};
@@ -196,9 +197,10 @@ impl Client {
 
     /// When the server may forget the key of a call; `None` if the call is not sent again for one.
     fn key_end(&self, request: &dyn OutboundRequest, options: &Options) -> Option<Instant> {
-        let since = options.keyed_since?;
+        let age = options.keyed_since?;
         let known = self.inner.shared.tools.idempotency(request.name()?)?;
-        since.checked_add(Duration::from_millis(known.retention_ms))
+        let remaining = Duration::from_millis(known.retention_ms).saturating_sub(age.elapsed());
+        Instant::now().checked_add(remaining)
     }
 }
 
@@ -226,9 +228,9 @@ impl ClientConnection {
     /// call is sent again.
     pub(super) fn is_recognized(&self, request: &dyn OutboundRequest, options: &Options) -> bool {
         let tool = request.name().unwrap_or_default();
-        let lasts = |since: Instant| {
+        let lasts = |age: KeyAge| {
             let retention = self.shared.tools.key_retention(tool).unwrap_or_default();
-            since.elapsed().saturating_add(MAX_BUSY_TIME) < retention
+            age.elapsed().saturating_add(MAX_BUSY_TIME) < retention
         };
         options.keyed_since.is_some_and(lasts)
     }
