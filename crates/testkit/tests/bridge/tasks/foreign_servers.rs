@@ -246,6 +246,19 @@ async fn equal_ids_of_two_extension_servers_do_not_mix() {
 }
 
 #[tokio::test]
+async fn failed_task_fails_across_the_bridge_whatever_its_error() {
+    let answers = r#"result '{"content":[{"type":"text","text":"answered"}]}'"#;
+    let fails = r#"error '{"code":-32803,"message":"too large"}'"#;
+    let script = EAGER.replace("set status working", "set status failed").replace(answers, fails);
+    let bridge = Bridge::to(spawn(&script));
+    let mut client = RawClient::connect(&bridge.server(), EXTENSION, declared()).await;
+    let id = start(&mut client, "t").await;
+    let ended = poll_until(&mut client, &id, "failed").await;
+    assert_eq!(ended["error"]["message"], "too large", "{ended}");
+    bridge.close().await;
+}
+
+#[tokio::test]
 async fn failed_request_does_not_fail_a_completed_task() {
     let answers = r#"result '{"content":[{"type":"text","text":"answered"}]}'"#;
     let fails = r#"set asked yes; error '{"code":-32603,"message":"busy"}'"#;

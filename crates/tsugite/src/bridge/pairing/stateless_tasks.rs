@@ -312,8 +312,8 @@ impl TaskReader<'_> {
                 let result = translate_result(self.upstream, Call::NAME, &result, from, self.call.revision)?;
                 Ok((TaskStatus::Completed, RawTaskPayload::Result(result)))
             }
-            // The error of a task that has completed is one of the request, and so is one that may pass.
-            Err(error) if passing_failure(&error).is_some() => Err(error),
+            // The error of a task that has failed is its outcome, unless its data says that it may pass.
+            Err(error) if has_data(&error) && passing_failure(&error).is_some() => Err(error),
             Err(RpcError::Forwarded(error)) if status == TaskStatus::Failed => {
                 Ok((TaskStatus::Failed, RawTaskPayload::Error(error)))
             }
@@ -364,6 +364,10 @@ impl TaskReader<'_> {
             .map_err(|error| unsupported_error(&error, method))?;
         self.upstream.send(ForwardedRequest::new(method, &params, to), &self.call).await
     }
+}
+
+fn has_data(error: &RpcError) -> bool {
+    matches!(error, RpcError::Other(error) | RpcError::Forwarded(error) if error.data.is_some())
 }
 
 /// How long `tasks/get` waits for the questions of a task that needs input.
