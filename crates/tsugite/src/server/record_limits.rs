@@ -105,6 +105,13 @@ impl RecordCounts {
         self.records.contains_key(id)
     }
 
+    /// Counts fewer bytes for a record.
+    pub(crate) fn shrink(&mut self, id: &str, bytes: usize) {
+        if let Some(counted) = self.records.get(id).map(|record| record.bytes) {
+            self.set_bytes(id, counted.saturating_sub(bytes));
+        }
+    }
+
     /// Counts exactly so many bytes for a record, whatever the limits are.
     pub(crate) fn set_bytes(&mut self, id: &str, bytes: usize) {
         let Some(record) = self.records.get_mut(id) else { return };

@@ -7,7 +7,7 @@ use tsugite::prelude::*;
 use tsugite::protocol::TaskSupport;
 use tsugite_testkit::raw_client::RawClient;
 
-use super::{EXTENSION, declared, question, server, start};
+use super::{CORE, EXTENSION, declared, question, server, start};
 
 async fn connect_as(server: &Server, name: &str) -> RawClient {
     RawClient::connect_as(server, Principal::new(name), EXTENSION, declared()).await
@@ -93,6 +93,19 @@ async fn caller_may_use_a_quarter_of_the_bytes() {
     assert_limited(&refused, "the limit `max_task_bytes_per_caller` is 4000");
     let created = ben.request_once("tools/call", large).await;
     assert_eq!(created["result"]["resultType"], "task", "{created}");
+}
+
+#[tokio::test]
+async fn handshake_counts_for_each_of_its_tasks() {
+    // F-34
+    let server = server().max_task_bytes(8_000);
+    let large = json!({"experimental": {"x": {"text": "x".repeat(3_000)}}});
+    let mut client = RawClient::connect(&server, CORE, large).await;
+    let call = json!({"name": "waits", "task": {}});
+    let created = client.request_once("tools/call", call.clone()).await;
+    assert_eq!(created["result"]["task"]["status"], "working", "{created}");
+    let refused = client.request_once("tools/call", call).await;
+    assert_limited(&refused, "the limit `max_task_bytes` is 8000");
 }
 
 /// A server with a tool that keeps the answer to its first question while it waits for the second one, and returns it.

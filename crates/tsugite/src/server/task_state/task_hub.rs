@@ -67,14 +67,14 @@ impl TaskHub {
         counts.grow(&call.id, bytes, &self.settings.limits())
     }
 
-    /// Counts the bytes that a task has now.
-    pub(crate) fn recount(&self, task: &StoredTask) {
-        self.set_bytes(&task.call.id, task.counted_bytes());
+    /// Counts fewer bytes of a task: some were counted before and not stored.
+    pub(crate) fn give_back_bytes(&self, id: &str, bytes: usize) {
+        lock(&self.counts).shrink(id, bytes);
     }
 
-    /// Counts exactly so many bytes for a task.
-    pub(crate) fn set_bytes(&self, id: &str, bytes: usize) {
-        lock(&self.counts).set_bytes(id, bytes);
+    /// Counts the bytes that a task has now.
+    pub(crate) fn recount(&self, task: &StoredTask) {
+        lock(&self.counts).set_bytes(&task.call.id, bytes_of(&task.call, &task.state));
     }
 
     /// Waits for changes of tasks, by the digests of their ids.
@@ -112,13 +112,6 @@ impl From<StoreError> for CreateError {
     }
 }
 
-impl StoredTask {
-    /// The bytes of the task that count towards the limits.
-    pub(crate) fn counted_bytes(&self) -> usize {
-        bytes_of(&self.call, &self.state)
-    }
-}
-
 fn bytes_of(call: &TaskCall, state: &TaskState) -> usize {
     let answers = state.answers.values().map(KeptAnswer::bytes);
     let steps = state.once.values().map(|step| match step {
@@ -127,13 +120,16 @@ fn bytes_of(call: &TaskCall, state: &TaskState) -> usize {
     });
     let outcome = state.outcome.iter().map(|outcome| match outcome {
         TaskOutcome::Result(result) => result.text().len(),
-        TaskOutcome::Error(_) => 0,
+        TaskOutcome::Error(error) => {
+            error.message.len() + error.data.as_ref().map_or(0, |data| data.text().len())
+        }
     });
     bytes_of_call(call) + answers.chain(steps).chain(outcome).sum::<usize>()
 }
 
 fn bytes_of_call(call: &TaskCall) -> usize {
-    call.params.text().len() + TASK_BYTES
+    let handshake = call.handshake.as_ref().map_or(0, |(params, _)| params.text().len());
+    call.params.text().len() + handshake + TASK_BYTES
 }
 
 /// The bytes of a task besides those that are counted.

@@ -188,7 +188,7 @@ impl TaskAccess {
     async fn answer(&self, stored: StoredTask, answers: Vec<(String, KeptAnswer)>) -> Result<(), RpcError> {
         let open = |key: &str| stored.state.questions.iter().any(|question| question.key == key);
         let bytes = answers.iter().filter(|(key, _)| open(key)).map(|(_, answer)| answer.bytes()).sum();
-        let (hub, id, before) = (&self.table.hub, stored.call.id.clone(), stored.counted_bytes());
+        let (hub, id) = (&self.table.hub, stored.call.id.clone());
         hub.count_bytes(&stored.call.id, bytes).map_err(|limit| {
             let text = format!(
                 "the answer cannot be stored: the limit `{}` on the bytes of tasks is {}; try again when other tasks have \
@@ -206,7 +206,7 @@ impl TaskAccess {
         };
         let changed = self.change(stored, &mut change).await;
         if changed.is_err() {
-            hub.set_bytes(&id, before);
+            hub.give_back_bytes(&id, bytes);
         }
         changed.map(drop)
     }
