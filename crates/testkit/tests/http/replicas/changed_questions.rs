@@ -168,6 +168,47 @@ async fn continued_call_cancels_an_open_question_with_other_words() {
 }
 
 #[tokio::test]
+async fn question_that_changes_twice_is_cancelled_twice() {
+    let (cluster, price) = (Cluster::new(), Price::new());
+    let tool = || {
+        let price = price.clone();
+        Tool::new("buy").handler(move |cx: Context| {
+            let price = price.get();
+            async move {
+                let question = cx.ask::<Name>(format!("Pay {price} euros?")).key("confirm");
+                let others = (cx.ask::<Name>("Who else?"), cx.ask::<Name>("Who at last?"));
+                let (buyer, other, last) = tokio::join!(question, others.0, others.1);
+                Ok::<_, HandlerError>(format!("{}, {}, {} pay {price}", buyer?.name, other?.name, last?.name))
+            }
+        })
+    };
+    let first = start_with(&cluster, tool()).await;
+    let session = open_session(&first.at, "2025-11-25", json!({"elicitation": {}})).await;
+    let mut stream = first.call_stream(&session, &call(1, "buy")).await;
+    let mut replaced = next_event(&mut stream).await.json();
+    let mut event = next_event(&mut stream).await;
+    let mut open = vec![event.json()];
+    event = next_event(&mut stream).await;
+    open.push(event.json());
+    let mut dead = first;
+    for (amount, other) in [(1_000, &open[0]), (2_000, &open[1])] {
+        let replica = start_with(&cluster, tool()).await;
+        price.set(amount);
+        dead.faults.cut_off();
+        stream = replica.resume(&session, event.id.as_ref().unwrap()).await;
+        assert_eq!(replica.post(&session, &answer(other, "Bob")).await.status, 202);
+        let cancelled = next_event(&mut stream).await.json();
+        assert_eq!(cancelled["params"]["requestId"], replaced["id"], "{cancelled}");
+        event = next_event(&mut stream).await;
+        replaced = event.json();
+        assert_eq!(replaced["params"]["message"], format!("Pay {amount} euros?"));
+        dead = replica;
+    }
+    assert_eq!(dead.post(&session, &answer(&replaced, "Ada")).await.status, 202);
+    assert_eq!(text(&next(&mut stream).await.unwrap()), "Ada, Bob, Bob pay 2000");
+}
+
+#[tokio::test]
 async fn continued_call_uses_no_answer_to_other_words() {
     let (cluster, price) = (Cluster::new(), Price::new());
     let tool = || {

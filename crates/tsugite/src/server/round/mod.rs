@@ -121,9 +121,14 @@ impl Round {
             .collect()
     }
 
-    /// Whether the handler has asked a question for which it chose this key, or which is open under it.
+    /// Whether the handler has asked a question for which it chose this key, or which is open under it. The key of an earlier
+    /// run may be a chosen one with the fingerprint of other words behind it.
     pub(super) fn has_asked(&self, key: &str) -> bool {
-        self.lock().keys.contains(key)
+        let inner = self.lock();
+        let chosen = key.rsplit_once('-').map(|(chosen, _)| chosen);
+        let is_bound = |chosen: &str| inner.history.fingerprints.contains_key(chosen);
+        inner.keys.contains(key)
+            || chosen.is_some_and(|chosen| is_bound(chosen) && inner.keys.contains(chosen))
     }
 
     /// Fingerprints of the questions that were first asked under keys of the handler.
