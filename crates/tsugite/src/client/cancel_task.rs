@@ -15,7 +15,7 @@ use super::options::Options;
 use super::task_failures::TaskFailures;
 
 impl Client {
-    /// Cancels a task. If the server says that it cannot answer now, the request is sent again, ten times at most and within
+    /// Cancels a task. If the server says that it cannot answer now, the request is sent again, up to ten times in all and within
     /// the total timeout.
     pub fn cancel_task(&self, id: impl Into<String>) -> Call<Cancel, CancelResult> {
         Call::new(self, Ok(TaskParams::new(id)), send_until_answered)
