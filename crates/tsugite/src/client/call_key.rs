@@ -1,14 +1,12 @@
 //! The idempotency key of a call: the client adds one to each call of a tool that runs once for each key.
 
-use std::time::{Duration, SystemTime};
-
-use tokio::time::Instant;
 use tsugite_core::protocol::idempotency::KEY;
 use tsugite_core::protocol::{CallParams, IdempotencyKey, Meta};
 
 use super::Client;
 use super::client_error::{ClientError, ErrorKind, Result, TimeoutKind};
 use super::client_state::ClientState;
+use super::key_age::KeyAge;
 use super::options::Options;
 use super::task_request::MAX_LISTINGS;
 use crate::shared::seal::random_id;
@@ -76,24 +74,6 @@ impl Client {
     }
 }
 
-/// How long the server may know the key of a call, by two clocks: one stands still while the computer sleeps, the other may be
-/// set.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct KeyAge {
-    instant: Instant,
-    time: SystemTime,
-}
-
-impl KeyAge {
-    fn start() -> Self {
-        Self { instant: Instant::now(), time: SystemTime::now() }
-    }
-
-    pub(super) fn elapsed(&self) -> Duration {
-        self.instant.elapsed().max(self.time.elapsed().unwrap_or_default())
-    }
-}
-
 impl ClientState {
     /// Whether the server recognizes a call by its key; `None` if the list of tools must be read to know it.
     pub(super) fn recognizes_key(&self, tool: &str, options: &Options) -> Option<bool> {
@@ -101,20 +81,5 @@ impl ClientState {
             Some(age) => self.tools.key_retention(tool).map(|retention| age.elapsed() < retention),
             None => Some(false),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn age_of_a_key_is_that_of_the_clock_that_went_on() {
-        let asleep = KeyAge { instant: Instant::now(), time: SystemTime::now() - Duration::from_secs(7_200) };
-        assert!(asleep.elapsed() >= Duration::from_secs(7_200));
-        let set_back =
-            KeyAge { instant: Instant::now(), time: SystemTime::now() + Duration::from_secs(7_200) };
-        tokio::time::advance(Duration::from_secs(60)).await;
-        assert_eq!(set_back.elapsed(), Duration::from_secs(60));
     }
 }

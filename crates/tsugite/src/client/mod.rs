@@ -29,7 +29,8 @@
 
 // - `builder`, `client_settings`: settings. `negotiate`: probes the revision and opens a `connection`.
 // - `era`: where the two eras of the protocol behave differently.
-// - `repeat`: sends a request, again where that is safe. `call_key`, `keyed_repeats`: calls that run once for each key. `outgoing`, `incoming`: messages to and from the server.
+// - `repeat`: sends a request, again where that is safe. `call_key`, `key_age`, `keyed_repeats`: calls that run once for
+//   each key. `outgoing`, `incoming`: messages to and from the server.
 //   `pending_calls`: requests without a response, and their timeouts.
 // - `liveness`: periodic pings. `restart_backoff`: when a child process is started again. `listener_restart`: how
 //   subscriptions survive a lost connection.
@@ -73,6 +74,7 @@ mod http_transport;
 #[path = "no_http_transport.rs"]
 mod http_transport;
 mod incoming;
+mod key_age;
 mod keyed_repeats;
 mod line_connection;
 mod listener_restart;

@@ -10,9 +10,9 @@ use tsugite_core::protocol::Meta;
 use tsugite_core::session::call_timer::Timeouts;
 
 use super::cache::Caching;
-use super::call_key::KeyAge;
 use super::client_error::ClientError;
 use super::client_settings::ClientSettings;
+use super::key_age::KeyAge;
 use super::pending_calls::ProgressCallback;
 use super::request_id_observer::RequestIdObserver;
 use super::task_options::TaskOptions;

@@ -15,10 +15,10 @@ use tsugite_core::revision::{Revision, code};
 
 use super::Client;
 use super::call_error::CallError;
-use super::call_key::KeyAge;
 use super::client_error::{ClientError, ErrorKind, Result};
 use super::connection::{ClientConnection, OutboundRequest};
 use super::era::{Attempts, Recovery};
+use super::key_age::KeyAge;
 use super::keyed_repeats::KeyedRepeats;
 use super::options::Options;
 use super::task_failures::PassingFailure;
