@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_a_server_are_pasted_only_if_they_are_harmless() {
+    fn word_of_a_server_is_pasted_if_harmless() {
         for word in ["a", "task-1", "x_y.z:2"] {
             assert_eq!(pasted_word(word, "ID"), word);
         }
